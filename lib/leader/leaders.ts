@@ -4,7 +4,6 @@ import { checkedKey } from '../core/key.js';
 import { type LockLabel, NO_LABEL } from '../core/lock.events.js';
 import { type LockDefaults, resolveLockOptions } from '../core/lock.options.js';
 import { LogLimit } from '../core/log-limit.js';
-import { systemRandomness } from '../core/randomness.js';
 import { Campaign, type CampaignParts } from './campaign.js';
 import { type LeadOptions, checkLeadOptions } from './lead.options.js';
 
@@ -16,10 +15,10 @@ export class Leaders {
     private readonly locker: Locker,
     private readonly defaults: LockDefaults & { readonly drainMs: number },
   ) {
-    const { clock, timers, reporter } = locker;
+    const { clock, timers, reporter, runtime } = locker;
     this.#parts = {
       locker,
-      random: systemRandomness,
+      random: runtime.random,
       log: new LogLimit(clock, timers, 'campaigns and hooks of leaders failed', (line) => reporter.error(line)),
       drainMs: defaults.drainMs,
       inOwnContext: AsyncLocalStorage.snapshot(),

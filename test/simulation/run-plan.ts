@@ -13,6 +13,7 @@ import { ServerScripts } from './server/server-scripts.js';
 import { SimServer } from './server/sim-server.js';
 import { Adopter } from './workload/adopter.js';
 import { Application } from './workload/application.js';
+import { Campaigner } from './workload/campaigner.js';
 import { Caller } from './workload/caller.js';
 import { type Plan, type PlannedCall, serverCount } from './workload/plan.js';
 import { Rng } from './world/rng.js';
@@ -39,6 +40,9 @@ const LAST_MS = 12_000;
 const LOOK_MS = 5_000;
 /** How long a process lives on after its shutdown: what it still does then is noticed. */
 const AFTER_CLOSE_MS = 3_000;
+/** For how long after that leaders are watched; and how long the last of them may take to end their work, and to release. */
+const LEADS_MS = 40_000;
+const END_OF_LEADS_MS = 5_000;
 /** After the last fault, everything ends within this time: a queue of the longest leases, one after the other. */
 const QUIET_MS = 600_000;
 
@@ -54,6 +58,7 @@ class Simulation implements Stage {
   readonly #judge: Judge;
   readonly #ends: ProcessEnd;
   readonly #caller: Caller;
+  readonly #campaigner: Campaigner;
   readonly #apps: (Application | undefined)[];
   readonly #starts: number[];
   /** Until when something is still going on. */
@@ -72,6 +77,7 @@ class Simulation implements Stage {
     this.#ends = new ProcessEnd(this.#facts);
     this.#apps = slots.map(() => undefined);
     this.#caller = new Caller(library, this.#judge, new Adopter(this.#judge, (slot) => this.#apps[slot]));
+    this.#campaigner = new Campaigner(this.#judge, plan.leads ?? []);
     this.#starts = slots.map(() => 0);
     this.#addServers();
   }
@@ -145,6 +151,7 @@ class Simulation implements Stage {
       this.#world.log(() => `${name} starts as ${app.store.clientId}`);
       this.#judge.watch(app);
       this.#apps[slot] = app;
+      this.#campaigner.begin(app);
     });
   }
 
@@ -176,6 +183,7 @@ class Simulation implements Stage {
     do await world.run(world.now + LOOK_MS);
     while (world.violations.length === 0 && world.now < until && this.#isBusy());
     if (world.violations.length > 0) return;
+    await this.#endCampaigns();
     this.#judge.end();
     this.#network.calmDown();
     await world.run(world.now + AFTER_CLOSE_MS);
@@ -185,10 +193,18 @@ class Simulation implements Stage {
     for (const app of this.#apps) if (app) this.#ends.onEnd(app);
   }
 
+  async #endCampaigns(): Promise<void> {
+    const { leads = [] } = this.plan;
+    if (leads.length === 0) return;
+    this.#campaigner.end();
+    await this.#world.run(this.#world.now + END_OF_LEADS_MS);
+  }
+
   #isBusy(): boolean {
     const { pending, held, plan, world } = this.#facts;
     if (pending.size > 0 || held.size > 0 || this.#isAnyParked()) this.#busyUntil = world.now + LAST_MS;
-    const recoveredAt = plan.profile.ms + (plan.profile.isCalm ? LAST_MS : RECOVERY_MS + 4_000);
+    const quietMs = plan.profile.isCalm ? LAST_MS : RECOVERY_MS + 4_000;
+    const recoveredAt = plan.profile.ms + quietMs + (plan.leads?.length ? LEADS_MS : 0);
     return world.now < Math.max(recoveredAt, this.#busyUntil);
   }
 

@@ -37,6 +37,7 @@ export class Shrinker {
       await this.#try(endingAt(this.#best.violations[0]!.at + 1));
       await this.#dropFrom('faults');
       await this.#dropFrom('calls');
+      await this.#dropFrom('leads');
       await this.#dropSlots();
       await this.#simplifyCalls();
     } while (this.#runs < this.maxRuns && JSON.stringify(this.#plan).length < size);
@@ -58,10 +59,11 @@ export class Shrinker {
   }
 
   /** Drops halves first, then smaller parts. */
-  async #dropFrom(name: 'calls' | 'faults'): Promise<void> {
-    for (let length = Math.ceil(this.#plan[name].length / 2); length >= 1; length = Math.floor(length / 2)) {
-      for (let from = 0; from < this.#plan[name].length;) {
-        const without: Change = (plan) => ({ ...plan, [name]: plan[name].toSpliced(from, length) });
+  async #dropFrom(name: 'calls' | 'faults' | 'leads'): Promise<void> {
+    const all = (plan: Plan) => plan[name] ?? [];
+    for (let length = Math.ceil(all(this.#plan).length / 2); length >= 1; length = Math.floor(length / 2)) {
+      for (let from = 0; from < all(this.#plan).length;) {
+        const without: Change = (plan) => ({ ...plan, [name]: all(plan).toSpliced(from, length) });
         if (!(await this.#try(without))) from += length;
         if (this.#runs >= this.maxRuns) return;
       }
@@ -94,7 +96,8 @@ const withoutSlot =
   (gone: number): Change =>
   (plan) => {
     const names = (one: object): boolean => 'slot' in one && one.slot === gone;
-    if (plan.slots.length === 1 || plan.calls.some(names) || plan.faults.some(names)) return plan;
+    if (plan.slots.length === 1 || plan.calls.some(names) || plan.faults.some(names) || plan.leads?.some(names))
+      return plan;
     const moved = <T extends object>(one: T): T =>
       'slot' in one && (one.slot as number) > gone ? { ...one, slot: (one.slot as number) - 1 } : one;
     return {
@@ -102,5 +105,6 @@ const withoutSlot =
       slots: plan.slots.toSpliced(gone, 1),
       calls: plan.calls.map(moved),
       faults: plan.faults.map(moved),
+      leads: plan.leads?.map(moved),
     };
   };

@@ -54,12 +54,13 @@ export class Locker implements WakeUpListener {
   protected isClosing = false;
 
   constructor(
-    { clock, random, watchGarbage }: Runtime,
+    readonly runtime: Runtime,
     private readonly store: LockStore,
     readonly reporter: Reporter,
     /** The name of this process, for people to read: `host:pid`. */
     readonly instance: string,
   ) {
+    const { clock, random, watchGarbage } = runtime;
     this.clock = clock;
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
@@ -163,13 +164,11 @@ export class Locker implements WakeUpListener {
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
-    this.#inOwnContext(() => this.#wake(attempt, wakeUp));
-  }
-
-  #wake(attempt: string, wakeUp: WakeUp): void {
-    const call = this.#attempts.callOf(attempt);
-    if (call) return call.onWakeUp(wakeUp);
-    if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
+    this.#inOwnContext(() => {
+      const call = this.#attempts.callOf(attempt);
+      if (call) call.onWakeUp(wakeUp);
+      else if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
+    });
   }
 
   onListening(): void {

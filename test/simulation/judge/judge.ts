@@ -1,10 +1,13 @@
+import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type LockLostReason } from '../../../lib/core/lock.errors.js';
 import { type Lock } from '../../../lib/core/lock.js';
+import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type Library } from '../library/library.js';
 import { type ScriptCall } from '../server/server-scripts.js';
 import { type ServerWatch, type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
+import { type Candidate } from '../workload/candidate.js';
 import { ABORTED, WORK_FAILED } from '../workload/reasons.js';
 import { type Facts } from './facts.js';
 import { type Change, type Rule, type SentCommand, type Snapshot } from './rule.js';
@@ -205,6 +208,24 @@ export class Judge implements ServerWatch {
     if (!(error instanceof this.library.LockError)) this.#violate('errors are typed', call, textOf(error));
     for (const rule of this.rules) rule.onNotAdopted?.(from, call);
     return null;
+  }
+
+  onCampaign(candidate: Candidate): void {
+    for (const rule of this.rules) rule.onCampaign?.(candidate);
+  }
+
+  onElected(candidate: Candidate, term: LeaderTerm): void {
+    const { world } = this.facts;
+    this.facts.count('elected');
+    world.digest.text(`${candidate.text} ${term.fencingToken}`);
+    world.log(() => `${candidate.text} is elected`);
+    for (const rule of this.rules) rule.onElected?.(candidate, term);
+  }
+
+  onDemoted(candidate: Candidate, term: LeaderTerm, reason: DemotionReason): void {
+    this.facts.count(`demoted: ${reason}`);
+    this.facts.world.log(() => `${candidate.text} is demoted: ${reason}`);
+    for (const rule of this.rules) rule.onDemoted?.(candidate, term, reason);
   }
 
   /** The work under the lock returned, and so did the call. */

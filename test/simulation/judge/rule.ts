@@ -1,9 +1,12 @@
+import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
+import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
 import { type ScriptCall } from '../server/server-scripts.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
+import { type Candidate } from '../workload/candidate.js';
 
 type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;
 
@@ -73,6 +76,10 @@ export interface Rule {
   onAdopted?(from: Held, held: Held): void;
   onNotAdopted?(from: Held, call: Call): void;
   onSettled?(call: Call, outcome: Outcome, error: unknown): void;
+  /** A process campaigns for a lead, leads, and leads no more. */
+  onCampaign?(candidate: Candidate): void;
+  onElected?(candidate: Candidate, term: LeaderTerm): void;
+  onDemoted?(candidate: Candidate, term: LeaderTerm, reason: DemotionReason): void;
   /** After each event. */
   onEvent?(): void;
   /** Four times a second of the world. */

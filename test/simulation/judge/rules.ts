@@ -7,6 +7,7 @@ import { Fires } from './fires.js';
 import { Grants } from './grants.js';
 import { HandOvers } from './hand-overs.js';
 import { HoldLimits } from './hold-limits.js';
+import { Leaders } from './leaders.js';
 import { Leftovers } from './leftovers.js';
 import { LocalWaits } from './local-waits.js';
 import { LossReports } from './loss-reports.js';
@@ -31,7 +32,7 @@ import { Waiting } from './waiting.js';
 // prettier-ignore
 const KINDS = [
   Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Transfers, Turns, WaitLimits,
+  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Leaders, Transfers, Turns, WaitLimits,
 ];
 
 /** All rules. */

@@ -3,6 +3,7 @@ import { ACQUIRING } from './bugs/acquiring.js';
 import { CONNECTIONS } from './bugs/connections.js';
 import { HOLDING } from './bugs/holding.js';
 import { JOBS } from './bugs/jobs.js';
+import { LEADERS } from './bugs/leaders.js';
 import { LOSSES } from './bugs/losses.js';
 import { NESTING } from './bugs/nesting.js';
 import { QUORUM } from './bugs/quorum.js';
@@ -30,6 +31,7 @@ export const BUGS: readonly FoundBug[] = [
   ...NESTING,
   ...SEVERAL_KEYS,
   ...SEMAPHORES,
+  ...LEADERS,
   ...CONNECTIONS,
   ...TOPOLOGIES,
 ];

@@ -13,7 +13,7 @@ import { type SimProcess } from '../world/sim-process.js';
 import { type Plan } from './plan.js';
 
 const KEEP_MS = 600_000;
-const DEFAULTS = { leaseMs: 10_000, waitMs: 5_000, maxHoldMs: Infinity, awaitRelease: true };
+const DEFAULTS = { leaseMs: 10_000, waitMs: 5_000, maxHoldMs: Infinity, awaitRelease: true, drainMs: 1_000 };
 
 /** The module of the library in one process. */
 export class Application {

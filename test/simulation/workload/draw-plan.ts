@@ -2,6 +2,7 @@ import { Rng } from '../world/rng.js';
 import { drawBursts, withMoreAtOnce } from './draw-bursts.js';
 import { drawCalls, withoutAwaiting } from './draw-calls.js';
 import { drawFaults } from './draw-faults.js';
+import { drawLeads } from './draw-leads.js';
 import { withSemaphores } from './draw-semaphores.js';
 import { withTransfers } from './draw-transfers.js';
 import { type Plan, type PlannedCall, type PlannedSlot, type Profile, serverCount } from './plan.js';
@@ -27,6 +28,7 @@ export function drawPlan(seed: number, profileName: string, profile: Profile): P
     // What is drawn from a generator of its own leaves the rest of the plan of a seed as it is.
     calls: withTransfers(new Rng(seed, 'transfers'), profile, calls, slots.length),
     faults: drawFaults(new Rng(seed, 'faults'), profile, keys, slots.length),
+    leads: drawLeads(new Rng(seed, 'leads'), profile, slots.length),
   };
 }
 

@@ -1,5 +1,6 @@
 import { type Judge } from '../judge/judge.js';
 import { type Held } from './call.js';
+import { type SimProcess } from '../world/sim-process.js';
 import { type HolderStep } from './plan.js';
 
 /** Does what a holder does, until it has held for as long as it wanted to, or has noticed a loss. */
@@ -22,22 +23,23 @@ export async function hold(held: Held, judge: Judge): Promise<void> {
 function lossOf({ lock, call }: Held): { within(ms: number): Promise<boolean> } {
   const { plan, process } = call;
   const signal = plan.listens ? lock.signal : undefined;
-  return {
-    within: (ms) =>
-      new Promise<boolean>((resolve) => {
-        if (signal?.aborted) return resolve(true);
-        const onAbort = (): void => (cancel(), resolve(true));
-        const cancel = process.clock.setTimer(
-          () => {
-            signal?.removeEventListener('abort', onAbort);
-            resolve(false);
-          },
-          Math.max(ms, 0),
-        );
-        signal?.addEventListener('abort', onAbort, { once: true });
-      }),
-  };
+  return { within: (ms) => waitWithin(process, signal, ms) };
 }
+
+/** Waits for so long, or until the signal is aborted. Returns whether it is. */
+export const waitWithin = (process: SimProcess, signal: AbortSignal | undefined, ms: number): Promise<boolean> =>
+  new Promise<boolean>((resolve) => {
+    if (signal?.aborted) return resolve(true);
+    const onAbort = (): void => (cancel(), resolve(true));
+    const cancel = process.clock.setTimer(
+      () => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve(false);
+      },
+      Math.max(ms, 0),
+    );
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
 
 async function doStep(held: Held, { does, leaseMs }: HolderStep, judge: Judge): Promise<void> {
   const { lock, call } = held;

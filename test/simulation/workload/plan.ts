@@ -55,6 +55,17 @@ export interface PlannedUse {
   readonly call: PlannedCall;
 }
 
+/** A campaign of each process of a slot for a lead: a key of its own. */
+export interface PlannedLead {
+  readonly slot: number;
+  readonly key: string;
+  readonly leaseMs: number;
+  /** After so long, a leader resigns; without a number, it never does. */
+  readonly termMs?: number | undefined;
+  /** How long its work goes on after a term. */
+  readonly goesOnMs: number;
+}
+
 /** A place for processes: when one has ended, another may start in it. */
 export interface PlannedSlot {
   /** How fast its clocks run. */
@@ -104,8 +115,8 @@ export type FaultRates = Partial<Record<FaultKind, number>>;
 
 /**
  * The share of calls with an owner, with nested calls, with several keys, with `holdAtLeastMs`, of those to which others of
- * their process may hand the lock, of handles whose locks are transferred, and of calls that take permits of a semaphore; and of
- * runs with jobs.
+ * their process may hand the lock, of handles whose locks are transferred, and of calls that take permits of a semaphore; of
+ * processes that campaign for a lead; and of runs with jobs.
  */
 interface Shares {
   readonly owner?: number;
@@ -115,6 +126,7 @@ interface Shares {
   readonly turns?: number;
   readonly transfers?: number;
   readonly semaphores?: number;
+  readonly leaders?: number;
   readonly jobs?: number;
 }
 
@@ -165,4 +177,6 @@ export interface Plan {
   readonly keys: readonly string[];
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
+  /** Plans that failed before there were leaders have none. */
+  readonly leads?: readonly PlannedLead[];
 }

@@ -52,6 +52,8 @@ const TRANSFERS: Partial<Profile> = { shares: { transfers: 0.4 }, shortLeases: f
 
 const SEMAPHORES: Partial<Profile> = { shares: { semaphores: 0.8 }, shortLeases: false };
 
+const LEADERS: Partial<Profile> = { shares: { leaders: 0.8 }, shortLeases: false };
+
 const FAILOVERS: FaultRates = { failover: 12_000, partitionReplica: 6_000 };
 
 const profile = (...parts: readonly Partial<Profile>[]): Profile => Object.assign({}, CALM, ...parts);
@@ -140,4 +142,9 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   semaphores: profile(SEMAPHORES),
   semaphoresNetwork: profile(SEMAPHORES, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
   semaphoresProcesses: profile(SEMAPHORES, faults(PROCESSES, { sleep: 5_000 })),
+
+  leaders: profile(LEADERS),
+  leadersNetwork: profile(LEADERS, BAD_NETWORK, faults(NETWORK)),
+  leadersProcesses: profile(LEADERS, faults(PROCESSES, { sleep: 5_000, kill: 8_000 })),
+  leadersQuorum: profile(QUORUM, LEADERS, BAD_NETWORK, faults(NETWORK, PROCESSES, { crash: 8_000 }), { skewMs: 0 }),
 };
