@@ -51,14 +51,6 @@ const ON_ONE_SERVER = ['client-options', 'databases', 'network/.*', 'outage/.*']
   (path) => `/test/faults/${path}${SPEC}`,
 );
 
-/**
- * Not run on node-redis. The processes of the first two use ioredis anyway. The others fail: on a quorum with a node that is away,
- * node-redis takes more than a second where ioredis does not, and a client of yours for a cluster does not notice a node that hangs.
- */
-const NOT_ON_NODE_REDIS = ['processes/turns', 'processes/worker-threads', 'quorum/degraded', 'cluster/list'].map(
-  (path) => `/test/faults/${path}${SPEC}`,
-);
-
 /** These test the tests of the scripts: they must notice each mutant. */
 const MUTANTS = `/test/scripts/.*mutants${SPEC}`;
 
@@ -133,7 +125,7 @@ export default {
     ...['iovalkey', 'node-redis'].map(contractWith),
     ...['cluster', 'sentinel'].map((topology) => contractWithOn('node-redis', topology)),
     project('faults', ['test/faults']),
-    project('faults-node-redis', ['test/faults'], { ...withOnly('node-redis'), ...without(...NOT_ON_NODE_REDIS) }),
+    project('faults-node-redis', ['test/faults'], withOnly('node-redis')),
     project('faults-iovalkey', ['test/faults'], { ...withOnly('iovalkey'), ...only(...ON_ONE_SERVER) }),
     project('clients', ['test/clients']),
     project('nest', ['test/nest']),

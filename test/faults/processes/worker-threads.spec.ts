@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
-import { buildPackage } from '../../support/processes/child-app.js';
+import { buildPackage, withLibrary } from '../../support/processes/child-app.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 
 const THREADS = 3;
@@ -14,7 +14,7 @@ async function countUp(isLocked: boolean): Promise<number> {
   const memory = new SharedArrayBuffer(8);
   const size = { threads: THREADS, rounds: ROUNDS };
   const data = { options: { connection: redisUrl() }, key: freshKey(), ...size, isLocked, memory };
-  const workers = Array.from({ length: THREADS }, () => new Worker(SCRIPT, { workerData: data, execArgv: [] }));
+  const workers = Array.from({ length: THREADS }, () => new Worker(SCRIPT, { workerData: data, ...withLibrary }));
   for (const worker of workers) closeLater({ close: () => worker.terminate() });
   const ends = workers.map((worker) => once(worker, 'exit'));
   expect(await Promise.all(ends)).toEqual(workers.map(() => [0]));

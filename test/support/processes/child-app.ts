@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type AdoptOptions, type LockOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { eventually } from '../waiting/eventually.js';
 import { closeLater } from '../apps/lock-app.js';
+import { LIBRARY } from '../clients/library.js';
 import { topology } from '../topologies/topology.js';
 
 const root = process.cwd();
@@ -24,9 +25,18 @@ export async function buildPackage(): Promise<void> {
   }
 }
 
+/** For a process or a thread that opens its connections by the library of the project. */
+export const withLibrary =
+  LIBRARY === 'ioredis'
+    ? { execArgv: [] }
+    : {
+        execArgv: ['--require', join(import.meta.dirname, 'only-library.cjs')],
+        env: { ...process.env, LIBRARY },
+      };
+
 /** Runs a script of this folder in a child process, which is killed with the test. */
 export function forkScript(script: string, argument: string) {
-  const child = fork(join(import.meta.dirname, script), [argument], { execArgv: [] });
+  const child = fork(join(import.meta.dirname, script), [argument], withLibrary);
   const gone = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
   closeLater({
     close: async () => {
@@ -68,7 +78,7 @@ export async function startChildApp(options: RedisLockModuleOptions = {}, skewMs
   await buildPackage();
   const argument = JSON.stringify({ options: { connection: topology.connection, drainMs: 500, ...options }, skewMs });
   const child = fork(join(import.meta.dirname, 'lock-process.mjs'), [argument], {
-    execArgv: [],
+    ...withLibrary,
     serialization: 'advanced',
   });
   const kill = async () => {

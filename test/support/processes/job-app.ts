@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { type LockedOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
-import { buildPackage } from './child-app.js';
+import { buildPackage, withLibrary } from './child-app.js';
 import { eventually } from '../waiting/eventually.js';
 import { closeLater } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
@@ -68,8 +68,8 @@ export async function startJob(options: JobOptions): Promise<JobApp> {
   const settings = { connection: topology.connection, ...module };
   const argument = { module: settings, key, schedule, locked: { oncePer: 'fire', ...locked }, skewMs, workMs };
   const child = fork(join(import.meta.dirname, 'job-process.mjs'), [JSON.stringify(argument)], {
-    execArgv: [],
-    env: localZone === undefined ? process.env : { ...process.env, TZ: localZone },
+    execArgv: withLibrary.execArgv,
+    env: { ...process.env, ...withLibrary.env, ...(localZone !== undefined && { TZ: localZone }) },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
