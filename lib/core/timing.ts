@@ -139,7 +139,7 @@ export const campaignRetryMs = (failures: number, random: Randomness): number =>
 export const HISTORY_PAUSE_MS = 100;
 
 /** How many entries are written by one command, for which Redis serves nobody else: some hundred microseconds. */
-export const MAX_HISTORY_BATCH = 64;
+export const MAX_HISTORY_BATCH = 200;
 
 /** How many entries wait in memory at most, besides those that are being written: about a megabyte. */
 export const MAX_HISTORY_QUEUE = 2_000;

@@ -2,6 +2,7 @@ import {
   isHistoryEvent,
   type LockHistoryBatch,
   type LockHistoryEntry,
+  type LockHistoryFacts,
   type LockHistoryQuery,
   type LockHistoryStore,
   newestFirst,
@@ -16,8 +17,8 @@ import { HISTORY_LOOKS, MAX_HISTORY_LOOKS, OPERATOR_TIMEOUT_MS } from './timing.
 /** How many texts a reply has of each entry. */
 const ENTRY_TEXTS = 6;
 
-/** What a record says besides its key, in its text of JSON; what says nothing is left out. */
-const FACTS = ['event', 'mode', 'where', 'note', 'ms', 'reason', 'fencingToken', 'by', 'count'] as const;
+/** What an entry says besides its key, in a text of JSON; what is undefined is left out. */
+type Facts = Omit<LockHistoryFacts, 'key'>;
 
 /** The history of the locks of one prefix, in a stream of one Redis. */
 export class RedisHistory implements LockHistoryStore {
@@ -31,12 +32,8 @@ export class RedisHistory implements LockHistoryStore {
     const { appendHistory: script } = this.scripts;
     const history = this.keys.historyKey;
     const operands = script.operands({ history, batch: id, maxEntries, keepMs, host, pid });
-    for (const record of records) {
-      operands.push(
-        Math.max(Math.round(now - record.at), 0),
-        record.key,
-        JSON.stringify(record, FACTS as unknown as string[]),
-      );
+    for (const { at, key, ...facts } of records) {
+      operands.push(Math.max(Math.round(now - at), 0), key, JSON.stringify(facts satisfies Facts));
     }
     await this.commands.run({ script, operands, key: history, timeoutMs: OPERATOR_TIMEOUT_MS, echo: id });
   }
@@ -83,10 +80,8 @@ function entryOf([id, time, host = '', pid, key = '', json]: readonly string[]):
   if (!id || !facts || Number.isNaN(at.getTime())) return undefined;
   const { event, mode } = facts;
   if (typeof event !== 'string' || !isHistoryEvent(event)) return undefined;
-  const text = (name: (typeof FACTS)[number]) =>
-    typeof facts[name] === 'string' ? (facts[name] as string) : undefined;
-  const number = (name: (typeof FACTS)[number]) =>
-    typeof facts[name] === 'number' ? (facts[name] as number) : undefined;
+  const text = (name: keyof Facts) => (typeof facts[name] === 'string' ? (facts[name] as string) : undefined);
+  const number = (name: keyof Facts) => (typeof facts[name] === 'number' ? (facts[name] as number) : undefined);
   return {
     id,
     at,
@@ -105,7 +100,7 @@ function entryOf([id, time, host = '', pid, key = '', json]: readonly string[]):
   };
 }
 
-function factsIn(json: string | undefined): Partial<Record<(typeof FACTS)[number], unknown>> | undefined {
+function factsIn(json: string | undefined): Partial<Record<keyof Facts, unknown>> | undefined {
   try {
     const facts: unknown = JSON.parse(json ?? '');
     return typeof facts === 'object' && facts !== null ? facts : undefined;

@@ -91,7 +91,7 @@ export class HistoryBuffer {
     this.#dropped += 1;
     if (this.#dropped > 1) return;
     const text = `The history of locks drops entries, since ${MAX_HISTORY_QUEUE} wait to be written`;
-    this.#log.add(`${text}${this.#why}. It will say how many. No lock is affected.`);
+    this.#warnOnce(`${text}${this.#why}. It will say how many. No lock is affected.`);
   }
 
   /** A full batch goes soon, unless the last try has failed. */
@@ -139,7 +139,8 @@ export class HistoryBuffer {
   }
 
   #tellDropped(): void {
-    if (this.#dropped === 0) return;
+    // While there is too much, one entry stands for all that is dropped.
+    if (this.#dropped === 0 || this.#queue.length > MAX_HISTORY_QUEUE / 2) return;
     this.#queue.push({ ...NO_FACTS, event: 'dropped', count: this.#dropped, at: this.parts.clock.now() });
     this.#dropped = 0;
   }

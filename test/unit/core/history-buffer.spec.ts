@@ -65,19 +65,19 @@ describe('the buffer of the history', () => {
     expect(timers.size).toBe(0);
   });
 
-  it('writes many at once, in batches of 64 and one after the other', async () => {
+  it('writes many at once, in batches of 200 and one after the other', async () => {
     const { store, batches, add, pass, written } = setUp();
     const answer = gate();
     store.append = () => answer.opened;
-    add(150);
+    add(450);
     await pass(0);
-    expect(batches.map(({ records }) => records.length)).toEqual([64]);
+    expect(batches.map(({ records }) => records.length)).toEqual([200]);
     await pass(1_000);
     expect(batches).toHaveLength(1);
     answer.open();
     await pass(100);
-    expect(batches.map(({ records }) => records.length)).toEqual([64, 64, 22]);
-    expect(written()).toEqual(Array.from({ length: 150 }, (_, i) => `k${i}`));
+    expect(batches.map(({ records }) => records.length)).toEqual([200, 200, 50]);
+    expect(written()).toEqual(Array.from({ length: 450 }, (_, i) => `k${i}`));
   });
 
   it('writes the same batch again after a failure, a second later', async () => {
@@ -138,14 +138,14 @@ describe('the buffer of the history', () => {
 
   it('can be flushed, and gives up at the first failure', async () => {
     const { buffer, batches, add, fail } = setUp();
-    add(70);
+    add(210);
     await buffer.flush();
-    expect(batches.map(({ records }) => records.length)).toEqual([64, 6]);
+    expect(batches.map(({ records }) => records.length)).toEqual([200, 10]);
     fail(AWAY);
-    add(70);
+    add(210);
     await buffer.flush();
     expect(batches).toHaveLength(3);
-    expect(buffer.size).toBe(70);
+    expect(buffer.size).toBe(210);
   });
 
   it('writes the rest when it is closed, and takes no more', async () => {
