@@ -27,6 +27,7 @@ const OF_BOTH = {
 const OF_COMMAND_LINE = {
   limit: 'string',
   interval: 'string',
+  by: 'string',
   yes: 'boolean',
   help: 'boolean',
   version: 'boolean',

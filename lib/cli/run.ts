@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { systemClock } from '../core/clock.js';
 import { LockConfigurationError, LockError, LockKeyError } from '../core/lock.errors.js';
 import { doctor } from './commands/doctor.js';
+import { history } from './commands/history.js';
 import { inspect } from './commands/inspect.js';
+import { jobs } from './commands/jobs.js';
 import { ls } from './commands/ls.js';
 import { release } from './commands/release.js';
 import { watch } from './commands/watch.js';
@@ -19,6 +21,8 @@ const RUN: Readonly<Record<CommandName, (session: Session, word: string) => Prom
   ls,
   inspect,
   watch,
+  history,
+  jobs,
   release,
   doctor,
 };

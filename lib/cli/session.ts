@@ -3,8 +3,7 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { systemRandomness } from '../core/randomness.js';
 import { type Reporter } from '../core/reporter.js';
 import { systemAfterTurn } from '../core/runtime.js';
-import { type LockStore } from '../core/store/lock-store.js';
-import { openStore } from '../redis/open-store.js';
+import { type RedisLocks, openStore } from '../redis/open-store.js';
 import { type RedisLockStoreOptions } from '../redis/redis-lock-store.options.js';
 import { createLockScripts } from '../redis/scripts/lock-scripts.js';
 import { type Terminal } from './output/terminal.js';
@@ -22,7 +21,7 @@ const KEEP_MS = 60_000;
 export interface Session {
   readonly settings: Settings;
   readonly terminal: Terminal;
-  readonly locks: LockStore;
+  readonly locks: RedisLocks;
 }
 
 export const storeOptionsOf = ({
@@ -42,7 +41,7 @@ export const storeOptionsOf = ({
 });
 
 /** Opens the locks as the module does. It connects when it is asked for something. */
-export const openLocks = (settings: Settings): LockStore =>
+export const openLocks = (settings: Settings): RedisLocks =>
   openStore({ ...storeOptionsOf(settings), connection: settings.connection });
 
 /** Resolves as the promise does, or rejects when Redis has not answered in time. @throws LockStoreError */

@@ -1,4 +1,4 @@
-import { checkKeyPrefix } from '../core/option-checks.js';
+import { checkKeyPrefix, checkOwner } from '../core/option-checks.js';
 import { messageOf } from '../core/reporter.js';
 import { type RedisConnection } from '../redis/client/redis-connection.js';
 import { connectionOf } from './connection.js';
@@ -20,6 +20,8 @@ export interface Settings {
   readonly json: boolean;
   readonly readOnly: boolean;
   readonly yes: boolean;
+  /** Who uses the tool, by the command line. */
+  readonly by: string | undefined;
 }
 
 /**
@@ -45,19 +47,30 @@ export function settingsOf(call: Call, env: Environment): Settings {
     keyPrefix: prefixOf(given.prefix),
     hashTag: given['hash-tag'],
     timeoutMs,
-    limit: whole('limit', 1_000, 1, 1_000_000),
+    limit: call.command === 'history' ? whole('limit', 100, 1, 10_000) : whole('limit', 1_000, 1, 1_000_000),
     intervalMs: whole('interval', 1_000, 100, 3_600_000),
     json: given.json ?? false,
     readOnly: given['read-only'] ?? false,
     yes: given.yes ?? false,
+    by: byOf(given.by),
   };
 }
 
 function prefixOf(given = 'lock:'): string {
+  checkedAs('--prefix', '`keyPrefix`', () => checkKeyPrefix(given));
+  return given;
+}
+
+function byOf(given: string | undefined): string | undefined {
+  if (given !== undefined) checkedAs('--by', '`by`', () => checkOwner(given, 'by'));
+  return given;
+}
+
+/** Runs a check of the module, and names the option of the tool in its error. */
+function checkedAs(option: string, name: string, check: () => void): void {
   try {
-    checkKeyPrefix(given);
-    return given;
+    check();
   } catch (error) {
-    throw new UsageError(messageOf(error).replace('`keyPrefix`', '--prefix'));
+    throw new UsageError(messageOf(error).replace(name, option));
   }
 }

@@ -21,7 +21,9 @@ export const COMMANDS = {
   ls: { args: '[PREFIX]', options: ['limit'], about: 'the locks that are held or waited for' },
   inspect: { args: 'KEY', options: [], about: 'one lock: its holders, and its queue in order' },
   watch: { args: '[PREFIX]', options: ['limit', 'interval'], about: 'the same as ls, again and again, until Ctrl-C' },
-  release: { args: 'KEY', options: ['yes'], about: 'take a lock away from its holders; asks first' },
+  history: { args: '[KEY]', options: ['limit'], about: 'what has happened to the locks, or to one, newest first' },
+  jobs: { args: '[PREFIX]', options: ['limit'], about: 'the jobs with `oncePer`: the last run of each' },
+  release: { args: 'KEY', options: ['by', 'yes'], about: 'take a lock away from its holders; asks first' },
   doctor: { args: '', options: [], about: 'check the servers, the rights and the settings' },
 } as const satisfies Readonly<
   Record<string, { readonly args: string; readonly options: readonly string[]; readonly about: string }>
@@ -64,8 +66,9 @@ Options
   --timeout MS           How long Redis may take to answer (default: 5000).
   --json                 Print JSON. \`watch\` prints one object for each change.
   --read-only            Change nothing in Redis: \`release\` is refused, and \`doctor\` skips what would write.
-  --limit N              At most so many locks (ls, watch; default: 1000).
+  --limit N              At most so many (ls, watch, jobs; default: 1000; history; default: 100).
   --interval MS          How often to look (watch; default: 1000).
+  --by NAME              Who does it, for the history (release; default: the user and the host of this machine).
   --yes                  Do not ask (release).
   -h, --help             Print this.
   --version              Print the version.

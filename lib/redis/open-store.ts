@@ -1,4 +1,6 @@
 import { newClientId } from '../core/store/attempt-ids.js';
+import { type LockHistoryStore } from '../core/history/history-entry.js';
+import { type LastRun } from '../core/store/lock-state.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './client/redis-connection.js';
@@ -10,8 +12,17 @@ interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clien
   readonly connection: RedisConnection | readonly RedisConnection[];
 }
 
+/** What Redis can tell besides what every store tells. */
+export interface RedisLocks extends LockStore {
+  readonly history: LockHistoryStore;
+  /** The keys of locks, held or not, that begin with `prefix`. */
+  scan(prefix: string): AsyncIterable<string>;
+  /** The last run of each job of this key. */
+  runs(key: string): Promise<readonly LastRun[]>;
+}
+
 /** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */
-export function openStore({ connection, ...options }: StoreOptions): LockStore {
+export function openStore({ connection, ...options }: StoreOptions): RedisLocks {
   if (!isList(connection)) return new RedisLockStore({ ...options, connection });
   const { clock, random, reporter, minReplicas, replicaTimeoutMs } = options;
   const clientId = newClientId(random);

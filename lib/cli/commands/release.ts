@@ -1,7 +1,12 @@
+import { hostname, userInfo } from 'node:os';
+import { systemClock } from '../../core/clock.js';
+import { NO_FACTS } from '../../core/history/history-entry.js';
 import { type LockState } from '../../core/store/lock-state.js';
+import { errorText } from '../error-text.js';
 import { counted, jsonLine, shown } from '../output/text.js';
 import { type Session, within } from '../session.js';
 import { EXIT, type ExitCode, UsageError } from '../usage.js';
+import { hasHistory } from './history.js';
 import { printLock } from './inspect.js';
 
 /**
@@ -24,11 +29,53 @@ export async function release(session: Session, key: string): Promise<ExitCode> 
     const text = 'The lock has changed hands since it was shown, and nothing was released. Look again.';
     return answer(session, key, false, text);
   }
+  const { by = operator() } = settings;
+  // Before the holders can tell that they have lost it.
+  const at = systemClock.now();
   const isReleased = await within(settings, locks.forceRelease(key));
+  if (!isReleased) return answer(session, key, false, `Nobody holds ${shown(key)} any more.`);
   const next = now.waiters > 0 ? ` ${counted(now.waiters, 'call')} waited for it; the first one gets it.` : '';
   const told = 'Its holders are told that they have lost it; what they do may still be running.';
-  const text = isReleased ? `Released ${shown(key)}. ${told}${next}` : `Nobody holds ${shown(key)} any more.`;
-  return answer(session, key, isReleased, text);
+  const named = (await isInHistory(session, { key, by, at })) ? ` The history names ${shown(by)}.` : '';
+  return answer(session, key, true, `Released ${shown(key)}. ${told}${next}${named}`, by);
+}
+
+/** Who uses the tool, as the machine knows them. */
+function operator(): string {
+  const user = (): string => {
+    try {
+      return userInfo().username;
+    } catch {
+      // In a container, a user may have no name.
+      return String(process.getuid?.());
+    }
+  };
+  return `${user()}@${hostname()}`.slice(0, 128);
+}
+
+/** As much as the option `history` allows: the app, which drops what it keeps no longer, knows its own limits. */
+const MOST = { maxEntries: 100_000, keepMs: 31 * 24 * 3_600_000 };
+
+/**
+ * Tells the history of the app who has released a lock; an app without one gets none. The lock is released by then, so a failure is
+ * only told.
+ */
+async function isInHistory(
+  session: Session,
+  { key, by, at }: { readonly key: string; readonly by: string; readonly at: number },
+): Promise<boolean> {
+  const { settings, terminal, locks } = session;
+  try {
+    if (!(await hasHistory(session))) return false;
+    const record = { ...NO_FACTS, event: 'forced', key, by, at } as const;
+    const writer = { id: `${locks.clientId}.1`, host: hostname().slice(0, 40), pid: process.pid };
+    const batch = { ...writer, ...MOST, now: systemClock.now(), records: [record] };
+    await within(settings, locks.history.append(batch));
+    return true;
+  } catch (error) {
+    terminal.complain(`The lock is released, but its history cannot say who did it: ${errorText(error)}`);
+    return false;
+  }
 }
 
 async function isConfirmed({ settings, terminal }: Session, state: LockState): Promise<boolean> {
@@ -43,8 +90,9 @@ const holdsOf = ({ holders }: LockState): string =>
     .sort()
     .join();
 
-function answer({ settings, terminal }: Session, key: string, released: boolean, text: string): ExitCode {
-  if (settings.json) terminal.write(jsonLine({ key, released, text }));
+/** `by`: who has released it. */
+function answer({ settings, terminal }: Session, key: string, released: boolean, text: string, by?: string): ExitCode {
+  if (settings.json) terminal.write(jsonLine({ key, released, by, text }));
   else terminal.line(text);
   return released ? EXIT.ok : EXIT.no;
 }

@@ -88,7 +88,8 @@ export async function checkLeftovers(
 }
 
 async function scan(server: Server, keyPrefix: string): Promise<{ names: string[]; isAll: boolean } | null> {
-  const pattern = new RedisKeys(keyPrefix).pattern('');
+  const keys = new RedisKeys(keyPrefix);
+  const pattern = keys.pattern('');
   const names = new Set<string>();
   let cursor = '0';
   let answers = 0;
@@ -101,7 +102,7 @@ async function scan(server: Server, keyPrefix: string): Promise<{ names: string[
         return null;
       });
     if (answer === null) return null;
-    for (const name of answer[1]) names.add(name);
+    for (const name of answer[1]) if (name !== keys.historyKey) names.add(name);
     cursor = answer[0];
     answers += 1;
   } while (cursor !== '0' && names.size < MAX_KEYS && answers < MAX_ANSWERS);

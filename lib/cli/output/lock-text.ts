@@ -8,7 +8,7 @@ export const instanceText = ({ host, pid }: { readonly host: string; readonly pi
   shown(host === '' ? '' : `${host}:${pid}`);
 
 /** What a caller does: its method, and the label that the app gave to the call. */
-export const workText = ({ where, note }: LockCaller): string =>
+export const workText = ({ where, note }: Pick<LockCaller, 'where' | 'note'>): string =>
   shown([where, note && `"${note}"`].filter(Boolean).join(' '));
 
 const sinceText = (since: Date, now: number): string => `${timeText(since)} (${durationText(now - since.getTime())})`;

@@ -193,9 +193,15 @@ export class QuorumLockStore implements LockStore {
     return mergeRuns(this.#nodes, await this.#answers(key, (store) => store.runs(key)), job);
   }
 
+  async runs(key: string): Promise<readonly LastRun[]> {
+    const reports = await this.#answers(key, (store) => store.runs(key));
+    const jobs = new Set(reports.flat().map(({ job }) => job));
+    return [...jobs].flatMap((job) => mergeRuns(this.#nodes, reports, job) ?? []);
+  }
+
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
-    return listLocks(this.#scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
+    return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
   }
 
   async #appendHistory(batch: LockHistoryBatch): Promise<void> {
@@ -207,7 +213,7 @@ export class QuorumLockStore implements LockStore {
   }
 
   /** As long as a majority answers, each lock that a majority holds is on one of the nodes that do. */
-  async *#scan(prefix: string): AsyncGenerator<string> {
+  async *scan(prefix: string): AsyncGenerator<string> {
     const seen = new Set<string>();
     const votes: Vote<true>[] = [];
     for (const node of this.#nodes) {
