@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { closeAll, freshKey } from '../support/apps/lock-app.js';
 import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { cli, startProcess } from './support/cli.js';
-import { hold, openStoreOf, wait } from './support/locks.js';
+import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
 
 let url: string;
 let admin: Awaited<ReturnType<typeof ownRedis>>['admin'];
@@ -179,6 +180,191 @@ describe('release', () => {
   it('is not allowed by REDIS_LOCK_READ_ONLY either', async () => {
     const env = { REDIS_LOCK_URL: url, REDIS_LOCK_READ_ONLY: '1' };
     expect(await cli(['release', freshKey(), '--yes'], { env })).toMatchObject({ code: 2 });
+  });
+});
+
+describe('release in an app with a history', () => {
+  it.each([
+    ['the one that --by names', ['--by', 'ann'], 'ann'],
+    ['the user and the host of this machine', [], `${userInfo().username}@${hostname()}`],
+  ])('tells the history who did it: %s', async (_who, more, by) => {
+    const locks = openStoreOf(url);
+    await tell(locks, { event: 'acquired', key: 'order:1' });
+    await hold(locks, 'order:1');
+    const { code, stdout, stderr } = await cli(['release', 'order:1', '--yes', '--url', url, '--json', ...more]);
+    expect([code, stderr, JSON.parse(stdout)]).toEqual([
+      0,
+      '',
+      { key: 'order:1', released: true, by, text: expect.stringContaining(`The history names ${by}.`) },
+    ]);
+    const [forced] = await locks.history.read({ limit: 10 });
+    expect(forced).toMatchObject({ event: 'forced', key: 'order:1', by, pid: process.pid });
+  });
+
+  it('drops nothing that the app keeps, and makes no history for an app without one', async () => {
+    const locks = openStoreOf(url);
+    await hold(locks, 'order:1');
+    const without = await cli(['release', 'order:1', '--yes', '--url', url]);
+    expect(without).toMatchObject({ code: 0, stdout: expect.not.stringContaining('history'), stderr: '' });
+    expect(await admin.exists('lock:{history}')).toBe(0);
+    await admin.xadd('lock:{history}', '1-1', 'id', 'x.0', 'event', 'released', 'at', Date.now() - 20 * 86_400_000);
+    await hold(locks, 'order:1');
+    await cli(['release', 'order:1', '--yes', '--url', url]);
+    const entries = await locks.history.read({ limit: 10 });
+    expect(entries.map(({ event }) => event)).toEqual(['forced', 'released']);
+  });
+
+  it('releases the lock all the same when the user may not write the history', async () => {
+    const locks = openStoreOf(url);
+    await tell(locks, { event: 'acquired', key: 'order:1' });
+    await hold(locks, 'order:1');
+    await admin.call('ACL', 'SETUSER', 'ops', 'on', '>pass', '~*', '&*', '+@all', '-xadd', '-xrevrange');
+    const env = { REDIS_LOCK_USERNAME: 'ops', REDIS_LOCK_PASSWORD: 'pass', REDIS_LOCK_URL: url };
+    const { code, stdout, stderr } = await cli(['release', 'order:1', '--yes'], { env });
+    expect([code, stdout]).toEqual([0, expect.stringContaining('Released order:1.')]);
+    expect(stderr).toContain('The lock is released, but its history cannot say who did it: ');
+    expect(await locks.inspect('order:1')).toMatchObject({ mode: 'free' });
+  });
+});
+
+describe('history', () => {
+  const events = [
+    { event: 'acquired', key: 'order:1', where: 'Orders.charge', note: 'order 1', ms: 0, fencingToken: 17 },
+    { event: 'waited', key: 'order:1', where: 'Orders.charge', reason: 'web-2:7 Orders.charge' },
+    { event: 'skipped', key: 'report', where: 'Reports.noon', reason: 'busy' },
+    { event: 'forced', key: 'order:1', by: 'ann@laptop' },
+    { event: 'lost', key: 'order:1', where: 'Orders.charge', ms: 65_000, reason: 'revoked', fencingToken: 17 },
+    { event: 'dropped', count: 3 },
+  ] as const;
+
+  it('shows what has happened to all locks, the newest first', async () => {
+    await tell(openStoreOf(url), ...events);
+    const { code, stdout, stderr } = await cli(['history', '--url', url]);
+    const [titles, ...lines] = stdout.trimEnd().split('\n');
+    expect(cells(titles)).toEqual(['TIME', 'EVENT', 'KEY', 'INSTANCE', 'METHOD', 'HOW LONG', 'REASON', 'TOKEN']);
+    expect(cells(lines[0])[0]).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$/);
+    expect(lines.map((line) => cells(line).slice(1))).toEqual([
+      ['dropped', '-', 'web-1:4321', '-', '-', '3 entries', '-'],
+      ['lost', 'order:1', 'web-1:4321', 'Orders.charge', 'held 1m 5s', 'revoked', '17'],
+      ['forced', 'order:1', 'web-1:4321', '-', '-', 'by ann@laptop', '-'],
+      ['skipped', 'report', 'web-1:4321', 'Reports.noon', '-', 'busy', '-'],
+      ['waited', 'order:1', 'web-1:4321', 'Orders.charge', '-', 'held by web-2:7 Orders.charge', '-'],
+      ['acquired', 'order:1', 'web-1:4321', 'Orders.charge "order 1"', 'waited 0.0s', '-', '17'],
+    ]);
+    expect([code, stderr]).toEqual([0, '']);
+  });
+
+  it('shows one lock with a key, and no more than its limit', async () => {
+    await tell(openStoreOf(url), ...events.slice(0, -1));
+    const { stdout } = await cli(['history', 'report', '--url', url, '--json']);
+    const { entries, hasMore } = JSON.parse(stdout) as { entries: unknown[]; hasMore: boolean };
+    expect(entries).toEqual([
+      {
+        id: expect.any(String),
+        at: expect.any(String),
+        event: 'skipped',
+        key: 'report',
+        host: 'web-1',
+        pid: 4321,
+        where: 'Reports.noon',
+        reason: 'busy',
+      },
+    ]);
+    expect(hasMore).toBe(false);
+    const newest = await cli(['history', '--url', url, '--limit', '1']);
+    expect(cells(newest.stdout.split('\n')[1])[1]).toBe('lost');
+    expect(newest.stderr).toBe('There are older events than these 1: see --limit.\n');
+  });
+
+  it('says what the app needs when there is no history, and ends with 1', async () => {
+    for (const args of [['history'], ['history', 'order:1']]) {
+      const { code, stdout, stderr } = await cli([...args, '--url', url]);
+      expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('`history: true`')]);
+    }
+    await tell(openStoreOf(url), events[0]);
+    const other = await cli(['history', 'order:2', '--url', url, '--json']);
+    expect([other.code, JSON.parse(other.stdout)]).toEqual([1, { entries: [], hasMore: false }]);
+    expect(other.stderr).toBe('The history has no event of order:2.\n');
+  });
+
+  it('refuses a key that is none', async () => {
+    expect(await cli(['history', '', '--url', url])).toMatchObject({ code: 2, stdout: '' });
+  });
+
+  it('lets no control character of an event reach the terminal', async () => {
+    const hostile = 'a\x1b[2J\u009b31m\r\n\u202etxt\u0007';
+    const facts = { key: hostile, where: hostile, note: hostile, reason: hostile };
+    await tell(openStoreOf(url), { event: 'lost', ...facts }, { event: 'waited', ...facts });
+    await tell(openStoreOf(url), { event: 'forced', key: hostile, by: hostile });
+    for (const args of [['history'], ['history', hostile], ['history', '--json']]) {
+      const { code, stdout, stderr } = await cli([...args, '--url', url]);
+      expect(code).toBe(0);
+      expect(stdout.trimEnd().split('\n')).toHaveLength(args.includes('--json') ? 1 : 4);
+      expect(stdout.replaceAll('\n', '') + stderr).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+    }
+    const { stdout } = await cli(['history', '--json', '--url', url]);
+    const { entries } = JSON.parse(stdout) as { entries: unknown[] };
+    expect(entries[0]).toMatchObject({ event: 'forced', key: hostile, by: hostile });
+  });
+});
+
+describe('jobs', () => {
+  it('shows the last run of each job, also of several with one key, the last one that began first', async () => {
+    const locks = openStoreOf(url);
+    await runJob(locks, 'reports', 'Reports.noon', 'done');
+    await runJob(locks, 'reports', 'Reports.night', 'failed', { instance: 'web-2:7' });
+    await hold(locks, 'order:1');
+    await runJob(locks, 'sync', 'Sync.all');
+    await admin.set('lock:other', 'of another library');
+    const { code, stdout, stderr } = await cli(['jobs', '--url', url]);
+    const [titles, ...lines] = stdout.trimEnd().split('\n');
+    expect(cells(titles)).toEqual(['JOB', 'KEY', 'LAST FIRE', 'WINNER', 'BEGAN', 'TOOK', 'OUTCOME']);
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$/);
+    const took = expect.stringMatching(/^\d+\.\ds$/);
+    const fire = '2026-11-26 00:00:00Z';
+    const rows = lines.map(cells);
+    expect(rows).toHaveLength(3);
+    expect(rows).toContainEqual(['Reports.noon', 'reports', fire, 'web-1:4321', time, took, 'done']);
+    expect(rows).toContainEqual(['Reports.night', 'reports', fire, 'web-2:7', time, took, 'failed']);
+    const soFar = expect.stringMatching(/^\d+\.\ds so far$/);
+    expect(rows).toContainEqual(['Sync.all', 'sync', fire, 'web-1:4321', time, soFar, 'running']);
+    const begins = rows.map(([, , , , began = '']) => began);
+    expect(begins).toEqual([...begins].sort().reverse());
+    expect([code, stderr]).toEqual([0, '']);
+  });
+
+  it('shows those whose keys begin with a prefix, and not more than its limit', async () => {
+    const locks = openStoreOf(url);
+    for (const key of ['a:1', 'a:2', 'b:1']) await runJob(locks, key, `Job.${key}`, 'done');
+    const ofB = JSON.parse((await cli(['jobs', 'b:', '--url', url, '--json'])).stdout) as object;
+    expect(ofB).toMatchObject({ jobs: [{ key: 'b:1', job: 'Job.b:1', outcome: 'done' }], hasMore: false });
+    const one = await cli(['jobs', '--url', url, '--limit', '1']);
+    expect(one.stdout.trim().split('\n')).toHaveLength(2);
+    expect(one.stderr).toContain('There are more than 1 jobs');
+  });
+
+  it('finds them among many locks without a job', async () => {
+    const locks = openStoreOf(url);
+    for (let i = 0; i < 60; i += 1) await hold(locks, `order:${i}`);
+    await runJob(locks, 'report', 'Reports.noon', 'done');
+    const { jobs } = JSON.parse((await cli(['jobs', '--url', url, '--json'])).stdout) as { jobs: unknown[] };
+    expect(jobs).toMatchObject([{ key: 'report', job: 'Reports.noon' }]);
+  });
+
+  it('ends with 1 when there is none', async () => {
+    await hold(openStoreOf(url), 'order:1');
+    const text = 'No run of a job with `oncePer` is remembered whose key begins with o.\n';
+    expect(await cli(['jobs', 'o', '--url', url])).toEqual({ code: 1, stdout: '', stderr: text });
+  });
+
+  it('lets no control character of a job reach the terminal', async () => {
+    const hostile = 'a\x1b[2J\u009b31m\r\u202etxt\u0007';
+    await runJob(openStoreOf(url), hostile, hostile, 'done', { instance: 'web\x1b[31m:1' });
+    for (const args of [['jobs'], ['jobs', '--json']]) {
+      const { code, stdout } = await cli([...args, '--url', url]);
+      expect([code, stdout.trimEnd().split('\n').length]).toEqual([0, args.length === 1 ? 2 : 1]);
+      expect(stdout.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+    }
   });
 });
 

@@ -3,7 +3,7 @@ import { documentedRights } from '../../scripts/topologies.mjs';
 import { closeAll } from '../support/apps/lock-app.js';
 import { ownRedis } from '../support/redis/own-redis.js';
 import { cli } from './support/cli.js';
-import { hold, openStoreOf } from './support/locks.js';
+import { hold, openStoreOf, tell } from './support/locks.js';
 
 interface Finding {
   readonly check: string;
@@ -131,6 +131,13 @@ describe('the doctor', () => {
     );
     for (const value of [uuid, random, 'a secret']) expect(JSON.stringify(findings)).not.toContain(value);
     expect(code).toBe(0);
+  });
+
+  it('does not take the history for something of another library', async () => {
+    await tell(openStoreOf(url), { event: 'acquired', key: 'order:1' });
+    await hold(openStoreOf(url), 'order:1');
+    const { of } = await examine();
+    expect(of('leftovers')).toMatchObject([{ level: 'ok', text: expect.stringContaining('Of the 1 key ') }]);
   });
 
   it('names the option for locks with a hash tag', async () => {

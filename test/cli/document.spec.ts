@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { COMMANDS } from '../../lib/cli/usage.js';
-import { type LockStore } from '../../lib/core/store/lock-store.js';
+import { type RedisLocks } from '../../lib/redis/open-store.js';
 import { closeAll } from '../support/apps/lock-app.js';
 import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { cli, startProcess } from './support/cli.js';
-import { hold, openStoreOf, wait } from './support/locks.js';
+import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
 
 const text = readFileSync(join(process.cwd(), 'docs', 'cli.md'), 'utf8');
 
@@ -27,15 +27,24 @@ const sameEachTime = (output: string): string =>
     .trim();
 
 let url: string;
-let locks: LockStore;
+let locks: RedisLocks;
 
-/** The locks that the document shows. */
+/** What the document shows. */
 beforeEach(async () => {
   ({ url } = await ownRedis());
   locks = openStoreOf(url);
   await hold(locks, 'order:17', 'web-1:4321 OrdersService.charge');
   await wait(locks, 'order:17', 'web-2:977 OrdersService.charge');
   await hold(locks, 'reports', 'web-1:4321 Reports.read', { mode: 'read' });
+  await runJob(locks, 'report:night', 'Reports.night', 'done');
+  await runJob(locks, 'report:noon', 'Reports.noon', 'failed', { instance: 'web-2:977' });
+  const order = { key: 'order:17', where: 'OrdersService.charge' };
+  await tell(
+    locks,
+    { event: 'skipped', key: 'report:noon', where: 'Reports.noon', reason: 'claimed' },
+    { event: 'acquired', ...order, ms: 0, fencingToken: 1_795_651_884_373_290 },
+    { event: 'waited', ...order, reason: 'web-1:4321 OrdersService.charge' },
+  );
 });
 
 afterEach(closeAll);

@@ -5,7 +5,7 @@ import { startCluster, startQuorum, startSecured, startSentinels } from '../../s
 import { closeAll } from '../support/apps/lock-app.js';
 import { type Settings } from '../../lib/cli/settings.js';
 import { cli } from './support/cli.js';
-import { hold, openStoreOf } from './support/locks.js';
+import { hold, openStoreOf, runJob, tell } from './support/locks.js';
 
 interface Finding {
   readonly check: string;
@@ -30,11 +30,25 @@ async function expectAllCommands(
   expect(await cli(['inspect', 'order:3', ...args], { env })).toMatchObject({ code: 0 });
   expect(await cli(['release', 'order:3', '--yes', ...args], { env })).toMatchObject({ code: 0 });
   expect(await locks.inspect('order:3')).toMatchObject({ mode: 'free' });
+  await runJob(locks, 'report', 'Reports.noon', 'done');
+  const { jobs } = JSON.parse((await cli(['jobs', '--json', ...args], { env })).stdout) as { jobs: unknown[] };
+  expect(jobs).toMatchObject([{ key: 'report', job: 'Reports.noon', instance: 'web-1:4321', outcome: 'done' }]);
   const doctor = await cli(['doctor', '--json', ...args], { env });
   const { findings } = JSON.parse(doctor.stdout) as { findings: Finding[] };
   expect(findings.filter(({ level }) => level === 'problem')).toEqual([]);
   expect([doctor.code, doctor.stderr]).toEqual([0, '']);
   return findings;
+}
+
+/** The history is read, and told who has released a lock. */
+async function expectHistory(connection: Settings['connection'], args: readonly string[]): Promise<void> {
+  const locks = openStoreOf(connection);
+  await tell(locks, { event: 'acquired', key: 'order:4' });
+  expect(await cli(['release', 'order:4', '--yes', '--by', 'ann', ...args])).toMatchObject({ code: 0, stderr: '' });
+  const { stdout } = await cli(['history', 'order:4', '--json', ...args]);
+  const { entries } = JSON.parse(stdout) as { entries: unknown[] };
+  expect(entries).toMatchObject([{ event: 'forced', by: 'ann' }, { event: 'acquired' }]);
+  await hold(locks, 'order:4');
 }
 
 afterEach(closeAll);
@@ -45,6 +59,7 @@ describe('the tool', () => {
     try {
       const args = ['--cluster', addressesOf(cluster.connection.cluster.slice(0, 2))];
       const findings = await expectAllCommands(cluster.connection, args);
+      await expectHistory(cluster.connection, args);
       const text = (check: string): string =>
         findings
           .filter((one) => one.check === check)
@@ -68,6 +83,7 @@ describe('the tool', () => {
       const { sentinels, name } = group.connection;
       const args = ['--sentinel', addressesOf(sentinels), '--sentinel-name', name];
       const findings = await expectAllCommands(group.connection, args);
+      await expectHistory(group.connection, args);
       const replication = findings.find(({ check }) => check === 'replication');
       expect(replication).toMatchObject({ text: expect.stringContaining('2 replicas in step') });
       const wrong = await cli(['doctor', '--json', '--url', group.sentinels[0]!.url]);
@@ -84,6 +100,7 @@ describe('the tool', () => {
     try {
       const args = ['--quorum', quorum.connection.join(',')];
       await expectAllCommands(quorum.connection, args);
+      await expectHistory(quorum.connection, args);
       await quorum.servers[2]!.stop();
       const { locks } = JSON.parse((await cli(['ls', '--json', ...args])).stdout) as { locks: unknown[] };
       expect(locks).toHaveLength(3);

@@ -37,6 +37,23 @@ describe('the command line', () => {
     expect(readArguments(args, {})).toBe('help');
   });
 
+  it('may leave out the key of `history` and the prefix of `jobs`', () => {
+    expect(readArguments(['history'], {})).toMatchObject({ command: 'history', word: undefined });
+    expect(readArguments(['history', 'order:1'], {})).toMatchObject({ command: 'history', word: 'order:1' });
+    expect(readArguments(['jobs', 'report:'], {})).toMatchObject({ command: 'jobs', word: 'report:' });
+  });
+
+  it('limits the history to less than the lists of locks', () => {
+    expect(settings(['history'])).toMatchObject({ limit: 100 });
+    expect(settings(['history', '--limit', '10000'])).toMatchObject({ limit: 10_000 });
+    expect(settings(['jobs'])).toMatchObject({ limit: 1_000 });
+  });
+
+  it('says who releases a lock', () => {
+    expect(settings(['release', 'a', '--by', 'ann'])).toMatchObject({ by: 'ann' });
+    expect(settings(['release', 'a'])).toMatchObject({ by: undefined });
+  });
+
   it('takes a key that begins with a hyphen behind --', () => {
     expect(readArguments(['inspect', '--', '--key'], {})).toMatchObject({ command: 'inspect', word: '--key' });
   });
@@ -49,6 +66,11 @@ describe('the command line', () => {
     [['inspect', 'a', 'b'], '`inspect` takes one word behind it: KEY.'],
     [['doctor', 'a'], '`doctor` takes no words behind it.'],
     [['ls', '--yes'], '`ls` has no option --yes.'],
+    [['history', 'a', 'b'], '`history` takes one word behind it: [KEY].'],
+    [['history', '--by', 'ann'], '`history` has no option --by.'],
+    [['history', '--limit', '10001'], 'Expected --limit to be a whole number from 1 to 10000.'],
+    [['jobs', 'a', 'b'], '`jobs` takes one word behind it: [PREFIX].'],
+    [['release', 'a', '--by', ''], 'Expected --by to be a well-formed string of 1 to 128 characters'],
     [['ls', '--nope=secret'], "Unknown option '--nope'. See --help."],
     [['ls', '--url'], "Option '--url <value>' argument missing. See --help."],
     [['ls', '--limit', '0'], 'Expected --limit to be a whole number from 1 to 1000000.'],
