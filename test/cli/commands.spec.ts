@@ -273,7 +273,7 @@ describe('history', () => {
     expect(hasMore).toBe(false);
     const newest = await cli(['history', '--url', url, '--limit', '1']);
     expect(cells(newest.stdout.split('\n')[1])[1]).toBe('lost');
-    expect(newest.stderr).toBe('There are older events than these 1: see --limit.\n');
+    expect(newest.stderr).toBe('There are older events: see --limit.\n');
   });
 
   it('says what the app needs when there is no history, and ends with 1', async () => {
@@ -329,7 +329,7 @@ describe('jobs', () => {
     const soFar = expect.stringMatching(/^\d+\.\ds so far$/);
     expect(rows).toContainEqual(['Sync.all', 'sync', fire, 'web-1:4321', time, soFar, 'running']);
     const begins = rows.map(([, , , , began = '']) => began);
-    expect(begins).toEqual([...begins].sort().reverse());
+    expect(begins).toEqual([...begins].sort().toReversed());
     expect([code, stderr]).toEqual([0, '']);
   });
 

@@ -13,7 +13,7 @@ export async function history(session: Session, key?: string): Promise<ExitCode>
   if (settings.json) terminal.write(jsonLine({ entries, hasMore }));
   else if (entries.length > 0) terminal.table(eventsTable(entries));
   if (entries.length === 0) terminal.complain(await noEvents(session, key));
-  if (hasMore) terminal.complain(`There are older events than these ${settings.limit}: see --limit.`);
+  if (hasMore) terminal.complain('There are older events: see --limit.');
   return entries.length > 0 ? EXIT.ok : EXIT.no;
 }
 
