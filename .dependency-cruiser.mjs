@@ -58,7 +58,6 @@ const LAYERS = [
       'board',
       'interceptor/lock-logger',
       'interceptor/locked-call',
-      'observability/event-listeners',
       'observability/lock-services',
     ],
     types: ['redis-lock.service'],

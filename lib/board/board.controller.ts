@@ -38,7 +38,8 @@ export const BOARD_MOUNT = Symbol.for('nestjs-redis-lock:board-mount');
 
 /** How long a browser waits before it connects again, in milliseconds. */
 const RETRY_MS = 1_000;
-const MAX_USER = 200;
+/** As many characters as `by` of `forceRelease` may have. */
+const MAX_USER = 128;
 
 /** The routes of a board. Each answers the request by itself: what interceptors of the app return would break the page. */
 class BoardController implements OnModuleInit, OnModuleDestroy {
@@ -60,10 +61,12 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
   onModuleInit(): void {
     const { connection } = this.settings;
     const service = findLockService(this.moduleRef, connection, 'RedisLockBoardModule');
-    const losses = new OwnLosses(service.events);
+    const { locker, history } = service.parts;
+    const losses = new OwnLosses(service.events, locker.instance);
     this.#service = service;
     this.#losses = losses;
-    this.#topics = new BoardTopics({ service, losses, jobs: jobsIn(this.modules, connection) });
+    const jobs = jobsIn(this.modules, connection);
+    this.#topics = new BoardTopics({ service, hasHistory: history.isWritten, losses, jobs });
   }
 
   /** Before Nest closes the server, which waits for all open answers. */
@@ -119,10 +122,9 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const { key } = (body ?? {}) as { readonly key?: unknown };
     if (typeof key !== 'string') return refuseRequest(response, 400, 'The body has no `key`.');
     try {
-      const wasHeld = await this.#service!.forceRelease(key);
-      const outcome = wasHeld ? 'its holders are told' : 'nobody held it';
-      // Both texts may come from a request.
-      logger.warn(printable(`${user} released the lock "${key}" by force; ${outcome}.`));
+      const wasHeld = await this.#service!.forceRelease(key, { by: user });
+      // Otherwise, the log has the line of the module. Both texts may come from a request.
+      if (!wasHeld) logger.warn(printable(`${user} released the lock "${key}" by force; nobody held it.`));
       answerJson(response, { wasHeld });
     } catch (error) {
       refuseRequest(response, statusOf(error), messageOf(error));
@@ -132,7 +134,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
   /** What a page reads; a text says what is wrong with its request. */
   #reading(view: unknown, key: unknown): (() => Promise<object>) | string {
     const topics = this.#topics!;
-    if (view === 'locks' || view === 'jobs' || view === 'losses') return () => topics[view]();
+    if (view === 'locks' || view === 'history' || view === 'jobs' || view === 'losses') return () => topics[view]();
     if (view === 'lock' && typeof key === 'string') return () => topics.lock(key);
     return 'There is no such view.';
   }
@@ -142,7 +144,8 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     if (!user) return 'board';
     try {
       const name = user(request);
-      if (typeof name === 'string' && name !== '') return name.slice(0, MAX_USER);
+      // The way over bytes replaces half characters, which the history refuses.
+      if (typeof name === 'string' && name !== '') return Buffer.from(name.slice(0, MAX_USER)).toString();
       logger.error('The function `actions.user` of RedisLockBoardModule gave no name.');
     } catch (error) {
       logger.error(`The function \`actions.user\` of RedisLockBoardModule threw: ${messageOf(error)}`);

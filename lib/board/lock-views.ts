@@ -86,4 +86,4 @@ function waiterView(waiter: LockWaiter, nowMs: number): WaiterView {
   };
 }
 
-const instanceOf = ({ host, pid }: { readonly host: string; readonly pid: number }): string => `${host}:${pid}`;
+export const instanceOf = ({ host, pid }: { readonly host: string; readonly pid: number }): string => `${host}:${pid}`;

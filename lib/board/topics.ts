@@ -1,15 +1,25 @@
 import { type RedisLockService } from '../redis-lock.service.js';
+import { historyView, type HistoryView } from './history-views.js';
 import { type Job } from './jobs.js';
 import { lockView, SHOWN_IN_LIST, SHOWN_OF_ONE } from './lock-views.js';
-import { type OwnLosses } from './losses.js';
+import { allLosses, type OwnLosses } from './losses.js';
 
 /** How many locks and jobs the lists show. */
 const MAX_LOCKS = 500;
 const MAX_JOBS = 200;
 
+/** How many entries the history of all locks has on a page, and that of one lock. */
+const MAX_ENTRIES = 200;
+const MAX_ENTRIES_OF_ONE = 50;
+
+/** How many entries are searched for losses, each time a page of losses is told: they all come from Redis. */
+const ENTRIES_WITH_LOSSES = 2_000;
+
 /** What the topics are read from. */
 interface Sources {
-  readonly service: Pick<RedisLockService, 'list' | 'inspect' | 'lastRun'>;
+  readonly service: Pick<RedisLockService, 'list' | 'inspect' | 'lastRun' | 'history'>;
+  /** Whether there is a history to read: without one, Redis is not asked for it. */
+  readonly hasHistory: boolean;
   readonly jobs: readonly Job[];
   readonly losses: Pick<OwnLosses, 'all'>;
 }
@@ -28,9 +38,18 @@ export class BoardTopics {
     return { locks: locks.slice(0, MAX_LOCKS), limit: MAX_LOCKS, hasMore: locks.length > MAX_LOCKS };
   }
 
-  /** One lock, with its queue. */
+  /** One lock, with its queue and its history. */
   async lock(key: string): Promise<object> {
-    return { lock: lockView(await this.sources.service.inspect(key), SHOWN_OF_ONE, Date.now()) };
+    const [state, history] = await Promise.all([
+      this.sources.service.inspect(key),
+      this.#history(MAX_ENTRIES_OF_ONE, key),
+    ]);
+    return { lock: lockView(state, SHOWN_OF_ONE, Date.now()), history };
+  }
+
+  /** What has happened to all locks. */
+  async history(): Promise<object> {
+    return { history: await this.#history(MAX_ENTRIES) };
   }
 
   /** The jobs of this app, with their last run. */
@@ -39,9 +58,19 @@ export class BoardTopics {
     return { jobs };
   }
 
-  /** The losses of this instance. */
+  /** The losses of all instances, as far as the history tells of them; without a history, those of this instance. */
   async losses(): Promise<object> {
-    return { losses: this.sources.losses.all };
+    const { service, hasHistory, losses } = this.sources;
+    if (!hasHistory) return { losses: losses.all, searched: null };
+    const entries = await service.history({ limit: ENTRIES_WITH_LOSSES });
+    return { losses: allLosses(entries, losses.all), searched: ENTRIES_WITH_LOSSES };
+  }
+
+  /** Resolves to null without a history. */
+  async #history(limit: number, key?: string): Promise<HistoryView | null> {
+    if (!this.sources.hasHistory) return null;
+    const query = key === undefined ? { limit } : { key, limit };
+    return historyView(await this.sources.service.history(query), limit);
   }
 
   async #job({ name, key, nextMs }: Job, nowMs: number): Promise<object> {

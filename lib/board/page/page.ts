@@ -25,6 +25,7 @@ export const pageText = (base: string): string => `<!doctype html>
 <a href="#/instances">Instances</a>
 <a href="#/jobs">Jobs</a>
 <a href="#/losses">Losses</a>
+<a href="#/history">History</a>
 </nav>
 </header>
 <div id="banner" role="alert" hidden><strong id="banner-title"></strong> <span id="banner-text"></span></div>

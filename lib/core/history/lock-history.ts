@@ -47,6 +47,11 @@ export class LockHistory {
     this.#listeners = listen(host.events, this.#buffer);
   }
 
+  /** Whether this module writes a history. */
+  get isWritten(): boolean {
+    return this.#buffer !== null;
+  }
+
   /**
    * Reads the entries of all instances, after those of this one are written.
    * @throws LockStoreError, LockKeyError, LockConfigurationError

@@ -14,7 +14,7 @@ export interface BoardApp {
   readonly url: string;
   readonly pid: number;
   /** Asks for a lock, and keeps it. */
-  acquire(key: string): void;
+  acquire(key: string, note?: string): void;
   /** Resolves with what it told of a lock. */
   told(kind: BoardReport['kind'], key?: string): Promise<BoardReport>;
   /** Sends SIGKILL, so that its locks stay until their leases are over. */
@@ -33,7 +33,7 @@ export async function startBoardApp(connection: string, leaseMs: number): Promis
   return {
     url: url!,
     pid: child.pid!,
-    acquire: (key) => child.send({ key }),
+    acquire: (key, note) => child.send({ key, note }),
     told,
     kill: () => child.kill('SIGKILL'),
   };

@@ -9,7 +9,12 @@ import {
   Injectable,
   Module,
 } from '@nestjs/common';
-import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../../lib/index.js';
+import {
+  getLockServiceToken,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+  type RedisLockService,
+} from '../../../lib/index.js';
 import { RedisLockBoardModule, type RedisLockBoardOptions } from '../../../lib/board/index.js';
 import { logger } from '../../../lib/interceptor/lock-logger.js';
 import { startError } from '../../unit/observability/start-error.js';
@@ -28,18 +33,17 @@ const OPEN: RedisLockBoardOptions = { unguarded: true, refreshMs: 250 };
 
 interface Start {
   readonly board?: RedisLockBoardOptions;
-  readonly connection?: string;
+  readonly locks?: RedisLockModuleOptions;
   readonly prepare?: (app: INestApplication) => void;
   readonly forceCloseConnections?: boolean;
 }
 
 /** An app with a board. */
-const start = (platform: Platform, { board = OPEN, connection, ...options }: Start = {}): Promise<RequestApp> =>
-  startRequests(
-    platform,
-    { imports: [RedisLockBoardModule.forRoot(board)] },
-    { ...options, locks: connection === undefined ? {} : { connection } },
-  );
+const start = (platform: Platform, { board = OPEN, ...options }: Start = {}): Promise<RequestApp> =>
+  startRequests(platform, { imports: [RedisLockBoardModule.forRoot(board)] }, options);
+
+/** A history that no other test has. */
+const ownHistory = (): RedisLockModuleOptions => ({ history: true, keyPrefix: `${freshKey('history')}:` });
 
 const watch = ({ url }: RequestApp, query: string, path = 'locks'): Promise<Page> =>
   readPage(`${url}/${path}/events?${query}`);
@@ -189,9 +193,52 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     await eventually(() => signal.aborted);
     expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
     const [line] = warn.mock.calls.at(-1)!;
-    expect(line).toBe(`ada released the lock "${lock.key.trimEnd()}\\n" by force; its holders are told.`);
+    const shown = `"${lock.key.trimEnd()}\\n"`;
+    expect(line).toBe(`The lock ${shown} was revoked with forceRelease by ada: its holders have lost it.`);
     const again = await get('locks/force-release', releasing(lock.key, { 'x-user': 'ada' }));
     expect(JSON.parse(again.text)).toEqual({ wasHeld: false });
+    expect(warn.mock.calls.at(-1)).toEqual([`ada released the lock ${shown} by force; nobody held it.`]);
+  });
+
+  it('tells the page of one lock what has happened to it, and which user took it away', async () => {
+    const name = `<img src=x>${'a'.repeat(116)}\u{1f600}, and more than a name may have`;
+    const board = { ...OPEN, actions: { forceRelease: true, user: () => name } };
+    const app = await start(platform, { board, locks: ownHistory() });
+    const lock = await app.locks.acquire(freshKey(), { note: '<b>order 7</b>' });
+    const { signal } = lock;
+    const page = await watch(app, `view=lock&key=${encodeURIComponent(lock.key)}`);
+    expect((await app.get('locks/force-release', releasing(lock.key))).status).toBe(200);
+    await eventually(() => signal.aborted);
+    const { entries, limit } = await page.next('state', ({ history }) => history.entries.length === 3 && history);
+    expect(limit).toBe(50);
+    const common = { key: lock.key, instance: expect.stringContaining(`:${process.pid}`), at: expect.any(Number) };
+    const token = String(lock.fencingToken);
+    const byEvent = new Map(entries.map((entry: { event: string }) => [entry.event, entry]));
+    const by = `<img src=x>${'a'.repeat(116)}\u{fffd}`;
+    expect(byEvent.get('forced')).toMatchObject({ ...common, by, where: '', note: '', ms: null, token: '' });
+    expect(byEvent.get('lost')).toMatchObject({ ...common, reason: 'revoked', note: '<b>order 7</b>', token });
+    expect(byEvent.get('acquired')).toMatchObject({ ...common, by: '', reason: '', ms: expect.any(Number), token });
+  });
+
+  it('tells the page of one lock when the app keeps no history', async () => {
+    const app = await start(platform);
+    const page = await watch(app, `view=lock&key=${freshKey()}`);
+    expect(await page.next('state', (state) => state)).toMatchObject({ lock: { mode: 'free' }, history: null });
+    const all = await watch(app, 'view=history');
+    expect(await all.next('state', (state) => state)).toEqual({ history: null });
+  });
+
+  it('tells a page what has happened to all locks, the newest first', async () => {
+    const app = await start(platform, { locks: ownHistory() });
+    const page = await watch(app, 'view=history');
+    expect(await page.next('state', (state) => state)).toEqual({ history: { entries: [], limit: 200 } });
+    const key = freshKey();
+    for (let i = 0; i < 101; i += 1) await app.locks.withLock(`${key}:${i}`, () => undefined);
+    const isLast = ([first]: { key: string; event: string }[]): boolean =>
+      first?.key === `${key}:100` && first.event === 'released';
+    const entries = await page.next('state', ({ history }) => isLast(history.entries) && history.entries);
+    expect(entries).toHaveLength(200);
+    expect(entries.at(-1)).toMatchObject({ key: `${key}:1`, event: 'acquired' });
   });
 
   it.each<[string, Record<string, string>]>([
@@ -220,18 +267,21 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(status).toBe(403);
   });
 
-  it('says what is wrong while Redis is away, and goes on afterwards', async () => {
-    const proxy = await proxyTo();
-    const app = await start(platform, { connection: proxy.url });
-    const page = await watch(app, 'view=locks');
-    await page.next('state', () => true);
-    disconnect(proxy);
-    const { error, isAway } = await page.next('failed', (failed) => failed);
-    expect(isAway).toBe(true);
-    expect(error).toMatch(/Redis/);
-    proxy.refuse(false);
-    await page.next('state', () => true);
-  });
+  it.each(['locks', 'lock&key=a', 'history', 'losses'])(
+    'says on %s what is wrong while Redis is away, and goes on afterwards',
+    async (view) => {
+      const proxy = await proxyTo();
+      const app = await start(platform, { locks: { connection: proxy.url, ...ownHistory() } });
+      const page = await watch(app, `view=${view}`);
+      await page.next('state', () => true);
+      disconnect(proxy);
+      const { error, isAway } = await page.next('failed', (failed) => failed);
+      expect(isAway).toBe(true);
+      expect(error).toMatch(/Redis/);
+      proxy.refuse(false);
+      await page.next('state', () => true);
+    },
+  );
 
   it('ends its streams when the app closes, which does not wait for the pages', async () => {
     const app = await start(platform, { forceCloseConnections: false });

@@ -1,6 +1,6 @@
-import { type Browser } from 'playwright-core';
+import { type Browser, type Locator } from 'playwright-core';
 import { closeAll } from '../../support/apps/lock-app.js';
-import { ownRedis } from '../../support/redis/own-redis.js';
+import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { type BoardApp, startBoardApp } from './board-app.js';
 import { startBrowser, visit } from '../../support/processes/browser.js';
 import { HOSTILE_KEYS } from './hostile-keys.js';
@@ -47,6 +47,21 @@ describe('the page of the board, in Chromium', () => {
       await page.keyboard.press('Enter');
       await page.getByText('Nobody holds this lock now.').waitFor(SHOWN);
       expect(await second.told('lost', 'order:7')).toMatchObject({ reason: 'revoked' });
+
+      const past = page.getByRole('region', { name: 'History' }).getByRole('row');
+      const entryOf = (...texts: string[]): Locator =>
+        texts.reduce((rows, hasText) => rows.filter({ hasText }), past).first();
+      await entryOf('forced', `:${viewer.pid}`, 'by ada').waitFor(SHOWN);
+      await entryOf('lost', `:${second.pid}`, 'revoked').waitFor(SHOWN);
+      await entryOf('waited', `:${second.pid}`, `held by`, `:${first.pid}`).waitFor(SHOWN);
+      await page.getByRole('link', { name: 'Losses' }).press('Enter');
+      await page.getByText('The losses of all instances').waitFor(SHOWN);
+      await page.getByRole('row').filter({ hasText: 'order:7' }).getByText(`:${second.pid}`).waitFor(SHOWN);
+      await page.getByRole('link', { name: 'History' }).press('Enter');
+      await page.getByLabel('Show keys with').fill('order:7');
+      await entryOf('order:7', 'by ada').waitFor(SHOWN);
+      await page.getByLabel('Show keys with').fill('order:8');
+      await page.getByText('No key has this text.').waitFor(SHOWN);
       expect(troubles).toEqual([]);
     },
     LIMIT_MS,
@@ -58,7 +73,8 @@ describe('the page of the board, in Chromium', () => {
       const { browser, apps } = await start(1, 120_000);
       const [viewer] = apps as [BoardApp];
       const keys = HOSTILE_KEYS.map(([, key]) => key);
-      for (const key of keys) viewer.acquire(key);
+      // A note has at most 256 bytes.
+      for (const key of keys) viewer.acquire(key, key.slice(0, 200));
       for (const key of keys) await viewer.told('acquired', key);
       const { page, troubles, requests } = await visit(browser, viewer.url);
       await page.getByText(`${keys.length} locks are held`).waitFor(SHOWN);
@@ -69,13 +85,36 @@ describe('the page of the board, in Chromium', () => {
       for (const key of keys) {
         await page.goto(`${viewer.url}#/lock/${encodeURIComponent(key)}`);
         await page.getByText('held for writing').waitFor(SHOWN);
+        await page.getByRole('region', { name: 'History' }).getByText('acquired').waitFor(SHOWN);
       }
-      for (const view of ['waits', 'instances', 'jobs', 'losses']) {
+      await page.goto(`${viewer.url}#/history`);
+      await page.getByRole('cell', { name: '<img src=x onerror="alert(1)">' }).nth(1).waitFor(SHOWN);
+      expect(await page.locator('main :is(img, svg, script, b)').count()).toBe(0);
+      for (const view of ['waits', 'instances', 'jobs', 'losses', 'history']) {
         await page.goto(`${viewer.url}#/${view}`);
         await page.getByText('Updated at').waitFor(SHOWN);
       }
       expect(troubles).toEqual([]);
       expect(requests.filter((url) => !url.startsWith(viewer.url) && !url.startsWith('data:'))).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    'says that Redis cannot be asked, and not that nothing has happened, when it opens meanwhile',
+    async () => {
+      const proxy = await proxyTo((await ownRedis()).url);
+      const [browser, viewer] = await Promise.all([startBrowser(), startBoardApp(proxy.url, 6_000)]);
+      disconnect(proxy);
+      const { page } = await visit(browser, `${viewer.url}#/history`);
+      for (const view of ['history', 'losses', '', 'lock/order']) {
+        await page.goto(`${viewer.url}#/${view}`);
+        await page.getByText('Redis cannot be asked.').waitFor(SHOWN);
+        expect(await page.locator('main .notice').filter({ visible: true }).allTextContents()).toEqual([]);
+      }
+      proxy.refuse(false);
+      await page.goto(`${viewer.url}#/history`);
+      await page.getByText('The history tells nothing yet.').waitFor(SHOWN);
     },
     LIMIT_MS,
   );

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
-import { Locked } from '../../../lib/index.js';
+import { Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { RedisLockBoardModule } from '../../../lib/board/index.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -38,12 +38,14 @@ class Reports extends Base {
   async elsewhere(): Promise<void> {}
 }
 
-const start = () =>
-  startRequests('express', {
+const start = (locks: RedisLockModuleOptions = {}) => {
+  const metadata = {
     imports: [ScheduleModule.forRoot(), RedisLockBoardModule.forRoot({ unguarded: true, refreshMs: 250 })],
     // Nest does not build it: it would need a module for the other connection.
     providers: [{ provide: Reports, useValue: new Reports() }],
-  });
+  };
+  return startRequests('express', metadata, { locks });
+};
 
 describe('the board', () => {
   it('shows the jobs of the app, with their last run and their next fire', async () => {
@@ -69,7 +71,7 @@ describe('the board', () => {
   it('shows what this instance has lost, the latest first', async () => {
     const { locks, url } = await start();
     const page = await readPage(`${url}/locks/events?view=losses`);
-    expect(await page.next('state', (state) => state)).toEqual({ losses: [] });
+    expect(await page.next('state', (state) => state)).toEqual({ losses: [], searched: null });
     const lost = [await locks.acquire(freshKey()), await locks.acquire(freshKey(), { mode: 'read' })];
     for (const { key, signal } of lost) {
       await locks.forceRelease(key);
@@ -79,6 +81,26 @@ describe('the board', () => {
     expect(losses).toMatchObject([
       { key: lost[1]!.key, mode: 'read', reason: 'revoked', token: String(lost[1]!.fencingToken) },
       { key: lost[0]!.key, mode: 'write', reason: 'revoked', at: expect.any(Number), heldMs: expect.any(Number) },
+    ]);
+  });
+
+  it('shows what all instances have lost if there is a history, each loss once', async () => {
+    const locks = { history: true, keyPrefix: `${freshKey('history')}:` };
+    const [viewer, other] = [await start(locks), await start(locks)];
+    const page = await readPage(`${viewer.url}/locks/events?view=losses`);
+    expect(await page.next('state', (state) => state)).toEqual({ losses: [], searched: 2_000 });
+    const lost = [await other.locks.acquire(freshKey()), await viewer.locks.acquire(freshKey(), { mode: 'read' })];
+    for (const { key, signal } of lost) {
+      await viewer.locks.forceRelease(key);
+      await eventually(() => signal.aborted);
+    }
+    const isKnown = (losses: { key: string }[]): boolean =>
+      lost.every(({ key }) => losses.some((loss) => loss.key === key));
+    const losses = await page.next('state', (state) => isKnown(state.losses) && state.losses);
+    const common = { reason: 'revoked', instance: expect.stringContaining(`:${process.pid}`) };
+    expect(losses).toMatchObject([
+      { ...common, key: lost[1]!.key, mode: 'read', token: String(lost[1]!.fencingToken) },
+      { ...common, key: lost[0]!.key, mode: 'write', heldMs: expect.any(Number) },
     ]);
   });
 });

@@ -13,7 +13,7 @@ const tell = (kind, what = {}) => process.connected && process.send({ kind, ...w
 class AppModule {}
 Module({
   imports: [
-    RedisLockModule.forRoot({ connection, leaseMs, waitMs: Infinity }),
+    RedisLockModule.forRoot({ connection, leaseMs, waitMs: Infinity, history: true }),
     RedisLockBoardModule.forRoot({
       unguarded: true,
       refreshMs: 250,
@@ -30,14 +30,14 @@ const locks = app.get(RedisLockService);
 
 /** A handle that nobody refers to is released. */
 const held = [];
-async function hold(key) {
-  const lock = await locks.acquire(key, { fair: 'strict' });
+async function hold(key, note) {
+  const lock = await locks.acquire(key, { fair: 'strict', note });
   held.push(lock);
   const { signal } = lock;
   tell('acquired', { key });
   signal.addEventListener('abort', () => tell('lost', { key, reason: signal.reason.reason }));
 }
 
-process.on('message', ({ key }) => void hold(key));
+process.on('message', ({ key, note = '' }) => void hold(key, note));
 process.on('disconnect', () => process.exit());
 tell('ready', { url: `${await app.getUrl()}/ops/locks` });

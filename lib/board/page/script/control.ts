@@ -3,6 +3,7 @@ export const CONTROL = String.raw`
 const VIEWS = {
   '': { title: 'Held locks', make: heldView, query: { view: 'locks' } },
   waits: { title: 'What waits longest', make: waitsView, query: { view: 'locks' } },
+  history: { title: 'History', make: historyView, query: { view: 'history' } },
   jobs: { title: 'Jobs', make: jobsView, query: { view: 'jobs' } },
   losses: { title: 'Losses', make: lossesView, query: { view: 'losses' } },
   instances: { title: 'Instances', make: instancesView, query: { view: 'locks' } },

@@ -18,25 +18,34 @@ function forgetLeases(locks) {
 const byKey = (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key));
 const workOf = ({ where, note }) => [where, note].filter(Boolean).join(': ') || '–';
 
-/** A view with a heading, and a sentence in place of its table when that is empty. */
-function listView({ title, table, itemsOf, empty, filtered }) {
-  const nothing = el('p', { class: 'notice' }, empty);
+/**
+ * A view with a heading, and the sentence empty in place of its table when that is empty. about gives a sentence on what is shown.
+ * Both sentences depend on the state; until there is one, the view says nothing.
+ */
+function listView({ title, table, itemsOf, about = () => '', empty, filtered }) {
+  const summary = el('p', { class: 'soft', hidden: '' });
+  const nothing = el('p', { class: 'notice', hidden: '' });
   const search = el('input', { type: 'search', id: 'filter', autocomplete: 'off', spellcheck: 'false' });
   const tools = el('div', { class: 'tools' }, el('label', { for: 'filter' }, 'Show keys with'), search);
   let items = [];
+  let instead = '';
   const show = () => {
     const wanted = search.value;
     const shown = filtered ? items.filter((item) => filtered(item).includes(wanted)) : items;
     table.update(shown);
-    nothing.hidden = shown.length > 0;
-    setText(nothing, wanted && items.length > 0 ? 'No key has this text.' : empty);
+    setText(nothing, wanted && items.length > 0 ? 'No key has this text.' : instead);
+    nothing.hidden = shown.length > 0 || instead === '';
   };
   search.addEventListener('input', show);
-  const children = [el('h2', { tabindex: '-1' }, title), ...(filtered ? [tools] : []), table.element, nothing];
+  const heading = el('h2', { tabindex: '-1' }, title);
+  const children = [heading, summary, ...(filtered ? [tools] : []), table.element, nothing];
   return {
     element: el('section', {}, ...children),
     update: (state) => {
       items = itemsOf(state);
+      instead = empty(state);
+      setText(summary, about(state));
+      summary.hidden = summary.textContent === '';
       show();
     },
   };
@@ -63,7 +72,7 @@ function heldView() {
       const holdersOf = (lock) => (lock.holders.length > 0 ? lock.holders : [null]);
       return locks.sort(byKey).flatMap((lock) => holdersOf(lock).map((holder, at) => ({ lock, holder, at })));
     },
-    empty: 'Nobody holds a lock at the moment. As soon as a method with @Locked runs, its lock is shown here.',
+    empty: () => 'Nobody holds a lock at the moment. As soon as a method with @Locked runs, its lock is shown here.',
     filtered: ({ lock }) => printable(lock.key),
   });
 }
@@ -88,7 +97,7 @@ function waitsView() {
       locks
         .flatMap((lock) => lock.queue.map((waiter) => ({ lock, waiter })))
         .sort((a, b) => b.waiter.waitedMs - a.waiter.waitedMs),
-    empty: 'Nobody waits in the queue of a lock. Callers that are not fair, or that wait in a quorum, have no place in a queue.',
+    empty: () => 'Nobody waits in the queue of a lock. Callers that are not fair, or that wait in a quorum, have no place in a queue.',
     filtered: ({ lock }) => printable(lock.key),
   });
 }
@@ -119,7 +128,7 @@ function instancesView() {
       }
       return [...instances.values()].sort((a, b) => (a.instance < b.instance ? -1 : 1));
     },
-    empty: 'No instance holds a lock or waits for one at the moment.',
+    empty: () => 'No instance holds a lock or waits for one at the moment.',
   });
 }
 

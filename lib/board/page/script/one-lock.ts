@@ -6,8 +6,9 @@ function lockView(key) {
   const tools = el('div', { class: 'tools' });
   const holders = makeTable('Holders', HOLDER_COLUMNS, ({ attempt }) => attempt);
   const queue = makeTable('Queue, in order', QUEUE_COLUMNS, ({ attempt }) => attempt);
-  const nobody = el('p', { class: 'notice' }, 'Nobody holds this lock now.');
-  const noQueue = el('p', { class: 'notice' });
+  const past = historyPart();
+  const nobody = el('p', { class: 'notice', hidden: '' }, 'Nobody holds this lock now.');
+  const noQueue = el('p', { class: 'notice', hidden: '' });
   const element = el(
     'section',
     {},
@@ -21,9 +22,10 @@ function lockView(key) {
     el('h3', {}, 'Queue'),
     queue.element,
     noQueue,
+    ...past.elements,
   );
   let before;
-  const update = ({ lock }) => {
+  const update = ({ lock, history }) => {
     showFacts(facts, lock);
     if (stream.about.canForceRelease && !tools.hasChildNodes()) tools.append(releaseButton(key, showOutcome(notice)));
     holders.update(lock.holders);
@@ -31,6 +33,7 @@ function lockView(key) {
     queue.update(lock.queue);
     noQueue.hidden = lock.queue.length > 0;
     setText(noQueue, lock.waiters > 0 ? 'Who waits has no place in a queue that the store knows.' : 'Nobody waits.');
+    past.update(history);
     const now = lock.holders.map(({ instance }) => instance).join(', ') || 'nobody';
     if (before !== undefined && before !== now) tell('Now held by ' + printable(now) + '.');
     before = now;

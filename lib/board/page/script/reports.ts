@@ -17,7 +17,7 @@ function jobsView() {
     title: 'Jobs',
     table: makeTable('Jobs', columns, ({ name }) => name),
     itemsOf: ({ jobs }) => jobs,
-    empty: 'This app has no job that is locked with oncePer. Put @Locked with oncePer on a scheduled method to see its runs here.',
+    empty: () => 'This app has no job that is locked with oncePer. Put @Locked with oncePer on a scheduled method to see its runs here.',
   });
 }
 
@@ -27,16 +27,24 @@ function lossesView() {
     keyColumn('Lock', ({ key }) => key),
     textColumn('Lost at', ({ at }) => dateTime(at), { number: true }),
     textColumn('Reason', ({ reason }) => reason),
+    textColumn('Instance', ({ instance }) => instance),
     textColumn('Method', ({ where }) => where || '–'),
     textColumn('Mode', ({ mode }) => mode),
     textColumn('Held for', ({ heldMs }) => duration(heldMs), { number: true }),
-    textColumn('Token', ({ token }) => token, { number: true, code: true }),
+    textColumn('Token', ({ token }) => token || '–', { number: true, code: true }),
   ];
   return listView({
     title: 'Losses',
     table: makeTable('Losses', columns, ({ id, key }) => id + key),
     itemsOf: ({ losses }) => losses,
-    empty: 'This instance has lost no lock since it started. It does not know what other instances have lost.',
+    about: ({ searched }) =>
+      searched === null
+        ? 'The losses of this instance since it started. With the option history: true of RedisLockModule, those of all instances.'
+        : 'The losses of all instances in the last ' + searched + ' entries of the history, and of this one since it started.',
+    empty: ({ searched }) =>
+      searched === null
+        ? 'This instance has lost no lock since it started. It does not know what other instances have lost.'
+        : 'No lock was lost, as far as is known.',
   });
 }
 `;

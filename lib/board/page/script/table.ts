@@ -53,13 +53,17 @@ const textColumn = (title, textOf, options = {}) => ({
   },
 });
 
-/** A column of links to locks. */
+/** A column of links to locks; without a key, there is none. */
 const keyColumn = (title, keyOf) => ({
   title,
   make: (cell) => {
     const link = lockLink();
     cell.append(link);
-    return (item) => setLink(link, keyOf(item));
+    return (item) => {
+      const key = keyOf(item);
+      link.hidden = key === '';
+      setLink(link, key);
+    };
   },
 });
 

@@ -1,0 +1,135 @@
+import { type LockHistoryEntry } from '../../../lib/core/history/history-entry.js';
+import { LockStoreError } from '../../../lib/core/lock.errors.js';
+import { type LossView } from '../../../lib/board/losses.js';
+import { BoardTopics } from '../../../lib/board/topics.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const entry = (id: number, facts: Partial<LockHistoryEntry>): LockHistoryEntry => ({
+  id: String(id),
+  at: new Date(1_000 * id),
+  event: 'acquired',
+  key: 'order',
+  host: 'a',
+  pid: 7,
+  mode: undefined,
+  where: undefined,
+  note: undefined,
+  ms: undefined,
+  reason: undefined,
+  fencingToken: undefined,
+  by: undefined,
+  count: undefined,
+  ...facts,
+});
+
+const loss = (at: number, facts: Partial<LossView>): LossView => ({
+  id: `own ${at}`,
+  at,
+  key: 'order',
+  instance: 'b:8',
+  where: '',
+  mode: 'write',
+  heldMs: 5,
+  reason: 'expired',
+  token: '1',
+  ...facts,
+});
+
+interface Given {
+  readonly hasHistory?: boolean;
+  readonly entries?: readonly LockHistoryEntry[] | Error;
+  readonly own?: readonly LossView[];
+}
+
+function setUp({ hasHistory = true, entries = [], own = [] }: Given) {
+  const queries: object[] = [];
+  const service = {
+    list: () => {
+      throw new Error('not asked for here');
+    },
+    lastRun: async () => null,
+    inspect: async (key: string) => ({
+      key,
+      mode: 'free',
+      waiters: 0,
+      permits: null,
+      holders: [],
+      queue: [],
+      fencingToken: 0,
+    }),
+    history: async (query: object) => {
+      queries.push(query);
+      if (entries instanceof Error) throw entries;
+      return entries;
+    },
+  };
+  const topics = new BoardTopics({ service: service as never, hasHistory, jobs: [], losses: { all: own } });
+  return { topics, queries };
+}
+
+describe('the topics of the board', () => {
+  it('ask for no history where the app keeps none', async () => {
+    const own = [loss(1, {})];
+    const { topics, queries } = setUp({ hasHistory: false, own });
+    expect(await topics.history()).toEqual({ history: null });
+    expect(await topics.lock('order')).toMatchObject({ lock: { key: 'order' }, history: null });
+    expect(await topics.losses()).toEqual({ losses: own, searched: null });
+    expect(queries).toEqual([]);
+  });
+
+  it('ask for a limited part of the history', async () => {
+    const { topics, queries } = setUp({});
+    expect(await topics.history()).toEqual({ history: { entries: [], limit: 200 } });
+    expect(await topics.lock('order')).toMatchObject({ history: { entries: [], limit: 50 } });
+    expect(await topics.losses()).toEqual({ losses: [], searched: 2_000 });
+    expect(queries).toEqual([{ limit: 200 }, { key: 'order', limit: 50 }, { limit: 2_000 }]);
+  });
+
+  it('have what entries say, and nothing in place of what they do not say', async () => {
+    const said = { where: 'Orders.charge', note: 'order 7', ms: 12, reason: 'revoked', fencingToken: 3, by: 'ada' };
+    const { topics } = setUp({
+      entries: [entry(2, { event: 'lost', ...said }), entry(1, { event: 'dropped', key: '' })],
+    });
+    const { history } = (await topics.history()) as { history: object };
+    const { fencingToken: _fencingToken, ...shown } = said;
+    const nothing = { where: '', note: '', ms: null, reason: '', by: '', token: '', count: null };
+    expect(history).toEqual({
+      entries: [
+        { id: '2', at: 2_000, event: 'lost', key: 'order', instance: 'a:7', ...shown, token: '3', count: null },
+        { id: '1', at: 1_000, event: 'dropped', key: '', instance: 'a:7', ...nothing },
+      ],
+      limit: 200,
+    });
+  });
+
+  it('have each loss once, of the history and of this instance, the latest first', async () => {
+    const entries = [
+      entry(9, { event: 'lost', key: 'a', fencingToken: 1, reason: 'revoked', ms: 4 }),
+      entry(8, { event: 'released', key: 'a', fencingToken: 1 }),
+      entry(3, { event: 'lost', key: 'b', fencingToken: 1, mode: 'read' }),
+    ];
+    const own = [loss(8_999, { key: 'a', token: '1' }), loss(5_000, { key: 'a', token: '2' }), loss(1, { key: 'c' })];
+    const { losses } = (await setUp({ entries, own }).topics.losses()) as { losses: LossView[] };
+    expect(losses.map(({ id }) => id)).toEqual(['9', 'own 5000', '3', 'own 1']);
+    expect(losses[0]).toEqual({
+      ...loss(9_000, { key: 'a', instance: 'a:7', reason: 'revoked' }),
+      id: '9',
+      mode: '',
+      heldMs: 4,
+    });
+    expect(own).toHaveLength(3);
+  });
+
+  it('have at most 200 losses', async () => {
+    const entries = Array.from({ length: 300 }, (_, i) => entry(300 - i, { event: 'lost', fencingToken: i }));
+    const { losses } = (await setUp({ entries }).topics.losses()) as { losses: LossView[] };
+    expect([losses.length, losses[0]!.at, losses.at(-1)!.at]).toEqual([200, 300_000, 101_000]);
+  });
+
+  it('fail, rather than show an empty history, when Redis cannot be asked', async () => {
+    const { topics } = setUp({ entries: new LockStoreError('Redis is away.') });
+    for (const read of [topics.history(), topics.lock('order'), topics.losses()]) {
+      expect(await rejection(read)).toBeInstanceOf(LockStoreError);
+    }
+  });
+});
