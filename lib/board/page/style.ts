@@ -63,7 +63,7 @@ table { width: 100%; border-collapse: collapse; background: var(--panel); }
 th, td { padding: 0.45rem 0.7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 thead th { color: var(--soft); font-size: 0.85rem; white-space: nowrap; }
 tbody th { font-weight: normal; }
-td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+:is(th, td).number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .key, .code { font-family: ui-monospace, monospace; font-size: 0.92em; overflow-wrap: anywhere; }
 td .key, th .key { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden; min-width: 8rem; }
 progress { display: block; width: 7rem; height: 0.5rem; margin-top: 0.25rem; appearance: none; border: 0; background: var(--track); }
