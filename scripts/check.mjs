@@ -45,7 +45,7 @@ const FEWER_WORKERS = '--maxWorkers=3';
 /** How long the runs with a seed take. */
 const SIMULATED_SECONDS = 60;
 const SIMULATED_AGAIN_SECONDS = 30;
-const CHAOS_SECONDS = 120;
+const CHAOS_SECONDS = 60;
 
 /** A run with a seed. Its command is printed, so that it can be repeated. */
 const seeded = (name, title, ...args) => ({
