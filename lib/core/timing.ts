@@ -147,6 +147,9 @@ export const MAX_HISTORY_QUEUE = 2_000;
 /** The pause before entries that could not be written are tried again. */
 export const HISTORY_RETRY_MS = 1_000;
 
+/** How long a reader of the history waits for the entries of its own process to be written. */
+export const HISTORY_FLUSH_MS = 1_000;
+
 /** How long the end of the app waits for the last entries: they are not worth more. */
 export const LAST_HISTORY_MS = 250;
 

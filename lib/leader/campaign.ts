@@ -35,11 +35,6 @@ export interface CampaignTerms {
 /** After these, somebody wants another instance to lead. */
 const OTHERS_GO_FIRST: readonly (DemotionReason | null)[] = ['resigned', 'revoked'];
 
-interface Waiter {
-  resolve(term: LeaderTerm): void;
-  reject(error: unknown): void;
-}
-
 /** Waits for the lock of a leader, leads until that is over, and campaigns again when the work of the term has ended. */
 export class Campaign implements Leadership {
   /** Until its lock is released, or lost. */
@@ -50,7 +45,7 @@ export class Campaign implements Leadership {
   readonly #stopping = new AbortController();
   #running: Promise<void> | null = null;
   #stopListening: (() => void) | null = null;
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new Set<{ resolve(term: LeaderTerm): void; reject(error: unknown): void }>();
   readonly #sayOnce: (line: string) => void;
 
   constructor(
@@ -174,9 +169,9 @@ export class Campaign implements Leadership {
   /** Leads until that is over, the lock is released, and the work has ended. */
   async #lead(hold: StoreHold): Promise<void> {
     const { locker, inOwnContext } = this.parts;
+    this.#reason = hold.lost?.reason ?? null;
     if (this.#stopping.signal.aborted || hold.lost) return giveUp(hold);
     const term = (this.#term = new Term(hold, new Date(locker.clock.wallNow())));
-    this.#reason = null;
     let onOver!: () => void;
     const over = new Promise<void>((resolve) => (onOver = resolve));
     term.view.signal.addEventListener('abort', onOver, { once: true });

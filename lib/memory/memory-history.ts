@@ -3,7 +3,7 @@ import { isAbout, newestFirst } from '../core/history/history-entry.js';
 
 /** The histories of a server in memory, one for each prefix of keys. */
 export class MemoryHistory {
-  readonly #entries = new Map<string, LockHistoryEntry[]>();
+  readonly #histories = new Map<string, { readonly entries: LockHistoryEntry[]; readonly until: number }>();
 
   /** `now`: the time of the server, in milliseconds since the epoch. */
   append(
@@ -11,17 +11,26 @@ export class MemoryHistory {
     { id, host, pid, maxEntries, keepMs, records, ...batch }: LockHistoryBatch,
     now: number,
   ): void {
-    const entries = this.#entries.get(prefix) ?? [];
+    const before = this.#histories.get(prefix);
+    const entries = this.#kept(prefix, now);
     for (const [i, { at, ...facts }] of records.entries()) {
       const happened = new Date(now - Math.round(batch.now - at));
       entries.push({ id: `${id}.${i}`, at: happened, host, pid, ...facts });
     }
     const kept = entries.filter((entry) => entry.at.getTime() > now - keepMs).slice(-maxEntries);
-    this.#entries.set(prefix, kept);
+    const until = keepMs === Infinity ? (before?.until ?? Infinity) : now + keepMs;
+    this.#histories.set(prefix, { entries: kept, until });
   }
 
-  read(prefix: string, { key, limit }: LockHistoryQuery): readonly LockHistoryEntry[] {
-    const entries = (this.#entries.get(prefix) ?? []).filter((entry) => isAbout(entry, key));
-    return newestFirst(entries.toReversed(), limit);
+  read(prefix: string, { key, limit }: LockHistoryQuery, now: number): readonly LockHistoryEntry[] {
+    const entries = this.#kept(prefix, now).filter((entry) => isAbout(entry, key));
+    return newestFirst(entries.toReversed(), limit).map((entry) => ({ ...entry, at: new Date(entry.at) }));
+  }
+
+  #kept(prefix: string, now: number): LockHistoryEntry[] {
+    const { entries, until } = this.#histories.get(prefix) ?? { entries: [], until: Infinity };
+    if (now < until) return [...entries];
+    this.#histories.delete(prefix);
+    return [];
   }
 }

@@ -46,7 +46,7 @@ export class MemoryLockStore implements LockStore {
     append: (batch) => {
       return this.#run('*', () => this.server.history.append(this.keyPrefix, batch, this.server.clock.wallNow()));
     },
-    read: (query) => this.#run('*', () => this.server.history.read(this.keyPrefix, query)),
+    read: (query) => this.#run('*', () => this.server.history.read(this.keyPrefix, query, this.server.clock.wallNow())),
   };
   readonly #keepMs: number;
   #listener: WakeUpListener | null = null;

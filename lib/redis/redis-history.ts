@@ -31,7 +31,8 @@ export class RedisHistory implements LockHistoryStore {
   async append({ id, host, pid, now, maxEntries, keepMs, records }: LockHistoryBatch): Promise<void> {
     const { appendHistory: script } = this.scripts;
     const history = this.keys.historyKey;
-    const operands = script.operands({ history, batch: id, maxEntries, keepMs, host, pid });
+    const kept = { maxEntries, keepMs: keepMs === Infinity ? '' : keepMs };
+    const operands = script.operands({ history, batch: id, ...kept, host, pid });
     for (const { at, key, ...facts } of records) {
       operands.push(Math.max(Math.round(now - at), 0), key, JSON.stringify(facts satisfies Facts));
     }
@@ -41,20 +42,24 @@ export class RedisHistory implements LockHistoryStore {
   /** Looks at no more entries than a history may have. */
   async read({ key, limit }: LockHistoryQuery): Promise<readonly LockHistoryEntry[]> {
     const entries: LockHistoryEntry[] = [];
+    // A batch that was sent twice is there twice.
+    const ids = new Set<string>();
+    const most = key === undefined ? Math.min(limit, HISTORY_LOOKS) : HISTORY_LOOKS;
     let before = '+';
-    for (let looks = 0; looks < MAX_HISTORY_LOOKS && entries.length < limit; looks += HISTORY_LOOKS) {
-      const page = await this.#readPage(before, key ?? '');
+    for (let looks = 0; looks < MAX_HISTORY_LOOKS && ids.size < limit; looks += most) {
+      const page = await this.#readPage(before, key ?? '', most);
+      for (const entry of page.entries) ids.add(entry.id);
       entries.push(...page.entries);
-      if (page.looked < HISTORY_LOOKS) break;
+      if (page.looked < most) break;
       before = page.last;
     }
     return newestFirst(entries, limit);
   }
 
-  async #readPage(before: string, key: string) {
+  async #readPage(before: string, key: string, most: number) {
     const { readHistory: script } = this.scripts;
     const history = this.keys.historyKey;
-    const operands = script.operands({ history, before, key, most: HISTORY_LOOKS });
+    const operands = script.operands({ history, before, key, most });
     const call = { script, operands, key: history, timeoutMs: OPERATOR_TIMEOUT_MS, echo: before };
     const [kind, , looked, last = '', ...texts] = await this.commands.run(call);
     if (kind !== 'entries') throw unreadableError(history);
@@ -80,8 +85,8 @@ function entryOf([id, time, host = '', pid, key = '', json]: readonly string[]):
   if (!id || !facts || Number.isNaN(at.getTime())) return undefined;
   const { event, mode } = facts;
   if (typeof event !== 'string' || !isHistoryEvent(event)) return undefined;
-  const text = (name: keyof Facts) => (typeof facts[name] === 'string' ? (facts[name] as string) : undefined);
-  const number = (name: keyof Facts) => (typeof facts[name] === 'number' ? (facts[name] as number) : undefined);
+  const text = (name: keyof Facts) => (typeof facts[name] === 'string' ? facts[name] : undefined);
+  const number = (name: keyof Facts) => (typeof facts[name] === 'number' ? facts[name] : undefined);
   return {
     id,
     at,

@@ -207,9 +207,12 @@ describe('release in an app with a history', () => {
     const without = await cli(['release', 'order:1', '--yes', '--url', url]);
     expect(without).toMatchObject({ code: 0, stdout: expect.not.stringContaining('history'), stderr: '' });
     expect(await admin.exists('lock:{history}')).toBe(0);
-    await admin.xadd('lock:{history}', '1-1', 'id', 'x.0', 'event', 'released', 'at', Date.now() - 20 * 86_400_000);
+    const old = ['id', 'x.0', 'at', Date.now() - 20 * 86_400_000, 'key', 'order:1', 'facts', '{"event":"released"}'];
+    await admin.xadd('lock:{history}', '1-1', ...old);
+    await admin.pexpire('lock:{history}', 60_000);
     await hold(locks, 'order:1');
     await cli(['release', 'order:1', '--yes', '--url', url]);
+    expect(await admin.pttl('lock:{history}')).toBeLessThanOrEqual(60_000);
     const entries = await locks.history.read({ limit: 10 });
     expect(entries.map(({ event }) => event)).toEqual(['forced', 'released']);
   });

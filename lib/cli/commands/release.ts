@@ -36,7 +36,7 @@ export async function release(session: Session, key: string): Promise<ExitCode> 
   if (!isReleased) return answer(session, key, false, `Nobody holds ${shown(key)} any more.`);
   const next = now.waiters > 0 ? ` ${counted(now.waiters, 'call')} waited for it; the first one gets it.` : '';
   const told = 'Its holders are told that they have lost it; what they do may still be running.';
-  const named = (await isInHistory(session, { key, by, at })) ? ` The history names ${shown(by)}.` : '';
+  const named = (await tellHistory(session, { key, by, at })) ? ` The history names ${shown(by)}.` : '';
   return answer(session, key, true, `Released ${shown(key)}. ${told}${next}${named}`, by);
 }
 
@@ -53,14 +53,14 @@ function operator(): string {
   return `${user()}@${hostname()}`.slice(0, 128);
 }
 
-/** As much as the option `history` allows: the app, which drops what it keeps no longer, knows its own limits. */
-const MOST = { maxEntries: 100_000, keepMs: 31 * 24 * 3_600_000 };
+/** Drops nothing that the app keeps, which knows its own limits. */
+const MOST = { maxEntries: 100_000, keepMs: Infinity };
 
 /**
  * Tells the history of the app who has released a lock; an app without one gets none. The lock is released by then, so a failure is
  * only told.
  */
-async function isInHistory(
+async function tellHistory(
   session: Session,
   { key, by, at }: { readonly key: string; readonly by: string; readonly at: number },
 ): Promise<boolean> {

@@ -32,7 +32,7 @@ interface BufferParts {
 export class HistoryBuffer {
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   readonly #log: LogLimit;
-  readonly #warnOnce: (line: string) => void;
+  #warnOnce!: (line: string) => void;
   #queue: LockHistoryRecord[] = [];
   /** What is being written, or will be written again: always the same records, so that the store's readers recognise them. */
   #batch: Omit<LockHistoryBatch, 'now'> | null = null;
@@ -47,7 +47,7 @@ export class HistoryBuffer {
   constructor(private readonly parts: BufferParts) {
     const { clock, timers, reporter } = parts;
     this.#log = new LogLimit(clock, timers, 'warnings about the history of locks', (line) => reporter.warn(line));
-    this.#warnOnce = withoutRepeats((line) => this.#log.add(line));
+    this.#forgetWarnings();
   }
 
   /** How many records wait to be written. */
@@ -72,15 +72,20 @@ export class HistoryBuffer {
   /** Takes no more records, and gives the last ones a moment to be written. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.parts.timers.withTimeout(LAST_HISTORY_MS, this.flush());
+    await this.parts.timers.withTimeout(LAST_HISTORY_MS, this.#flushAll());
     this.#next?.cancel();
     this.#next = null;
-    const left = this.size + this.#dropped;
+    const records = [...(this.#batch?.records ?? []), ...this.#queue];
+    const left = records.reduce((sum, { count = 1 }) => sum + count, this.#dropped);
     this.#queue = [];
-    if (left > 0) {
-      this.#log.add(`${left} entries of the history of locks were not written before the app has ended${this.#why}.`);
-    }
+    if (left > 0)
+      this.#log.add(`Entries of the history of locks not confirmed when the app ended: ${left}${this.#why}.`);
     this.#log.flush();
+  }
+
+  /** Also what a success adds: how many entries were dropped. */
+  async #flushAll(): Promise<void> {
+    while (this.size > 0) if (!(await this.#send())) return;
   }
 
   get #why(): string {
@@ -91,7 +96,7 @@ export class HistoryBuffer {
     this.#dropped += 1;
     if (this.#dropped > 1) return;
     const text = `The history of locks drops entries, since ${MAX_HISTORY_QUEUE} wait to be written`;
-    this.#warnOnce(`${text}${this.#why}. It will say how many. No lock is affected.`);
+    this.#warnOnce(`${text}${this.#why}. Later, one entry says how many. No lock is affected.`);
   }
 
   /** A full batch goes soon, unless the last try has failed. */
@@ -117,6 +122,7 @@ export class HistoryBuffer {
       this.#batch = null;
       this.#failure = null;
       this.#tellDropped();
+      if (this.size === 0) this.#forgetWarnings();
     } catch (error) {
       this.#onFailure(error);
     }
@@ -129,6 +135,11 @@ export class HistoryBuffer {
     const records = this.#queue.splice(0, MAX_HISTORY_BATCH);
     this.#batches += 1;
     return { ...this.parts.terms, id: `${this.parts.clientId}.${this.#batches}`, records };
+  }
+
+  /** Another outage is told again. */
+  #forgetWarnings(): void {
+    this.#warnOnce = withoutRepeats((line) => this.#log.add(line));
   }
 
   /** A store that is away is reported by the locks; another failure would pass unnoticed. */

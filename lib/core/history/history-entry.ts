@@ -90,7 +90,10 @@ export interface LockHistoryBatch {
   readonly now: number;
   /** How many entries are kept, of all processes; a store may keep a few more. */
   readonly maxEntries: number;
-  /** How long entries are kept, in milliseconds; all of them are forgotten when so long after the last one. */
+  /**
+   * How long entries are kept, in milliseconds; all of them are forgotten when so long after the last one. `Infinity`: this batch
+   * changes nothing of that.
+   */
   readonly keepMs: number;
   readonly records: readonly LockHistoryRecord[];
 }

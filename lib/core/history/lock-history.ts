@@ -4,6 +4,7 @@ import { LockConfigurationError } from '../lock.errors.js';
 import { type LockEvent, type LockEvents } from '../lock.events.js';
 import { readHolderText } from '../store/holder-text.js';
 import { type LockStore } from '../store/lock-store.js';
+import { HISTORY_FLUSH_MS } from '../timing.js';
 import { HistoryBuffer } from './history-buffer.js';
 import {
   type LockHistoryEntry,
@@ -61,7 +62,7 @@ export class LockHistory {
     if (query.key !== undefined) this.store.checkKey(query.key);
     const history = this.#kept('`history()`');
     const read = async (): Promise<readonly LockHistoryEntry[]> => {
-      await this.#buffer?.flush();
+      if (this.#buffer) await this.host.timers.withTimeout(HISTORY_FLUSH_MS, this.#buffer.flush());
       return history.read(query);
     };
     return this.host.awaited.keepAlive(read());

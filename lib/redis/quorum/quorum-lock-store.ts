@@ -16,7 +16,7 @@ import {
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type LastRun, type LockState } from '../../core/store/lock-state.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
-import { type LockHistoryBatch, type LockHistoryStore, newestFirst } from '../../core/history/history-entry.js';
+import { type LockHistoryStore } from '../../core/history/history-entry.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type Randomness } from '../../core/randomness.js';
 import { ignoreWrongType } from '../scan.js';
@@ -24,6 +24,7 @@ import { type RedisLockStore } from '../redis-lock-store.js';
 import { QUORUM_READ_TIMEOUT_MS } from '../timing.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
 import { NodeIdentity } from './node-identity.js';
+import { QuorumHistory } from './quorum-history.js';
 import { QuorumNode } from './quorum-node.js';
 import {
   checkAnswered,
@@ -61,14 +62,7 @@ export class QuorumLockStore implements LockStore {
   readonly #nodes: readonly QuorumNode[];
   readonly #acquirer: QuorumAcquirer;
   readonly #renewals: QuorumRenewals;
-  /** Each master has all of it, as far as it was there: a minority may be away when it is written, and when it is read. */
-  readonly history: LockHistoryStore = {
-    append: (batch) => this.#appendHistory(batch),
-    read: async (query) => {
-      const answers = await this.#answers('*', (store) => store.history.read(query));
-      return newestFirst(answers.flat(), query.limit);
-    },
-  };
+  readonly history: LockHistoryStore;
   #wakeUps: QuorumWakeUps | null = null;
 
   /** `stores`: one per master, all with the same client id. */
@@ -83,6 +77,9 @@ export class QuorumLockStore implements LockStore {
     this.#nodes = identities.map((identity, i) => new QuorumNode(stores[i]!, identity, clock));
     this.#acquirer = new QuorumAcquirer(this.#nodes, clock, random, confirmMs);
     this.#renewals = new QuorumRenewals(this.#nodes, this.#acquirer, clock);
+    this.history = new QuorumHistory(this.#nodes, clock, (query) =>
+      this.#answers('*', (store) => store.history.read(query)),
+    );
   }
 
   checkKey(key: string): void {
@@ -202,14 +199,6 @@ export class QuorumLockStore implements LockStore {
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
     return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
-  }
-
-  async #appendHistory(batch: LockHistoryBatch): Promise<void> {
-    const ask = async (node: QuorumNode): Promise<true> => {
-      await node.ask((store) => store.history.append(batch));
-      return true;
-    };
-    checkAnswered('*', this.#nodes, await this.#gather({ ask, timeoutMs: QUORUM_READ_TIMEOUT_MS }));
   }
 
   /** As long as a majority answers, each lock that a majority holds is on one of the nodes that do. */

@@ -45,13 +45,13 @@ export function wrongOptions(options: ReadonlyMap<string, unknown>): string[] {
   const wrong = given.filter(([name, value]) => !isValid[name as keyof LockOptions](value)).map(([name]) => name);
   const [permits, take] = [options.get('permits'), options.get('take')];
   if (permits !== undefined && options.get('mode') !== 'read') wrong.push('permits');
+  const isTooMuch = (most: unknown): boolean => typeof take === 'number' && typeof most === 'number' && take > most;
   if (
     take !== undefined &&
-    (options.get('mode') !== 'read' ||
-      Number(take) > Number(permits ?? take) ||
-      Number(take) > Number(options.get('perInstance') ?? take))
-  )
+    (options.get('mode') !== 'read' || isTooMuch(permits) || isTooMuch(options.get('perInstance')))
+  ) {
     wrong.push('take');
+  }
   if (permits === undefined && options.get('perInstance') !== undefined) wrong.push('perInstance');
   return wrong;
 }

@@ -105,7 +105,7 @@ describe('the buffer of the history', () => {
     add(500, 'dropped');
     expect(buffer.size).toBe(2_001);
     expect(reporter.lines).toEqual([
-      'warn The history of locks drops entries, since 2000 wait to be written: Redis is away. It will say how many. No lock is affected.',
+      'warn The history of locks drops entries, since 2000 wait to be written: Redis is away. Later, one entry says how many. No lock is affected.',
     ]);
     work();
     await pass(10_000);
@@ -113,6 +113,30 @@ describe('the buffer of the history', () => {
     expect(new Set(written()).size).toBe(2_002);
     const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
     expect(told).toEqual([expect.objectContaining({ key: '', count: 500 })]);
+  });
+
+  it('tells of a second outage, too', async () => {
+    const { reporter, add, fail, work, pass } = setUp();
+    for (let outage = 1; outage <= 2; outage += 1) {
+      fail(new LockStoreError('NOPERM xadd.', { retryable: false }));
+      add(1);
+      await pass(3_000);
+      work();
+      await pass(3_000);
+    }
+    expect(reporter.lines.filter((line) => line.includes('NOPERM'))).toHaveLength(2);
+  });
+
+  it('writes how many entries were dropped when it is closed just then', async () => {
+    const { buffer, batches, add, fail, work, pass } = setUp();
+    fail(AWAY);
+    add(1);
+    await pass(100);
+    add(2_005);
+    work();
+    await buffer.close();
+    const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
+    expect(told).toEqual([expect.objectContaining({ count: 5 })]);
   });
 
   it('says once why nothing can be written, if no lock says so', async () => {
@@ -167,9 +191,7 @@ describe('the buffer of the history', () => {
     expect(isClosed).toBe(false);
     await pass(1);
     expect(isClosed).toBe(true);
-    expect(reporter.lines).toEqual([
-      'warn 3 entries of the history of locks were not written before the app has ended.',
-    ]);
+    expect(reporter.lines).toEqual(['warn Entries of the history of locks not confirmed when the app ended: 3.']);
     expect(timers.size).toBe(0);
   });
 

@@ -23,7 +23,7 @@ export const LEADERS: readonly FoundBug[] = [
   {
     name: 'a leader that resigned never campaigns again',
     file: 'lib/leader/campaign.ts',
-    find: 'await this.#wait(RESIGNED_PAUSE_MS);',
+    find: 'await this.#wait(OTHERS_FIRST_MS);',
     replace: 'await this.#wait(Infinity);',
     rules: ['leaders: one is elected'],
     profile: 'leaders',
