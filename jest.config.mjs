@@ -51,6 +51,9 @@ const ON_ONE_SERVER = ['client-options', 'databases', 'network/.*', 'outage/.*']
   (path) => `/test/faults/${path}${SPEC}`,
 );
 
+/** These count what comes late, or what a machine that stands still would break: they run when nothing else does. */
+const QUIET = ['processes/turns', 'network/slow-network'].map((path) => `/test/faults/${path}${SPEC}`);
+
 /** These test the tests of the scripts: they must notice each mutant. */
 const MUTANTS = `/test/scripts/.*mutants${SPEC}`;
 
@@ -59,8 +62,14 @@ const without = (...paths) => ({ testPathIgnorePatterns: ['/node_modules/', ...p
 
 /** `npm test` runs the part `first`, `npm run test:all` the part `again`. Without PART, a project runs all of its tests. */
 const PARTS = {
-  first: { contract: only(...OF_STORE), scripts: without(MUTANTS) },
-  again: { contract: without(...OF_STORE), further: only(...OF_STORE), scripts: only(MUTANTS) },
+  first: { contract: only(...OF_STORE), scripts: without(MUTANTS), faults: without(...QUIET) },
+  quiet: { faults: only(...QUIET) },
+  again: {
+    contract: without(...OF_STORE),
+    further: only(...OF_STORE),
+    scripts: only(MUTANTS),
+    faults: without(...QUIET),
+  },
 };
 const part = PARTS[process.env.PART];
 
@@ -124,8 +133,8 @@ export default {
     ),
     ...['iovalkey', 'node-redis'].map(contractWith),
     ...['cluster', 'sentinel'].map((topology) => contractWithOn('node-redis', topology)),
-    project('faults', ['test/faults']),
-    project('faults-node-redis', ['test/faults'], withOnly('node-redis')),
+    project('faults', ['test/faults'], part?.faults),
+    project('faults-node-redis', ['test/faults'], { ...withOnly('node-redis'), ...part?.faults }),
     project('faults-iovalkey', ['test/faults'], { ...withOnly('iovalkey'), ...only(...ON_ONE_SERVER) }),
     project('clients', ['test/clients']),
     project('nest', ['test/nest']),

@@ -103,6 +103,13 @@ const TEST = [
     run: () =>
       jest([...CODE, 'contract', ...SHARED, 'faults', 'e2e', 'examples'], { PART: 'first', FUZZ_RUNS: '200' }, WORKERS),
   },
+  {
+    name: 'quiet',
+    title: 'Tests that need a quiet machine',
+    needs: ['redis', 'build'],
+    alone: true,
+    run: () => jest(['faults'], { PART: 'quiet' }, '--runInBand'),
+  },
 ];
 
 const REPEATS = [
@@ -146,7 +153,14 @@ const REPEATS = [
     title: 'All faults on node-redis, and the contract on its cluster and sentinels',
     needs: ['redis', 'build'],
     alone: true,
-    run: () => jest(NODE_REDIS, {}, WORKERS),
+    run: () => jest(NODE_REDIS, { PART: 'again' }, WORKERS),
+  },
+  {
+    name: 'quiet',
+    title: 'Tests that need a quiet machine, on node-redis',
+    needs: ['redis', 'build'],
+    alone: true,
+    run: () => jest(['faults-node-redis'], { PART: 'quiet' }, '--runInBand'),
   },
   {
     name: 'random',

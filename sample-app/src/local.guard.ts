@@ -15,8 +15,13 @@ const LOCAL_HOST = /^(127\.0\.0\.1|localhost)(:\d+)?$/;
 export class LocalGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
     const { method, headers } = context.switchToHttp().getRequest<LocalRequest>();
+    const { host = '', origin } = headers;
     // A site whose name leads to this machine would have that name here.
-    if (!LOCAL_HOST.test(headers['host'] ?? '')) return false;
-    return method === 'GET' || ['same-origin', undefined].includes(headers['sec-fetch-site']);
+    if (!LOCAL_HOST.test(host)) return false;
+    if (method === 'GET') return true;
+    // Commands send neither; an old browser sends only the origin.
+    return (
+      ['same-origin', undefined].includes(headers['sec-fetch-site']) && [`http://${host}`, undefined].includes(origin)
+    );
   }
 }

@@ -63,9 +63,10 @@ async function runInstances(folder: string, wanted: number, interrupted: AbortSi
   const [redisUrl, keyPrefix] = [wire?.url ?? given, `${basename(folder)}:`];
   const env = { DATABASE_FILE: join(folder, 'lottery.db'), LOCK_PREFIX: keyPrefix, REDIS_URL: redisUrl };
   const group = new InstanceGroup(env, { onFire: (name, report) => board.add(name, report), onEnd, print });
-  let playground: INestApplication | undefined;
+  const playground = startPlayground({ group, timeLine, wire, redisUrl, keyPrefix });
   const run = async (): Promise<void> => {
-    playground = await startPlayground({ group, timeLine, wire, redisUrl, keyPrefix });
+    await playground;
+    if (interrupted.aborted) return;
     await Promise.all(INSTANCE_NAMES.map((name) => group.start(name)));
     board.start();
     const limit = wanted === Infinity ? [] : [sleep(wanted * PERIOD_MS + EXTRA_MS, undefined, { ref: false })];
@@ -75,7 +76,8 @@ async function runInstances(folder: string, wanted: number, interrupted: AbortSi
     await Promise.race([run(), aborted(interrupted)]);
   } finally {
     await group.stop();
-    await playground?.close();
+    // One that failed to start has said so.
+    await playground.then((app) => app.close()).catch(() => undefined);
     wire?.close();
   }
   return complete.slice(0, wanted);

@@ -33,8 +33,10 @@ export class PageStream {
     return false;
   }
 
+  /** A reader that does not read would keep the server of the app from closing. */
   end(): void {
-    this.response.end();
+    if (this.#isFull) this.response.destroy();
+    else this.response.end();
   }
 
   #write(message: string): void {

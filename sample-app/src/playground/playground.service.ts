@@ -65,8 +65,9 @@ export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
 
   /** Tells all instances at once to send one issue of the newsletter. */
   async sendNewsletter(): Promise<void> {
+    if (this.group.ready.length === 0) throw new ConflictException('No instance runs.');
     const issue = Date.now();
-    await this.#ask(`Newsletter of ${timeOfDay(issue)}`, this.#started(), async (name) => {
+    await this.#ask(`Newsletter of ${timeOfDay(issue)}`, this.group.ready, async (name) => {
       const { delivery } = await this.#post<NewsletterAnswer>(name, 'newsletter', { issue });
       if (!delivery) return { kind: 'skipped', text: 'skipped' };
       return { kind: 'won', text: `sent it (token ${delivery.fencingToken})` };
@@ -75,7 +76,7 @@ export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
 
   /** Sends one order to two instances at the same time, as a user does who clicks twice. */
   async orderTwice(): Promise<void> {
-    const [first, second = first] = this.#started().filter((name) => !this.group.get(name)!.isFrozen);
+    const [first, second = first] = this.group.ready.filter((name) => !this.group.get(name)!.isFrozen);
     if (first === undefined) throw new ConflictException('No instance runs.');
     const [order, began] = [(this.#orders += 1), performance.now()];
     const answer = async (name: InstanceName): Promise<Part> => {
@@ -89,9 +90,14 @@ export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
   }
 
   async start(name: InstanceName): Promise<void> {
-    if (this.group.get(name)) throw new ConflictException(`${name} runs.`);
+    if (this.group.get(name)) throw new ConflictException(`${name} has been started.`);
     this.timeLine.begin(`${name} was started`);
-    await this.group.start(name);
+    try {
+      await this.group.start(name);
+    } catch (error) {
+      this.timeLine.begin(`${name} did not start`);
+      throw new ConflictException((error as Error).message);
+    }
   }
 
   freeze(name: InstanceName): void {
@@ -108,7 +114,7 @@ export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
 
   kill(name: InstanceName): void {
     this.#expectRunning(name);
-    if (this.group.living.length === 1)
+    if (this.group.ready.length === 1)
       throw new ConflictException(`${name} is the last instance: start another first.`);
     this.group.kill(name);
     this.timeLine.begin(`${name} was killed`);
@@ -124,12 +130,8 @@ export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
     this.timeLine.begin('Redis is back');
   }
 
-  #started(): InstanceName[] {
-    return this.group.living.filter((name) => this.group.get(name)!.url !== undefined);
-  }
-
   #expectRunning(name: InstanceName): void {
-    if (this.group.get(name)?.url === undefined) throw new ConflictException(`${name} does not run.`);
+    if (!this.group.ready.includes(name)) throw new ConflictException(`${name} does not run.`);
   }
 
   #expectWire(): RedisWire {

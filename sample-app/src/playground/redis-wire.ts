@@ -46,7 +46,7 @@ export class RedisWire {
 
   #join(socket: Socket): void {
     if (this.#isCut) return void socket.destroy();
-    const redis = connect(Number(this.redis.port || 6379), this.redis.hostname);
+    const redis = connect(Number(this.redis.port || 6379), this.redis.hostname.replace(/^\[|\]$/g, ''));
     for (const [from, to] of [
       [socket, redis],
       [redis, socket],

@@ -34,6 +34,8 @@ export interface RunningInstance {
 /** The instances that this process started. None of them outlives `stop`. */
 export class InstanceGroup {
   readonly #running = new Map<InstanceName, RunningInstance>();
+  /** Those that get SIGKILL, and have not ended yet. */
+  readonly #killed = new Set<ChildProcess>();
   #stopped: Promise<void> | undefined;
 
   constructor(
@@ -41,9 +43,16 @@ export class InstanceGroup {
     private readonly listener: InstanceListener,
   ) {}
 
-  /** The names of the running instances. */
+  /** The names of the instances that run or start. */
   get living(): InstanceName[] {
     return [...this.#running.keys()];
+  }
+
+  /** The names of those that are ready, and are not being killed. */
+  get ready(): InstanceName[] {
+    const isReady = ({ url, process: child }: RunningInstance): boolean =>
+      url !== undefined && !this.#killed.has(child);
+    return [...this.#running].flatMap(([name, instance]) => (isReady(instance) ? [name] : []));
   }
 
   get(name: InstanceName): RunningInstance | undefined {
@@ -52,21 +61,31 @@ export class InstanceGroup {
 
   /** Starts one instance. Resolves when it is ready; rejects if it ends first. */
   async start(name: InstanceName): Promise<void> {
-    const child = fork(MAIN, [], { env: { ...process.env, ...this.env, INSTANCE: name }, silent: true });
+    if (this.#stopped) throw new Error('The instances are being stopped.');
+    const child = fork(MAIN, [], { env: { ...process.env, PORT: '0', ...this.env, INSTANCE: name }, silent: true });
     this.#running.set(name, { process: child, url: undefined, isFrozen: false });
     this.#printOutput(name, child);
-    child.once('exit', (code, signal) => {
+    const onEnd = (how: string): void => {
+      this.#killed.delete(child);
+      if (this.#running.get(name)?.process !== child) return;
       this.#running.delete(name);
-      this.listener.print(`[${name}] ended (${signal ?? code})`);
+      this.listener.print(`[${name}] ended (${how})`);
       this.listener.onEnd(name);
-    });
+    };
+    child.once('exit', (code, signal) => onEnd(String(signal ?? code)));
     await new Promise<void>((resolve, reject) => {
       child.on('message', (message: Message) => {
+        // A message may come after the end.
+        if (this.#running.get(name)?.process !== child) return;
         if (message.type === 'fire') return this.listener.onFire(name, message);
         this.#running.set(name, { process: child, url: message.url, isFrozen: false });
         resolve();
       });
-      child.once('error', reject);
+      child.once('error', (error) => {
+        // A process that was never made has no exit.
+        if (child.pid === undefined) onEnd(error.message);
+        reject(error);
+      });
       child.once('exit', () => reject(new Error(`Instance ${name} ended before it was ready.`)));
     });
   }
@@ -83,7 +102,8 @@ export class InstanceGroup {
 
   /** Ends an instance at once: it releases nothing. */
   kill(name: InstanceName): void {
-    this.#running.get(name)?.process.kill('SIGKILL');
+    const child = this.#running.get(name)?.process;
+    if (child?.kill('SIGKILL')) this.#killed.add(child);
   }
 
   /** Sends SIGTERM to all instances, and kills those that still run after a while. */
@@ -107,6 +127,7 @@ export class InstanceGroup {
 }
 
 async function stopChild(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, 'exit');
   const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WITHIN_MS);
   child.kill('SIGTERM');

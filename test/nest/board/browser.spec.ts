@@ -109,7 +109,7 @@ describe('the page of the board, in Chromium', () => {
       const { page } = await visit(browser, `${viewer.url}#/history`);
       for (const view of ['history', 'losses', '', 'lock/order']) {
         await page.goto(`${viewer.url}#/${view}`);
-        await page.getByText('Redis cannot be asked.').waitFor(SHOWN);
+        await page.getByText('Redis cannot be reached.').waitFor(SHOWN);
         expect(await page.locator('main .notice').filter({ visible: true }).allTextContents()).toEqual([]);
       }
       proxy.refuse(false);

@@ -12,7 +12,7 @@ const VIEWS = {
 /** The view that an address names; the held locks for any other address. */
 function viewOf(hash) {
   const [name, ...rest] = hash.replace(/^#\/?/, '').split('/');
-  if (name !== 'lock' || rest.length === 0) return VIEWS[name] ?? VIEWS[''];
+  if (name !== 'lock' || rest.length === 0) return VIEWS[Object.hasOwn(VIEWS, name) ? name : ''];
   try {
     const key = decodeURIComponent(rest.join('/'));
     return { title: printable(key), make: () => lockView(key), query: { view: 'lock', key } };

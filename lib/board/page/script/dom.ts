@@ -60,11 +60,12 @@ function setLink(link, key) {
 /** What goes on between two messages: lease bars and ages, by the element that shows them. */
 const ticking = new Map();
 
-/** Calls update now and twice a second with the milliseconds since then, until the element is gone or gets another one. */
+/** Calls update now and twice a second with the milliseconds since the state came, until the element is gone or gets another one. */
 function live(element, update) {
-  const start = performance.now();
-  ticking.set(element, () => update(performance.now() - start));
-  update(0);
+  const { cameAt } = stream;
+  const updateNow = () => update(performance.now() - cameAt);
+  ticking.set(element, updateNow);
+  updateNow();
 }
 
 setInterval(() => {

@@ -9,7 +9,7 @@ const urlOf = (path, query = {}) => {
 
 const TRY_AGAIN_MS = 2000;
 
-const stream = { source: null, topic: '', timer: 0, state: null, isBroken: false, error: null, about: {}, onState: () => {} };
+const stream = { source: null, topic: '', timer: 0, state: null, cameAt: 0, isBroken: false, error: null, about: {}, onState: () => {} };
 
 /** Listens to a topic: what the query names. Goes on with what it has if that is the same. */
 function listen(query, onState) {
@@ -21,6 +21,8 @@ function listen(query, onState) {
   }
   stream.topic = topic;
   stream.state = null;
+  stream.error = null;
+  showTrouble();
   connect();
 }
 
@@ -40,6 +42,7 @@ function connect() {
     stream.error = null;
     stream.state = JSON.parse(data);
     stream.state.receivedAt = Date.now();
+    stream.cameAt = performance.now();
     showTrouble();
     stream.onState(stream.state);
   });
@@ -62,9 +65,9 @@ function showTrouble() {
   const since = state ? ' This page shows what was known at ' + clockTime(state.receivedAt) + '.' : '';
   if (isBroken) {
     setText(byId('banner-title'), 'The app does not answer.');
-    setText(byId('banner-text'), 'The page tries to connect again. If you have to log in, load the page anew.' + since);
+    setText(byId('banner-text'), 'The page tries to connect again. If you have to log in, reload the page.' + since);
   } else if (error) {
-    setText(byId('banner-title'), error.isAway ? 'Redis cannot be asked.' : 'This cannot be read.');
+    setText(byId('banner-title'), error.isAway ? 'Redis cannot be reached.' : 'This cannot be read.');
     setText(byId('banner-text'), printable(error.error) + (error.isAway ? since : ''));
   }
 }
