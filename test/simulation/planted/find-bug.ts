@@ -7,13 +7,14 @@ import { type FoundBug } from './found-bug.js';
 
 export { BUGS, failedRuns, PROFILE_NAMES };
 
-/** The first seed of a profile whose run counts; null if none of these does. */
+/** The first seed of a profile whose run counts, of those from 1 to `seeds`; null if none of these does. */
 async function firstSeed(
   library: Library,
-  { profile, seeds }: { readonly profile?: string; readonly seeds: number },
+  { profile, seeds, foundBy = 1 }: Pick<FoundBug, 'seeds' | 'foundBy'> & { readonly profile?: string },
   counts: (report: Report) => boolean,
 ): Promise<Report | null> {
-  for (let seed = 1; seed <= seeds; seed += 1) {
+  const others = Array.from({ length: seeds }, (_, i) => i + 1).filter((seed) => seed !== foundBy);
+  for (const seed of [foundBy, ...others]) {
     const report = await runPlan(library, planOf(seed, profile));
     if (counts(report)) return report;
   }
@@ -28,7 +29,7 @@ export const finds =
 
 /** Runs a library with a planted bug until it breaks one of its rules, for at most its number of seeds or another one. */
 export const findBug = (bug: FoundBug, seeds = bug.seeds): Promise<Report | null> =>
-  firstSeed(loadLibrary(bug), { profile: bug.profile, seeds }, finds(bug));
+  firstSeed(loadLibrary(bug), { profile: bug.profile, seeds, foundBy: bug.foundBy }, finds(bug));
 
 /** Runs the library as it is. */
 export const findNothing = (profile: string): Promise<Report | null> =>

@@ -6,4 +6,6 @@ export interface FoundBug extends PlantedBug {
   readonly rules: readonly string[];
   readonly profile: string;
   readonly seeds: number;
+  /** A seed that found it: it is tried first, to save time. */
+  readonly foundBy?: number;
 }

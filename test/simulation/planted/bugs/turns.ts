@@ -22,6 +22,7 @@ export const TURNS: readonly FoundBug[] = [
     rules: ['turns: half of the lease is proven', 'a granted lock is held'],
     profile: 'turnsProcesses',
     seeds: 12,
+    foundBy: 10,
   },
   {
     name: 'a turn serves the last one first',
@@ -206,5 +207,6 @@ export const TURNS: readonly FoundBug[] = [
     rules: ['10: nothing is left in a process', ...NO_WAKE_UP],
     profile: 'turnsProcesses',
     seeds: 12,
+    foundBy: 8,
   },
 ];
