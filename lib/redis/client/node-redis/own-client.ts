@@ -56,8 +56,10 @@ export abstract class OwnClient extends NodeRedisCommands {
     this.events.emit('ended');
   }
 
+  /** Node closes the sockets that were destroyed at the end of a turn of its event loop: after the second one, nothing is left. */
   async close(): Promise<void> {
     this.disconnect();
+    for (let turn = 1; turn <= 2; turn += 1) await new Promise((resolve) => void setImmediate(resolve));
   }
 
   /** Sockets have their deadlines anyway. */
