@@ -31,6 +31,8 @@ class Job {
 
 const start = async (): Promise<Job[]> => {
   const apps = await Promise.all(Array.from({ length: INSTANCES }, () => startApp({}, { providers: [Job] })));
+  // A claim gives up after a second, also when its connection is not there yet.
+  await Promise.all(apps.map(async ({ locks }) => locks.withLock(freshKey(), () => undefined)));
   return apps.map(({ app }) => app.get(Job));
 };
 
