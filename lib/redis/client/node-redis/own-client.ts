@@ -59,6 +59,7 @@ export abstract class OwnClient extends NodeRedisCommands {
   /** Node closes the sockets that were destroyed at the end of a turn of its event loop: after the second one, nothing is left. */
   async close(): Promise<void> {
     this.disconnect();
+    // oxlint-disable-next-line eslint/no-restricted-globals -- no clock counts the turns of the event loop
     for (let turn = 1; turn <= 2; turn += 1) await new Promise((resolve) => void setImmediate(resolve));
   }
 
