@@ -62,8 +62,11 @@ export function readHolderText(text: string): LockCaller {
 }
 
 /** The note of a caller; undefined without one. */
-export const noteIn = (text: string): string | undefined =>
-  text.includes(TAB) ? readHolderText(text).note || undefined : undefined;
+export function noteIn(text: string): string | undefined {
+  const waitMs = text.indexOf(TAB) + 1;
+  const note = waitMs && text.indexOf(TAB, waitMs) + 1;
+  return note ? text.slice(note) || undefined : undefined;
+}
 
 /** For how long a caller that began to wait at `since` (milliseconds since the epoch) does so; null: for ever, or nobody knows. */
 export function waitsUntil(text: string, since: number): Date | null {

@@ -1,4 +1,4 @@
-import { type LockHistoryEntry } from '../../../lib/core/history/history-entry.js';
+import { type LockHistoryEntry, NO_FACTS } from '../../../lib/core/history/history-entry.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type LossView } from '../../../lib/board/losses.js';
 import { BoardTopics } from '../../../lib/board/topics.js';
@@ -7,18 +7,11 @@ import { rejection } from '../../support/waiting/rejection.js';
 const entry = (id: number, facts: Partial<LockHistoryEntry>): LockHistoryEntry => ({
   id: String(id),
   at: new Date(1_000 * id),
-  event: 'acquired',
-  key: 'order',
   host: 'a',
   pid: 7,
-  mode: undefined,
-  where: undefined,
-  note: undefined,
-  ms: undefined,
-  reason: undefined,
-  fencingToken: undefined,
-  by: undefined,
-  count: undefined,
+  ...NO_FACTS,
+  event: 'acquired',
+  key: 'order',
   ...facts,
 });
 
