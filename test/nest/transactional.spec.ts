@@ -1,40 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import {
-  StorageDriver,
-  Transactional,
-  addTransactionalDataSource,
-  deleteDataSourceByName,
-  initializeTransactionalContext,
-} from 'typeorm-transactional';
+import { Transactional } from 'typeorm-transactional';
 import { Locked } from '../../lib/index.js';
-import { closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
-
-initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
-
-/** A database in memory that notes what it is asked. */
-async function openDatabase(log: string[]): Promise<DataSource> {
-  const note = (query: string): void => void log.push(query.split(' ')[0]!);
-  const ignore = (): void => undefined;
-  const silent = {
-    logQueryError: ignore,
-    logQuerySlow: ignore,
-    logSchemaBuild: ignore,
-    logMigration: ignore,
-    log: ignore,
-  };
-  const dataSource = new DataSource({ type: 'sqljs', logging: true, logger: { logQuery: note, ...silent } });
-  addTransactionalDataSource(dataSource);
-  await dataSource.initialize();
-  closeLater({
-    close: async () => {
-      deleteDataSourceByName('default');
-      await dataSource.destroy();
-    },
-  });
-  await dataSource.query('CREATE TABLE charge (id TEXT)');
-  return dataSource;
-}
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { openDatabase } from './support/open-database.js';
 
 @Injectable()
 class Orders {
@@ -56,6 +25,7 @@ class Orders {
 async function start() {
   const log: string[] = [];
   const dataSource = await openDatabase(log);
+  await dataSource.query('CREATE TABLE charge (id TEXT)');
   const { app, locks } = await startApp({}, { providers: [Orders, { provide: DataSource, useValue: dataSource }] });
   for (const event of ['acquired', 'released'] as const) locks.events.on(event, () => log.push(event));
   log.length = 0;

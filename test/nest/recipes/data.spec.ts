@@ -3,22 +3,15 @@ import { drizzle } from 'drizzle-orm/sql-js';
 // @ts-expect-error The package has no types.
 import initSqlJs from 'sql.js';
 import { DataSource } from 'typeorm';
-import {
-  addTransactionalDataSource,
-  deleteDataSourceByName,
-  initializeTransactionalContext,
-  StorageDriver,
-} from 'typeorm-transactional';
 import { LockBusyError } from '../../../lib/index.js';
-import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { openDatabase } from '../support/open-database.js';
 import { Cache, Prices, PriceSource } from './recipe-cache.js';
 import { account, Accounts as DrizzleAccounts } from './recipe-drizzle.js';
 import { Exports } from './recipe-tenants.js';
 import { Account, Accounts as TypeormAccounts } from './recipe-typeorm.js';
-
-initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
 
 /** A token that no lock of today has reached. */
 const LATER_TOKEN = 9_000_000_000_000_000;
@@ -28,24 +21,7 @@ afterEach(closeAll);
 describe('the recipe of TypeORM', () => {
   const start = async () => {
     const log: string[] = [];
-    const ignore = (): void => undefined;
-    const silent = { logQueryError: ignore, logQuerySlow: ignore, logSchemaBuild: ignore, logMigration: ignore };
-    const logger = { ...silent, log: ignore, logQuery: (query: string) => void log.push(query.split(' ')[0]!) };
-    const dataSource = new DataSource({
-      type: 'sqljs',
-      entities: [Account],
-      synchronize: true,
-      logging: true,
-      logger,
-    });
-    addTransactionalDataSource(dataSource);
-    await dataSource.initialize();
-    closeLater({
-      close: async () => {
-        deleteDataSourceByName('default');
-        await dataSource.destroy();
-      },
-    });
+    const dataSource = await openDatabase(log, [Account]);
     const providers = [TypeormAccounts, { provide: DataSource, useValue: dataSource }];
     const { app, locks } = await startApp({}, { providers });
     for (const event of ['acquired', 'released'] as const) locks.events.on(event, () => log.push(event));
