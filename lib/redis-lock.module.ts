@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import {
   type BeforeApplicationShutdown,
   type DynamicModule,
@@ -16,6 +15,7 @@ import { type Clock, systemClock } from './core/clock.js';
 import { separateRequests } from './core/reentry/context.js';
 import { messageOf } from './core/reporter.js';
 import { storeOf } from './core/store/given-store.js';
+import { ownHost } from './core/store/holder-text.js';
 import { type LockStore } from './core/store/lock-store.js';
 import { logger } from './interceptor/lock-logger.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
@@ -87,7 +87,7 @@ function createStore(options: ResolvedModuleOptions, scripts: LockScripts, clock
 }
 
 const createLocker = (store: LockStore, clock: Clock): Locker =>
-  new Locker(systemRuntime(clock), store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
+  new Locker(systemRuntime(clock), store, logger, `${ownHost()}:${process.pid}`);
 
 /** Distributed locks on Redis. Import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({

@@ -61,12 +61,12 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
   onModuleInit(): void {
     const { connection } = this.settings;
     const service = findLockService(this.moduleRef, connection, 'RedisLockBoardModule');
-    const { locker, history } = service.parts;
+    const { locker, store, history } = service.parts;
     const losses = new OwnLosses(service.events, locker.instance);
     this.#service = service;
     this.#losses = losses;
     const jobs = jobsIn(this.modules, connection);
-    this.#topics = new BoardTopics({ service, hasHistory: history.isWritten, losses, jobs });
+    this.#topics = new BoardTopics({ service, store, hasHistory: history.isWritten, losses, jobs });
   }
 
   /** Before Nest closes the server, which waits for all open answers. */
@@ -104,7 +104,10 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const { connection, refreshMs, canForceRelease } = this.settings;
     const about = eventText('board', { connection: connection ?? null, refreshMs, canForceRelease });
     const topic = view === 'lock' ? `lock ${String(key)}` : String(view);
-    this.#feeds.connect(beginEvents(response), topic, reading, `retry: ${RETRY_MS}\n${about}`);
+    const stream = beginEvents(response);
+    // Nest answers HEAD by the same route: a stream that carries nothing would never end.
+    if (request.method === 'HEAD') return void stream.end();
+    this.#feeds.connect(stream, topic, reading, `retry: ${RETRY_MS}\n${about}`);
   }
 
   @Post('force-release')
@@ -117,7 +120,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const problem = whyNoAction(request);
     if (problem !== undefined)
       return refuseRequest(response, 403, `This request does not come from the board. ${problem}`);
-    const user = this.#userOf(request);
+    const user = await this.#userOf(request);
     if (user === undefined) return refuseRequest(response, 403, 'The app does not know who you are.');
     const { key } = (body ?? {}) as { readonly key?: unknown };
     if (typeof key !== 'string') return refuseRequest(response, 400, 'The body has no `key`.');
@@ -139,16 +142,16 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     return 'There is no such view.';
   }
 
-  #userOf(request: BoardRequest): string | undefined {
+  async #userOf(request: BoardRequest): Promise<string | undefined> {
     const { user } = this.settings;
     if (!user) return 'board';
     try {
-      const name = user(request);
+      const name = await user(request);
       // The way over bytes replaces half characters, which the history refuses.
       if (typeof name === 'string' && name !== '') return Buffer.from(name.slice(0, MAX_USER)).toString();
       logger.error('The function `actions.user` of RedisLockBoardModule gave no name.');
     } catch (error) {
-      logger.error(`The function \`actions.user\` of RedisLockBoardModule threw: ${messageOf(error)}`);
+      logger.error(`The function \`actions.user\` of RedisLockBoardModule failed: ${messageOf(error)}`);
     }
     return undefined;
   }

@@ -1,9 +1,9 @@
 import { type CanActivate, type FactoryProvider, type ModuleMetadata, type Type } from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
-import { checkIsObject, readOptions, refuse } from '../core/read-options.js';
+import { checkIsObject, readOptions, refuse, shortened } from '../core/read-options.js';
 
-/** A guard of Nest, as `@UseGuards` takes it: a class, which Nest builds, or an object. */
+/** A guard of Nest, as `@UseGuards` takes it: a class with the method `canActivate`, which Nest builds, or an object that has it. */
 export type BoardGuard = Type<CanActivate> | CanActivate;
 
 /** What a reader of the board may do beside reading. */
@@ -14,10 +14,10 @@ export interface BoardActions {
    */
   forceRelease?: boolean;
   /**
-   * Names who acts, for the log and the history, from the request: `(request) => request.user.name`. Who it cannot name (it throws,
-   * or returns an empty text) may not act. Without it, the board acts as `board`.
+   * Names who acts, for the log and the history, from the request: `(request) => request.user.name`. It may return a promise. Who it
+   * cannot name (it throws or rejects, or the name is empty) may not act. Without it, the board acts as `board`.
    */
-  user?: (request: any) => string;
+  user?: (request: any) => string | Promise<string>;
 }
 
 /** What a factory may decide when the app starts. */
@@ -149,7 +149,7 @@ export function mountOf({
 }
 
 function checkIsGuard(guard: unknown): void {
-  if (typeof guard === 'function') return;
+  if (typeof guard === 'function') return checkIsGuardClass(guard);
   try {
     checkIsObject(guard);
     if (typeof (guard as Partial<CanActivate>).canActivate === 'function') return;
@@ -157,4 +157,16 @@ function checkIsGuard(guard: unknown): void {
     // Told below.
   }
   refuse('guard', guard, 'a guard of Nest (a class or an object with `canActivate`), or a list of them');
+}
+
+/** Nest builds whatever class it gets, and then asks only what has the method: a board would be open to everybody. */
+function checkIsGuardClass(guard: Function): void {
+  // Nest takes a function that has the method itself for an object.
+  const owners = [guard, guard.prototype] as (Partial<CanActivate> | undefined)[];
+  if (owners.some((owner) => typeof owner?.canActivate === 'function')) return;
+  throw new LockConfigurationError(
+    `Expected \`guard\` of ${OF} to be a guard of Nest, got the function \`${shortened(guard.name)}\` without a method ` +
+      '`canActivate`: Nest would ask nobody, and everybody could open the board. Pass a class that has the method, or an object. ' +
+      'If `canActivate` is a field of the class, pass an object of it: `new AdminGuard()`.',
+  );
 }

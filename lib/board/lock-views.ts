@@ -37,7 +37,9 @@ export interface LockView {
   readonly token: string;
   readonly waiters: number;
   readonly permits: LockPermits | null;
+  /** How many holders there are, and how many have a place in the queue; what follows may be cut. */
   readonly holderCount: number;
+  readonly queueCount: number;
   readonly holders: readonly HolderView[];
   readonly queue: readonly WaiterView[];
 }
@@ -52,6 +54,7 @@ export function lockView(state: LockState, shown: number, nowMs: number): LockVi
     waiters,
     permits,
     holderCount: holders.length,
+    queueCount: queue.length,
     holders: holders.slice(0, shown).map((holder) => holderView(holder, nowMs)),
     queue: queue.slice(0, shown).map((waiter) => waiterView(waiter, nowMs)),
   };

@@ -4,7 +4,7 @@ import { type LockEvents } from '../core/lock.events.js';
 import { instanceOf } from './lock-views.js';
 
 /** How many losses an instance remembers, and a page shows. */
-const MAX_LOSSES = 200;
+export const MAX_LOSSES = 200;
 
 /** A loss, as a page gets it. */
 export interface LossView {

@@ -1,5 +1,6 @@
 /** The parts of a request of express or fastify that we use. */
 export interface BoardRequest {
+  readonly method?: string;
   readonly url?: string;
   readonly originalUrl?: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -25,12 +26,16 @@ export function whyNoAction(request: BoardRequest): string | undefined {
   return undefined;
 }
 
-/** A proxy tells the host that the browser knows as X-Forwarded-Host. A script of another site cannot set that header. */
+/**
+ * A proxy tells the host that the browser knows as X-Forwarded-Host; of several proxies, the first one does. A script of another site
+ * cannot set that header.
+ */
 function isOfThisHost(headers: BoardRequest['headers']): boolean {
   const { origin } = headers;
   if (origin === undefined) return true;
+  const [forwarded = ''] = String(headers['x-forwarded-host'] ?? '').split(',');
   try {
-    return [headers['host'], headers['x-forwarded-host']].includes(new URL(String(origin)).host);
+    return [headers['host'], forwarded.trim()].includes(new URL(String(origin)).host);
   } catch {
     return false;
   }
@@ -38,10 +43,11 @@ function isOfThisHost(headers: BoardRequest['headers']): boolean {
 
 /**
  * Returns what the links of the page begin with, so that they work under a global prefix, behind a proxy and with a slash at the
- * end: relative to `…/locks` they need the name of that folder.
+ * end: relative to `…/locks` they need the name of that folder. An app may take a path in any case, and any path with a slash.
  */
 export function linkBase({ originalUrl, url = '' }: BoardRequest, path: string): string {
-  const [pathname = ''] = (originalUrl ?? url).split('?');
+  const [pathname = ''] = (originalUrl ?? url).toLowerCase().split('?');
+  if (pathname.endsWith('/index.html/')) return '../';
   const folder = path.slice(path.lastIndexOf('/') + 1);
-  return pathname.endsWith(`/${folder}`) ? `${folder}/` : '';
+  return pathname.endsWith(`/${folder.toLowerCase()}`) ? `${folder}/` : '';
 }

@@ -1,8 +1,10 @@
+import { type JobOfKey, type LastRun } from '../core/store/lock-state.js';
+import { type LockStore } from '../core/store/lock-store.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { historyView, type HistoryView } from './history-views.js';
 import { type Job } from './jobs.js';
 import { lockView, SHOWN_IN_LIST, SHOWN_OF_ONE } from './lock-views.js';
-import { allLosses, type OwnLosses } from './losses.js';
+import { allLosses, MAX_LOSSES, type OwnLosses } from './losses.js';
 
 /** How many locks and jobs the lists show. */
 const MAX_LOCKS = 500;
@@ -20,7 +22,10 @@ interface Sources {
   readonly service: Pick<RedisLockService, 'list' | 'inspect' | 'lastRun' | 'history'>;
   /** Whether there is a history to read: without one, Redis is not asked for it. */
   readonly hasHistory: boolean;
+  /** The jobs of this app. */
   readonly jobs: readonly Job[];
+  /** Finds the jobs of all apps that have run, if it can. */
+  readonly store: Pick<LockStore, 'jobs'>;
   readonly losses: Pick<OwnLosses, 'all'>;
 }
 
@@ -52,18 +57,22 @@ export class BoardTopics {
     return { history: await this.#history(MAX_ENTRIES) };
   }
 
-  /** The jobs of this app, with their last run. */
+  /** The jobs of this app, and behind them those of other apps that have run, with their last run. */
   async jobs(): Promise<object> {
-    const jobs = await Promise.all(this.sources.jobs.slice(0, MAX_JOBS).map((job) => this.#job(job, Date.now())));
-    return { jobs };
+    const { jobs: own } = this.sources;
+    const [ofApp, others] = await Promise.all([
+      Promise.all(own.slice(0, MAX_JOBS).map((job) => this.#job(job, Date.now()))),
+      this.#otherJobs(),
+    ]);
+    return { jobs: [...ofApp, ...others].slice(0, MAX_JOBS), hasMore: own.length + others.length > MAX_JOBS };
   }
 
   /** The losses of all instances, as far as the history tells of them; without a history, those of this instance. */
   async losses(): Promise<object> {
     const { service, hasHistory, losses } = this.sources;
-    if (!hasHistory) return { losses: losses.all, searched: null };
+    if (!hasHistory) return { losses: losses.all, limit: MAX_LOSSES, searched: null };
     const entries = await service.history({ limit: ENTRIES_WITH_LOSSES });
-    return { losses: allLosses(entries, losses.all), searched: ENTRIES_WITH_LOSSES };
+    return { losses: allLosses(entries, losses.all), limit: MAX_LOSSES, searched: ENTRIES_WITH_LOSSES };
   }
 
   /** Resolves to null without a history. */
@@ -75,11 +84,34 @@ export class BoardTopics {
 
   async #job({ name, key, nextMs }: Job, nowMs: number): Promise<object> {
     const last = await this.sources.service.lastRun(key, name);
-    const next = nextMs(nowMs);
-    const due = { name, key, next, nextInMs: next === null ? null : Math.max(0, next - nowMs) };
-    if (!last) return { ...due, last: null };
-    const { fire, instance, started, ended, outcome } = last;
-    const ranMs = Math.max(0, (ended?.getTime() ?? nowMs) - started.getTime());
-    return { ...due, last: { fire: fire.getTime(), instance, outcome, ranMs } };
+    return jobView(name, key, nextMs(nowMs), last, nowMs);
   }
+
+  async #otherJobs(): Promise<readonly object[]> {
+    const { jobs: own, store } = this.sources;
+    const others: JobOfKey[] = [];
+    // One more than is shown tells that there are more.
+    for await (const found of store.jobs?.({ prefix: '', limit: MAX_JOBS + own.length + 1 }) ?? []) {
+      if (!own.some(({ key, name }) => key === found.key && name === found.job)) others.push(found);
+    }
+    const idOf = ({ job, key }: JobOfKey): string => `${job} ${key}`;
+    others.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
+    return others.map((one) => jobView(one.job, one.key, null, one, Date.now()));
+  }
+}
+
+/** A job, as a page gets it; `next`: when it is due, null when that is not known. */
+function jobView(name: string, key: string, next: number | null, last: LastRun | null, nowMs: number): object {
+  const nextInMs = next === null ? null : Math.max(0, next - nowMs);
+  return { name, key, next, nextInMs, last: last && runView(last, nowMs) };
+}
+
+/** A run, as a page gets it. */
+function runView({ fire, instance, started, ended, outcome }: LastRun, nowMs: number): object {
+  return {
+    fire: fire.getTime(),
+    instance,
+    outcome,
+    ranMs: Math.max(0, (ended?.getTime() ?? nowMs) - started.getTime()),
+  };
 }

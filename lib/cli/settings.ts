@@ -1,3 +1,4 @@
+import { HISTORY_LIMIT } from '../core/history/history-entry.js';
 import { checkKeyPrefix, checkOwner } from '../core/option-checks.js';
 import { messageOf } from '../core/reporter.js';
 import { type RedisConnection } from '../redis/client/redis-connection.js';
@@ -47,7 +48,10 @@ export function settingsOf(call: Call, env: Environment): Settings {
     keyPrefix: prefixOf(given.prefix),
     hashTag: given['hash-tag'],
     timeoutMs,
-    limit: call.command === 'history' ? whole('limit', 100, 1, 10_000) : whole('limit', 1_000, 1, 1_000_000),
+    limit:
+      call.command === 'history'
+        ? whole('limit', HISTORY_LIMIT.byDefault, 1, HISTORY_LIMIT.max)
+        : whole('limit', 1_000, 1, 1_000_000),
     intervalMs: whole('interval', 1_000, 100, 3_600_000),
     json: given.json ?? false,
     readOnly: given['read-only'] ?? false,

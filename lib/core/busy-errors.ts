@@ -1,15 +1,17 @@
 import { type LockName, nodesText } from './error-texts.js';
 import { LockBusyError, type LockErrorDetails, LockWaitTimeoutError } from './lock.errors.js';
+import { nameOfHolder } from './store/holder-text.js';
 import { type AcquireReply } from './store/lock-store.js';
 
-/** The parts of a `busy` reply that the texts use; `perInstance`: this process has as many permits as it may. */
+/** The parts of a `busy` reply that the texts use. `perInstance`: this process has as many permits as it may. */
 type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner' | 'permits'> & {
   readonly perInstance?: number;
 };
 
 export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
   const { key, mode } = name;
-  const { holder, nodes } = busy;
+  const { nodes } = busy;
+  const holder = nameOfHolder(busy.holder);
   const { full, ...limit } = limitOf(name, busy);
   const state = full ? `busy: ${full}` : `held${holder ? ` by ${holder}` : ''}`;
   const text =
@@ -27,7 +29,8 @@ export function queueFullError({ key, mode }: LockName, maxWaiters: number): Loc
 
 export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): LockWaitTimeoutError {
   const { key, mode } = name;
-  const { holder, ahead, nodes } = busy;
+  const { ahead, nodes } = busy;
+  const holder = nameOfHolder(busy.holder);
   const { full, ...limit } = limitOf(name, busy);
   const state = full ? `: ${full}` : holder ? `, held by ${holder}` : '';
   const text =

@@ -20,6 +20,8 @@ export type DemotionReason = LockLostReason | 'resigned' | 'stopped';
 export interface LockEvent {
   /** The key; several are joined by `, `. Unbounded: label metrics by `template` instead. */
   readonly key: string;
+  /** The keys, one by one: a key may contain a comma. */
+  readonly keys: readonly string[];
   /** The key template of the decorator; undefined for calls of the service. */
   readonly template: string | undefined;
   readonly mode: LockMode;
@@ -124,12 +126,15 @@ const NAMES = {
 /** Looked up once: Node keeps channels by name in a global table. */
 const CHANNELS = new Map(Object.keys(NAMES).map((name) => [name, channel(`nestjs-redis-lock:${name}`)]));
 
+/** The events that follow an answer of the store to an acquisition. */
+const HEARD_OF_ANSWERS = ['acquired', 'waiting', 'acquireFailed', 'timedOut'] as const;
+
 /**
  * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. Listeners are
  * called synchronously. An event of a caller's own call runs in the async context of that caller, but outside its locks; an
- * event that a timer or Redis causes runs in the context in which the module was created. An error of a listener is logged
- * and has no effect on the lock (an error of a channel's subscriber is an uncaught exception, as always in Node). Without
- * listeners, no event object is created.
+ * event that a timer or Redis causes runs in the context in which the module was created, and so may an event of a call that
+ * was under way when the first listener came. An error of a listener is logged and has no effect on the lock (an error of a
+ * channel's subscriber is an uncaught exception, as always in Node). Without listeners, no event object is created.
  */
 export class LockEvents {
   readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
@@ -152,6 +157,11 @@ export class LockEvents {
   /** Internal: whether anybody listens. */
   isHeard(name: LockEventName): boolean {
     return this.#listeners.has(name) || CHANNELS.get(name)!.hasSubscribers;
+  }
+
+  /** Internal: whether anybody hears how an acquisition goes on, in the async context of its caller. */
+  hearsAnswers(): boolean {
+    return HEARD_OF_ANSWERS.some((name) => this.isHeard(name));
   }
 
   /** Internal: calls all listeners. Calls `make` only if there are any; returns whether there are. */

@@ -59,7 +59,8 @@ export class OperatorCalls {
     const { events, reporter } = this.locker;
     const who = by === undefined ? '' : ` by ${by}`;
     reporter.warn(printable(`The lock "${key}" was revoked with forceRelease${who}: its holders have lost it.`));
-    events.emit('forced', () => ({ key, template: undefined, mode: 'write', where: '', note: undefined, by }));
+    const lock = { key, keys: [key], template: undefined, mode: 'write', where: '', note: undefined } as const;
+    events.emit('forced', () => ({ ...lock, by }));
   }
 
   #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {

@@ -122,7 +122,8 @@ export class TimerQueue implements Timers {
     this.#dropCancelled();
     const next = this.#heap[0]?.at ?? Infinity;
     if (next === Infinity || (next >= this.#armedFor && !this.#isDropped)) return;
-    this.#disarm?.();
+    // After a block of the event loop, one that seems dropped is about to fire: before a new one, and before any answer is read.
+    if (!this.#isDropped) this.#disarm?.();
     this.#armedFor = next;
     const now = this.#clock.now();
     this.#firesAt = Math.max(next, now);
@@ -136,6 +137,8 @@ export class TimerQueue implements Timers {
   }
 
   #run(): void {
+    // The timer that fires now may be one that was taken for dropped.
+    this.#disarm?.();
     this.#disarm = null;
     this.#armedFor = Infinity;
     try {

@@ -129,6 +129,9 @@ export const releaseRetryMs = (silentRounds: number, random: Randomness): number
 /** How long a leader that resigned or was deposed lets others go first: longer than a waiting instance of a quorum takes to ask again. */
 export const OTHERS_FIRST_MS = 1_000;
 
+/** A campaign that fails later than this has waited well before: an error that ends it comes with an answer to its first command. */
+export const ANSWERED_WITHIN_MS = 5_000;
+
 /** The pause before an instance campaigns again after an error that does not go by itself, such as a wrong password. */
 export const campaignRetryMs = (failures: number, random: Randomness): number =>
   jittered(Math.min(500 * 2 ** failures, 30_000), random);
@@ -141,8 +144,14 @@ export const HISTORY_PAUSE_MS = 100;
 /** How many entries are written by one command, for which Redis serves nobody else: some hundred microseconds. */
 export const MAX_HISTORY_BATCH = 200;
 
-/** How many entries wait in memory at most, besides those that are being written: about a megabyte. */
+/** How long the texts of the entries of one command may be together, in characters, unless one entry alone is longer. */
+export const MAX_HISTORY_BATCH_CHARS = 100_000;
+
+/** How many entries wait in memory at most, besides those that are being written. */
 export const MAX_HISTORY_QUEUE = 2_000;
+
+/** How long their texts may be together, in characters: some two megabytes. Keys and notes are of any length that locks may have. */
+export const MAX_HISTORY_QUEUE_CHARS = 1_000_000;
 
 /** The pause before entries that could not be written are tried again. */
 export const HISTORY_RETRY_MS = 1_000;

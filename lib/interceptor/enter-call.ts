@@ -105,10 +105,11 @@ function notEntered(
   error: unknown,
   { key, args, note, isClaim = false }: Refused,
 ): Entered {
-  const text = typeof key === 'string' ? key : key.join(', ');
+  const keys = typeof key === 'string' ? [key] : key;
+  const text = keys.join(', ');
   const skip = (reason: LockEventMap['skipped']['reason'], answer?: () => unknown): Entered => {
     const { where, template, options } = call;
-    const event = { where, template, key: text, mode: options.mode ?? 'write', note: note || undefined };
+    const event = { where, template, key: text, keys, mode: options.mode ?? 'write', note: note || undefined };
     host.locks.events.emit('skipped', () => ({ ...event, reason }));
     return { kind: 'skipped', answer: answer?.() };
   };

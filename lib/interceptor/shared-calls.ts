@@ -97,7 +97,7 @@ export class SharedCalls {
     const { where, template, options } = run.call;
     const { signal, waitMs = this.waitMs, mode = 'write' } = options;
     const { clock, timers, events, awaited } = this.locker;
-    const event = { where, template, key: keys.join(', '), mode, note: undefined };
+    const event = { where, template, key: keys.join(', '), keys, mode, note: undefined };
     const startedAt = clock.now();
     const context = new CallContext();
     const shared = new Promise((resolve, reject) => {

@@ -8,7 +8,7 @@ import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LogLimit } from '../core/log-limit.js';
 import { type Randomness } from '../core/randomness.js';
 import { messageOf, withoutRepeats } from '../core/reporter.js';
-import { campaignRetryMs, OTHERS_FIRST_MS } from '../core/timing.js';
+import { ANSWERED_WITHIN_MS, campaignRetryMs, OTHERS_FIRST_MS } from '../core/timing.js';
 import { type LeadOptions } from './lead.options.js';
 import { type LeaderHooks, type Leadership, type LeaderTerm } from './leadership.js';
 import { Term } from './term.js';
@@ -106,6 +106,7 @@ export class Campaign implements Leadership {
     const { key, label } = this.terms;
     const event = {
       key,
+      keys: [key],
       template: label.template,
       mode: 'write',
       where,
@@ -138,11 +139,13 @@ export class Campaign implements Leadership {
   }
 
   async #run(): Promise<void> {
-    const { random } = this.parts;
+    const { random, locker } = this.parts;
     let failures = 0;
     while (!this.#stopping.signal.aborted) {
+      const since = locker.clock.now();
       const hold = await this.#win();
-      failures = hold ? 0 : failures + 1;
+      if (hold || locker.clock.now() - since > ANSWERED_WITHIN_MS) failures = 0;
+      if (!hold) failures += 1;
       if (hold) await this.#lead(hold);
       if (failures > 0) await this.#wait(campaignRetryMs(failures, random));
       else if (OTHERS_GO_FIRST.includes(this.#reason)) await this.#wait(OTHERS_FIRST_MS);

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers';
 import { type Clock, systemClock } from '../core/clock.js';
 import { type WakeUp, type WakeUpListener } from '../core/store/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { type Subject, keyOfSubject } from '../core/store/subject.js';
 import { clientOf } from './hand-over.js';
 import { MemoryHistory } from './memory-history.js';
 import { MemoryLocks } from './memory-locks.js';
@@ -52,14 +53,13 @@ export class MemoryLockServer {
   }
 
   /** Runs one command; internal. @throws LockStoreError while the server is stopped */
-  async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
+  async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
     // As with a real server, nothing happens in the turn of the caller, and others have their turn before the reply.
     await new Promise<void>((resolve) => void setImmediate(resolve));
     if (this.#isStopped) {
-      throw new LockStoreError(
-        `No command reaches the lock "${key}": the MemoryLockServer is stopped. Call its start().`,
-        { key },
-      );
+      throw new LockStoreError(`${commandText(subject)}: the MemoryLockServer is stopped. Call its start().`, {
+        key: keyOfSubject(subject),
+      });
     }
     this.locks.forgetUnused();
     return command(this.locks);
@@ -90,3 +90,6 @@ export class MemoryLockServer {
     return true;
   }
 }
+
+const commandText = (subject: Subject): string =>
+  typeof subject === 'string' ? `No command reaches the lock "${subject}"` : `The store cannot ${subject.task}`;

@@ -15,6 +15,7 @@ import {
 } from '../core/store/lock-store.js';
 import { type LastRun, type LockState } from '../core/store/lock-state.js';
 import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../core/store/lock-state.js';
+import { LISTING, READING_HISTORY, type Subject, WRITING_HISTORY, keyOfSubject } from '../core/store/subject.js';
 import { type LockHistoryStore } from '../core/history/history-entry.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { encodeKey, inOrder, storedKey } from '../core/key.js';
@@ -44,9 +45,12 @@ export class MemoryLockStore implements LockStore {
   readonly keyPrefix: string;
   readonly history: LockHistoryStore = {
     append: (batch) => {
-      return this.#run('*', () => this.server.history.append(this.keyPrefix, batch, this.server.clock.wallNow()));
+      // Now, since the command has to wait for its turn.
+      const now = this.server.clock.wallNow();
+      return this.#run(WRITING_HISTORY, () => this.server.history.append(this.keyPrefix, batch, now));
     },
-    read: (query) => this.#run('*', () => this.server.history.read(this.keyPrefix, query, this.server.clock.wallNow())),
+    read: (query) =>
+      this.#run(READING_HISTORY, () => this.server.history.read(this.keyPrefix, query, this.server.clock.wallNow())),
   };
   readonly #keepMs: number;
   #listener: WakeUpListener | null = null;
@@ -131,8 +135,8 @@ export class MemoryLockStore implements LockStore {
   }
 
   async *#keys(prefix: string): AsyncGenerator<string> {
-    const begin = this.keyPrefix + prefix;
-    const stored = await this.#run(`${prefix}*`, ({ keys }) => keys.filter((key) => key.startsWith(begin)));
+    const start = this.keyPrefix + prefix;
+    const stored = await this.#run(LISTING, ({ keys }) => keys.filter((key) => key.startsWith(start)));
     for (const key of stored) yield key.slice(this.keyPrefix.length);
   }
 
@@ -142,9 +146,9 @@ export class MemoryLockStore implements LockStore {
     this.#isClosed = true;
   }
 
-  async #run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
-    if (this.#isClosed) throw closedError(key);
-    return this.server.run(key, (locks) => {
+  async #run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
+    if (this.#isClosed) throw closedError(subject);
+    return this.server.run(subject, (locks) => {
       // As in Redis, each command says how long its lock is remembered.
       locks.settings.keepMs = this.#keepMs;
       return command(locks);
@@ -157,5 +161,7 @@ export class MemoryLockStore implements LockStore {
 }
 
 /** The error of a closed store, which has no connection any more. */
-export const closedError = (key: string): LockStoreError =>
-  new LockStoreError(`The lock "${key}" could not be requested: the connection was closed.`, { key });
+export const closedError = (subject: Subject): LockStoreError => {
+  const what = typeof subject === 'string' ? `The lock "${subject}" could not be requested` : `Cannot ${subject.task}`;
+  return new LockStoreError(`${what}: the connection was closed.`, { key: keyOfSubject(subject) });
+};

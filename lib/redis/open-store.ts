@@ -1,9 +1,9 @@
 import { newClientId } from '../core/store/attempt-ids.js';
-import { type LockHistoryStore } from '../core/history/history-entry.js';
-import { type LastRun } from '../core/store/lock-state.js';
+import { type JobOfKey, type ListOptions } from '../core/store/lock-state.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './client/redis-connection.js';
+import { type PagedHistory } from './redis-history.js';
 import { RedisLockStore } from './redis-lock-store.js';
 import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
 
@@ -14,11 +14,9 @@ interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clien
 
 /** What Redis can tell besides what every store tells. */
 export interface RedisLocks extends LockStore {
-  readonly history: LockHistoryStore;
-  /** The keys of locks, held or not, that begin with `prefix`. */
-  scan(prefix: string): AsyncIterable<string>;
-  /** The last run of each job of this key. */
-  runs(key: string): Promise<readonly LastRun[]>;
+  readonly history: PagedHistory;
+  /** The last run of each job whose key begins with `prefix`. */
+  jobs(options: ListOptions): AsyncIterable<JobOfKey>;
 }
 
 /** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */

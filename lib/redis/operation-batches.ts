@@ -1,8 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type AfterTurn } from '../core/runtime.js';
+import { type Outcome } from '../core/store/callback-store.js';
 import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
-import { type Outcome, withdrawnError } from './connection/command.js';
+import { withdrawnError } from './connection/command.js';
 import { type CommandRunner, type Script } from './connection/command-runner.js';
 import { readLone, readReplies } from './connection/reply-reader.js';
 import { needsCluster } from './connection/error-advice.js';
@@ -22,7 +23,7 @@ interface BatchParts {
 }
 
 /** `resolve` may throw for a reply that it cannot read; then `reject` is called, too. */
-export interface OperationOutcome extends Outcome<string[]> {
+export interface OperationOutcome extends Outcome<string[], Error> {
   /** Receives a reply that comes after the timeout. */
   onLate?(reply: string[]): void;
 }
@@ -120,11 +121,11 @@ export class OperationBatches {
   #send(current: Pending | null): void {
     const all = this.#gathered;
     this.#gathered = [];
-    for (const group of this.#groupsOf(all)) {
-      // A command for several callers is in the context of none.
-      if (all.length === 1 && all[0] === current) this.#sendGroup(group);
-      else this.#inOurContext(() => this.#sendGroup(group));
-    }
+    // A command for several callers is in the context of none.
+    if (all.length === 1 && all[0] === current) return this.#sendGroup(all);
+    const groups = this.#groupsOf(all);
+    const send = (): void => groups.forEach((group) => this.#sendGroup(group));
+    this.#inOurContext(() => (groups.length > 1 ? this.parts.commands.inOneWrite(send) : send()));
   }
 
   /** Those with one time limit travel together, and those of one lock stay in their order. */
@@ -154,7 +155,7 @@ export class OperationBatches {
     const batch: Batch = { pending: group, sent: null, withdraw: () => false };
     for (const pending of group) pending.batch = batch;
     const call = {
-      key,
+      subject: key,
       storageKey: lock,
       timeoutMs,
       onStart: (withdraw: () => boolean) => void (batch.withdraw = withdraw),

@@ -1,53 +1,81 @@
+import { type Clock } from '../core/clock.js';
 import {
   isHistoryEvent,
   type LockHistoryBatch,
   type LockHistoryEntry,
   type LockHistoryFacts,
   type LockHistoryQuery,
+  type LockHistoryRecord,
   type LockHistoryStore,
   newestFirst,
 } from '../core/history/history-entry.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { READING_HISTORY, type Task, WRITING_HISTORY } from '../core/store/subject.js';
+import { type Operands } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
 import { wholeNumber } from './codec/reply-parts.js';
 import { type CommandRunner } from './connection/command-runner.js';
+import { readLone } from './connection/reply-reader.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
-import { HISTORY_LOOKS, MAX_HISTORY_LOOKS, OPERATOR_TIMEOUT_MS } from './timing.js';
+import { CLOCK_DRIFT, HISTORY_LOOKS, MAX_HISTORY_LOOKS, MAX_HISTORY_READ_MS, OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /** How many texts a reply has of each entry. */
-const ENTRY_TEXTS = 6;
+const ENTRY_TEXTS = 7;
 
-/** What an entry says besides its key, in a text of JSON; what is undefined is left out. */
-type Facts = Omit<LockHistoryFacts, 'key'>;
+/** What an entry says besides its keys, in a text of JSON; what is undefined is left out. */
+type Facts = Omit<LockHistoryFacts, 'key' | 'keys'>;
+
+/** The last answer to a batch: when it counts as sent, by the server and by this process, and the time of its last entry. */
+interface LastBatch {
+  readonly serverMs: number;
+  readonly sentAt: number;
+  readonly last: string;
+}
+
+/** A history that takes several commands to read. */
+export interface PagedHistory extends LockHistoryStore {
+  /** `pageMs`: how long one command may take, of several hundred entries. */
+  read(query: LockHistoryQuery, pageMs?: number): Promise<readonly LockHistoryEntry[]>;
+}
 
 /** The history of the locks of one prefix, in a stream of one Redis. */
-export class RedisHistory implements LockHistoryStore {
+export class RedisHistory implements PagedHistory {
+  #lastBatch: LastBatch | null = null;
+  #questions = 0;
+
   constructor(
     private readonly commands: CommandRunner,
     private readonly scripts: LockScripts,
     private readonly keys: RedisKeys,
+    private readonly clock: Clock,
   ) {}
 
-  async append({ id, host, pid, now, maxEntries, keepMs, records }: LockHistoryBatch): Promise<void> {
-    const { appendHistory: script } = this.scripts;
-    const history = this.keys.historyKey;
-    const kept = { maxEntries, keepMs: keepMs === Infinity ? '' : keepMs };
-    const operands = script.operands({ history, batch: id, ...kept, host, pid });
-    for (const { at, key, ...facts } of records) {
-      operands.push(Math.max(Math.round(now - at), 0), key, JSON.stringify(facts satisfies Facts));
-    }
-    await this.commands.run({ script, operands, key: history, timeoutMs: OPERATOR_TIMEOUT_MS, echo: id });
+  /** What it sends is made when it is sent, with the age of each entry by then: the command may have to wait for a connection. */
+  async append(batch: LockHistoryBatch): Promise<void> {
+    const startedAt = this.clock.now();
+    let sentAt = startedAt;
+    const operands = (): Operands => {
+      sentAt = this.clock.now();
+      return this.#operandsOf(batch, batch.now + (sentAt - startedAt), this.#expectedMs(sentAt));
+    };
+    const reply = await this.#ask(WRITING_HISTORY, 'appendHistory', operands, batch.id, OPERATOR_TIMEOUT_MS);
+    const [kind, , serverMs, last = ''] = reply;
+    if (kind !== 'appended') throw unreadableError(WRITING_HISTORY);
+    this.#lastBatch = { serverMs: wholeNumber(serverMs), sentAt, last };
   }
 
   /** Looks at no more entries than a history may have. */
-  async read({ key, limit }: LockHistoryQuery): Promise<readonly LockHistoryEntry[]> {
+  async read({ key, limit }: LockHistoryQuery, pageMs = OPERATOR_TIMEOUT_MS): Promise<readonly LockHistoryEntry[]> {
     const entries: LockHistoryEntry[] = [];
     // A batch that was sent twice is there twice.
     const ids = new Set<string>();
     const most = key === undefined ? Math.min(limit, HISTORY_LOOKS) : HISTORY_LOOKS;
+    const until = this.clock.now() + Math.max(MAX_HISTORY_READ_MS, pageMs);
     let before = '+';
     for (let looks = 0; looks < MAX_HISTORY_LOOKS && ids.size < limit; looks += most) {
-      const page = await this.#readPage(before, key ?? '', most);
+      const leftMs = until - this.clock.now();
+      if (leftMs <= 0) throw tooLongError();
+      const page = await this.#readPage({ before, key, most }, Math.min(pageMs, leftMs));
       for (const entry of page.entries) ids.add(entry.id);
       entries.push(...page.entries);
       if (page.looked < most) break;
@@ -56,22 +84,75 @@ export class RedisHistory implements LockHistoryStore {
     return newestFirst(entries, limit);
   }
 
-  async #readPage(before: string, key: string, most: number) {
-    const { readHistory: script } = this.scripts;
-    const history = this.keys.historyKey;
-    const operands = script.operands({ history, before, key, most });
-    const call = { script, operands, key: history, timeoutMs: OPERATOR_TIMEOUT_MS, echo: before };
-    const [kind, , looked, last = '', ...texts] = await this.commands.run(call);
-    if (kind !== 'entries') throw unreadableError(history);
-    return { looked: wholeNumber(looked), last, entries: entriesIn(texts, history) };
+  async #readPage(
+    page: { readonly before: string; readonly key?: string | undefined; readonly most: number },
+    ms: number,
+  ) {
+    const { before, key, most } = page;
+    this.#questions += 1;
+    const question = String(this.#questions);
+    const wanted = key === undefined ? { key: '', quoted: '' } : { key, quoted: JSON.stringify(key) };
+    const operands = this.scripts.readHistory.operands({
+      history: this.keys.historyKey,
+      question,
+      before,
+      most,
+      ...wanted,
+    });
+    const reply = await this.#ask(READING_HISTORY, 'readHistory', () => operands, question, ms);
+    const [kind, , looked, last = '', ...texts] = reply;
+    if (kind !== 'entries') throw unreadableError(READING_HISTORY);
+    return { looked: wholeNumber(looked), last, entries: entriesIn(texts) };
+  }
+
+  /** `now`: when it is sent, by the clock of the records. */
+  #operandsOf(
+    { id, host, pid, maxEntries, keepMs, records }: LockHistoryBatch,
+    now: number,
+    expected: string,
+  ): Operands {
+    const { historyKey: history } = this.keys;
+    const kept = { maxEntries, keepMs: keepMs === Infinity ? '' : keepMs };
+    const times = { expected, last: this.#lastBatch?.last ?? '' };
+    const operands = this.scripts.appendHistory.operands({ history, batch: id, host, pid, ...kept, ...times });
+    for (const record of records) operands.push(...operandsOfRecord(record, now));
+    return operands;
+  }
+
+  /** What the server's clock should show; empty: unknown. It may run a little faster than ours, or the difference would grow. */
+  #expectedMs(now: number): string {
+    if (!this.#lastBatch) return '';
+    const { serverMs, sentAt } = this.#lastBatch;
+    return String(Math.floor(serverMs + (now - sentAt) * (1 + CLOCK_DRIFT)));
+  }
+
+  #ask(
+    subject: Task,
+    name: 'appendHistory' | 'readHistory',
+    operands: () => Operands,
+    echo: string,
+    timeoutMs: number,
+  ): Promise<string[]> {
+    const { historyKey } = this.keys;
+    const toSend = () => ({ script: this.scripts[name], operands: operands() });
+    const read = (reply: unknown): string[][] | undefined => readLone(echo, reply);
+    const call = { subject, storageKey: historyKey, timeoutMs, toSend, read };
+    return new Promise((resolve, reject) => {
+      this.commands.start(call, { resolve: ([reply]) => resolve(reply!), reject });
+    });
   }
 }
 
-/** The entries of a reply, which has six texts of each. */
-function entriesIn(texts: readonly string[], history: string): LockHistoryEntry[] {
+function operandsOfRecord({ at, key, keys, ...facts }: LockHistoryRecord, now: number): (string | number)[] {
+  const list = keys.length > 1 ? JSON.stringify(keys) : '';
+  return [Math.max(Math.round(now - at), 0), key, list, JSON.stringify(facts satisfies Facts)];
+}
+
+/** The entries of a reply, which has several texts of each. */
+function entriesIn(texts: readonly string[]): LockHistoryEntry[] {
   const entries: LockHistoryEntry[] = [];
   for (let next = 0; next < texts.length; next += ENTRY_TEXTS) {
-    if (next + ENTRY_TEXTS > texts.length) throw unreadableError(history);
+    if (next + ENTRY_TEXTS > texts.length) throw unreadableError(READING_HISTORY);
     const entry = entryOf(texts.slice(next, next + ENTRY_TEXTS));
     if (entry) entries.push(entry);
   }
@@ -79,8 +160,8 @@ function entriesIn(texts: readonly string[], history: string): LockHistoryEntry[
 }
 
 /** Undefined for an entry of a newer version, and for what somebody else has written. */
-function entryOf([id, time, host = '', pid, key = '', json]: readonly string[]): LockHistoryEntry | undefined {
-  const facts = factsIn(json);
+function entryOf([id, time, host = '', pid, key = '', list, json]: readonly string[]): LockHistoryEntry | undefined {
+  const facts = objectIn(json);
   const at = new Date(wholeNumber(time));
   if (!id || !facts || Number.isNaN(at.getTime())) return undefined;
   const { event, mode } = facts;
@@ -92,6 +173,7 @@ function entryOf([id, time, host = '', pid, key = '', json]: readonly string[]):
     at,
     event,
     key,
+    keys: keysIn(list) ?? (key === '' ? [] : [key]),
     mode: mode === 'read' || mode === 'write' ? mode : undefined,
     host,
     pid: wholeNumber(pid) || 0,
@@ -105,7 +187,13 @@ function entryOf([id, time, host = '', pid, key = '', json]: readonly string[]):
   };
 }
 
-function factsIn(json: string | undefined): Partial<Record<keyof Facts, unknown>> | undefined {
+function keysIn(list: string | undefined): readonly string[] | undefined {
+  const keys = objectIn(list);
+  const isList = Array.isArray(keys) && keys.every((key) => typeof key === 'string');
+  return isList ? keys : undefined;
+}
+
+function objectIn(json: string | undefined): Partial<Record<keyof Facts, unknown>> | undefined {
   try {
     const facts: unknown = JSON.parse(json ?? '');
     return typeof facts === 'object' && facts !== null ? facts : undefined;
@@ -114,10 +202,12 @@ function factsIn(json: string | undefined): Partial<Record<keyof Facts, unknown>
   }
 }
 
-const unreadableError = (history: string): LockStoreError =>
+const unreadableError = ({ task }: Task): LockStoreError =>
   new LockStoreError(
-    `Redis sent a reply for the history of locks "${history}" that no script can send. Check what answers there.`,
-    {
-      key: history,
-    },
+    `Redis was asked to ${task}, and sent a reply that no script of ours can send. Check what answers at its address.`,
+  );
+
+const tooLongError = (): LockStoreError =>
+  new LockStoreError(
+    `Redis has not sent the whole history of the locks within ${MAX_HISTORY_READ_MS} ms. Ask for fewer entries (\`limit\`).`,
   );

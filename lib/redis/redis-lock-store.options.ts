@@ -1,4 +1,5 @@
 import { type Clock } from '../core/clock.js';
+import { type HistoryLimits } from '../core/history/history.options.js';
 import { type Randomness } from '../core/randomness.js';
 import { type Reporter } from '../core/reporter.js';
 import { type AfterTurn } from '../core/runtime.js';
@@ -14,6 +15,8 @@ export interface RedisLockStoreOptions {
   readonly keepMs: number;
   readonly minReplicas: number;
   readonly replicaTimeoutMs: number;
+  /** The option of the module; a server that is too old for it is reported. */
+  readonly history?: HistoryLimits | null;
   readonly hashTag?: ((key: string) => string | undefined) | undefined;
   readonly scripts: LockScripts;
   readonly clock: Clock;

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type LockHistoryStore } from '../core/history/history-entry.js';
 import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
+import { type AcquireOutcome, type CallbackStore, type Outcome } from '../core/store/callback-store.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -15,8 +15,8 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/store/lock-store.js';
-import { type LastRun, type ListOptions, type LockState } from '../core/store/lock-state.js';
-import { checkListOptions, lastRunOf, listLocks } from '../core/store/lock-state.js';
+import { type JobOfKey, type LastRun, type ListOptions, type LockState } from '../core/store/lock-state.js';
+import { checkListOptions, lastRunOf, listJobs, listLocks } from '../core/store/lock-state.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
 import { clientOf } from './client/client-libraries.js';
@@ -43,12 +43,12 @@ import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
 import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
-export class RedisLockStore implements LockStore {
+export class RedisLockStore implements LockStore, CallbackStore {
   readonly clientId: string;
   readonly keyPrefix: string;
   readonly reservesTokens = true;
   readonly commands: CommandRunner;
-  readonly history: LockHistoryStore;
+  readonly history: RedisHistory;
   readonly #client: RedisClient;
   readonly #keys: RedisKeys;
   readonly #calls: ScriptCalls;
@@ -75,7 +75,7 @@ export class RedisLockStore implements LockStore {
     const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
-    this.history = new RedisHistory(this.commands, options.scripts, this.#keys);
+    this.history = new RedisHistory(this.commands, options.scripts, this.#keys, clock);
     this.#check = new ServerCheck({ ...options, commands: this.commands });
     this.#replicas =
       options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
@@ -141,8 +141,12 @@ export class RedisLockStore implements LockStore {
   }
 
   acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
+    return new Promise((resolve, reject) => this.startAcquire(request, timeoutMs, { resolve, reject, onLate }));
+  }
+
+  startAcquire(request: AcquireRequest, timeoutMs: number, outcome: AcquireOutcome): void {
     this.open();
-    return this.#acquirer.acquire(request, timeoutMs, onLate);
+    this.#acquirer.start(request, timeoutMs, outcome);
   }
 
   withdraw(attempt: string): boolean {
@@ -162,15 +166,17 @@ export class RedisLockStore implements LockStore {
   }
 
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+    return new Promise((resolve, reject) => this.startRelease(request, timeoutMs, { resolve, reject }));
+  }
+
+  startRelease(request: ReleaseRequest, timeoutMs: number, outcome: Outcome<ReleaseReply>): void {
     const { epoch } = this.commands;
-    return new Promise((resolve, reject) => {
-      const operation = this.#calls.release(request, timeoutMs);
-      const onReply = (reply: readonly string[]): void => {
-        if (isUnservedRelease(reply)) void this.#serveQueue(operation);
-        resolve(readReleaseReply(request.key, reply, this.commands.epoch !== epoch));
-      };
-      this.#batches.start(operation, { resolve: onReply, reject });
-    });
+    const operation = this.#calls.release(request, timeoutMs);
+    const resolve = (reply: readonly string[]): void => {
+      if (isUnservedRelease(reply)) void this.#serveQueue(operation);
+      outcome.resolve(readReleaseReply(request.key, reply, this.commands.epoch !== epoch));
+    };
+    this.#batches.start(operation, { resolve, reject: (error) => outcome.reject(error) });
   }
 
   /** Sends a release again until the queue is served; it changes nothing else by then. */
@@ -220,6 +226,10 @@ export class RedisLockStore implements LockStore {
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
     return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
+  }
+
+  jobs({ prefix, limit }: ListOptions): AsyncIterable<JobOfKey> {
+    return listJobs(this.scan(prefix), limit, (key) => this.runs(key).catch(ignoreWrongType));
   }
 
   /** The keys of locks, held or not, that begin with `prefix`. */

@@ -1,4 +1,6 @@
 import { LockStoreError } from '../core/lock.errors.js';
+import { shortened } from '../core/read-options.js';
+import { LISTING } from '../core/store/subject.js';
 import { type SingleClient } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
 import { type CommandRunner } from './connection/command-runner.js';
@@ -40,7 +42,7 @@ async function isReplaced(commands: CommandRunner, node: SingleClient | undefine
   const client = commands.liveClient();
   if (!node || !client.isCluster) return false;
   const refresh = () => new Promise<void>((resolve) => client.refreshSlots(resolve));
-  const request = { key: 'CLUSTER SLOTS', timeoutMs: OPERATOR_TIMEOUT_MS };
+  const request = { subject: 'CLUSTER SLOTS', timeoutMs: OPERATOR_TIMEOUT_MS };
   await commands.send(client, refresh, request).catch(() => undefined);
   return !client.nodes('master').includes(node);
 }
@@ -56,7 +58,7 @@ async function* scanNodes(
   // A client adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
   const before = client.keyPrefix;
   const pattern = keys.pattern(prefix, before);
-  const request = { key: `${prefix}*`, timeoutMs: OPERATOR_TIMEOUT_MS };
+  const request = { subject: LISTING, timeoutMs: OPERATOR_TIMEOUT_MS };
   // A cluster knows all of its nodes when it is ready.
   const nodes: readonly SingleClient[] = client.isCluster
     ? await commands.send(client, async () => client.nodes('master'), request)
@@ -104,14 +106,17 @@ class EndOfScan {
   /** @throws LockStoreError when there is no end in sight */
   check(cursor: string): void {
     if (cursor === this.#remembered) this.#repeats += 1;
-    if (this.#repeats > MAX_REPEATS || this.#count >= this.maxAnswers) throw endlessError(`${this.prefix}*`);
+    if (this.#repeats > MAX_REPEATS || this.#count >= this.maxAnswers) throw endlessError(this.prefix);
     this.#count += 1;
     if (Number.isInteger(Math.log2(this.#count)) && this.#repeats === 0) this.#remembered = cursor;
   }
 }
 
-const endlessError = (key: string): LockStoreError =>
-  new LockStoreError(`Redis sends cursors of SCAN for "${key}" without end. Check what answers there.`, { key });
+const endlessError = (prefix: string): LockStoreError =>
+  new LockStoreError(
+    `Redis sends cursors of SCAN without end when asked to list the locks that begin with "${shortened(prefix)}". Check what ` +
+      'answers there.',
+  );
 
 /** Passes over a key of another type: something other than a lock is stored under the same prefix. */
 export function ignoreWrongType(error: Error): undefined {

@@ -1,3 +1,5 @@
+import { MAX_HISTORY_ENTRIES } from '../core/history/history.options.js';
+
 /** The delays, limits and numbers of retries of the Redis store, each with its reason. Durations are in milliseconds. */
 
 // Connections of our own
@@ -106,8 +108,11 @@ export const MAX_REDIRECTS = 4;
 /** How many entries of the history one command looks at: Redis serves nobody else meanwhile. */
 export const HISTORY_LOOKS = 500;
 
-/** How many entries are looked at in all: a history has up to 100,000 and a few more. */
-export const MAX_HISTORY_LOOKS = 101_000;
+/** How many entries are looked at in all: as many as a history may have, and a few more. */
+export const MAX_HISTORY_LOOKS = MAX_HISTORY_ENTRIES + 1_000;
+
+/** How long a reader of the history may take in all, with up to two hundred commands: they usually take a second. */
+export const MAX_HISTORY_READ_MS = 30_000;
 
 // The quorum
 

@@ -6,6 +6,7 @@ import {
   type ReleaseRequest,
 } from '../core/store/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { type Subject, keyOfSubject } from '../core/store/subject.js';
 import { FakeRules } from './fake-rules.js';
 import { MemoryLockServer } from '../memory/memory-lock-server.js';
 import { closedError, MemoryLockStore } from '../memory/memory-lock-store.js';
@@ -26,9 +27,10 @@ class GrantingServer extends MemoryLockServer {
     this.locks.settings.excludes = false;
   }
 
-  override async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
-    if (this.isClosed) throw closedError(key);
-    if (this.rules.outcomeOf([key]) === 'fail') throw awayError(key);
+  override async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
+    if (this.isClosed) throw closedError(subject);
+    // What is about no lock fails only with all of them.
+    if (this.rules.outcomeOf([keyOfSubject(subject) ?? '']) === 'fail') throw awayError(subject);
     this.locks.forgetUnused();
     return command(this.locks);
   }
@@ -79,5 +81,7 @@ export class GrantingStore extends MemoryLockStore {
 }
 
 /** The error of a command that a rule fails. */
-export const awayError = (key: string): LockStoreError =>
-  new LockStoreError(`The test has the lock "${key}" fail as if Redis were away.`, { key });
+export const awayError = (subject: Subject): LockStoreError => {
+  const what = typeof subject === 'string' ? `has the lock "${subject}" fail` : `does not let it ${subject.task},`;
+  return new LockStoreError(`The test ${what} as if Redis were away.`, { key: keyOfSubject(subject) });
+};

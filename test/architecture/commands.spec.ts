@@ -1,4 +1,6 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { UsageError, flag, oneOf, positive, readOptions, text, whole } from '../../scripts/command.mjs';
 import { root } from './planted.js';
@@ -65,4 +67,19 @@ describe('a command with words that it cannot use', () => {
     },
     60_000,
   );
+});
+
+describe('a command with a Redis of its own', () => {
+  it('is told when its terminal is closed, and leaves no Redis behind', async () => {
+    const { REDIS_URL: _given, ...env } = process.env;
+    const work = `process.on('SIGHUP', () => process.exit(7)); setInterval(() => {}, 1e6); console.log(process.env.REDIS_URL);`;
+    const args = [join(root, 'scripts', 'redis.mjs'), '--', process.execPath, '-e', work];
+    const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'ignore'], detached: true });
+    const [url] = (await once(child.stdout, 'data')) as [Buffer];
+    child.kill('SIGHUP');
+    expect(await once(child, 'exit')).toEqual([7, null]);
+    const socket = connect(Number(new URL(String(url).trim()).port), '127.0.0.1');
+    const [error] = (await once(socket, 'error')) as [NodeJS.ErrnoException];
+    expect(error.code).toBe('ECONNREFUSED');
+  }, 60_000);
 });

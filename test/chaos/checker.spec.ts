@@ -288,6 +288,16 @@ describe('The checker of chaos', () => {
     expect(rulesOf(disturbed)).toEqual([]);
   });
 
+  it('takes neither a fire nor an election for a grant to a call', () => {
+    const story = new Story().process(0, 'w0.1', 'ready', {}).held(100, 200, 'w0.1:1', 10);
+    for (let i = 0; i < 10; i += 1) {
+      const t = 2_000 * i + 300;
+      story.held(t, t + 10, `w0.1:job:${i}`, 10 + i, { keys: ['job'], fire: t, waitMs: 0 });
+      story.led(t, t + 10, `w0.1:lead:${i}`, 10 + i);
+    }
+    expect(rulesOf(story.nemesis(20_000, 'stopping', {}))).toEqual(['recovery']);
+  });
+
   describe('the end of a run', () => {
     it.each([
       ['a process that does not end', new Story().nemesis(9, 'stuck', { of: 'w0.1' })],

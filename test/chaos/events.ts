@@ -32,8 +32,27 @@ export interface CallEvent extends OfCall {
   readonly fire?: number;
 }
 
+/** A process goes on with a lock that another call has transferred, or tries to. */
+export interface AdoptsEvent extends OfCall, Pick<CallEvent, 'keys' | 'mode' | 'leaseMs' | 'permits' | 'owner'> {
+  readonly e: 'adopts';
+  /** The call that has transferred it. */
+  readonly from: string;
+}
+
+/** A process waits to be the leader: for the next of its terms, which is the call. */
+export interface CampaignsEvent extends OfCall {
+  readonly e: 'campaigns';
+  readonly key: string;
+  readonly leaseMs: number;
+}
+
+/** What a worker may do beside the calls of its lanes. */
+export type Deed = 'transfers' | 'leads';
+
 export type WorkerEvent =
   | CallEvent
+  | AdoptsEvent
+  | CampaignsEvent
   /** `until`: how long the holder can prove its lease; null if its client never says. A token per key. */
   | (OfCall & { readonly e: 'granted'; readonly tokens: readonly number[] | null; readonly until: number | null })
   | (OfCall & { readonly e: 'proof'; readonly until: number })
@@ -51,12 +70,18 @@ export type WorkerEvent =
   | (OfCall & { readonly e: 'nested'; readonly token: number })
   | (OfCall & { readonly e: 'releasing' })
   | (OfCall & { readonly e: 'released'; readonly wasHeld: boolean })
+  /** The holder has the text for the next one. The lease was extended by `leaseMs`, by a command that was sent after `asked`. */
+  | (OfCall & { readonly e: 'transferred'; readonly asked: number; readonly leaseMs: number })
+  /** Some time after the transfer: whether its handle held the lock still, or released it. */
+  | (OfCall & { readonly e: 'spent'; readonly isHeld: boolean })
+  /** The leader was told that its term is over. */
+  | (OfCall & { readonly e: 'demoted'; readonly reason: string })
   /** A call on a hold, and its end; it must settle within `withinMs`. */
   | (OfCall & { readonly e: 'asks'; readonly what: string; readonly withinMs: number })
   | (OfCall & { readonly e: 'answered'; readonly what: string })
   /** The event loop was blocked until now. */
   | (At & { readonly e: 'lag'; readonly from: number })
-  | (At & { readonly e: 'ready' })
+  | (At & { readonly e: 'ready'; readonly does?: readonly Deed[] })
   /** Something that a process must never see: an unhandled rejection, a warning. */
   | (At & { readonly e: 'unhandled'; readonly text: string })
   /** A call that acquires nothing failed, such as a look at a lock. */

@@ -51,6 +51,18 @@ describe('The checker of chaos: exclusion', () => {
     expect(rulesOf(renewed)).toContain('exclusion');
   });
 
+  it('finds a holder that looks after the end of its proof, and holds the lock still', () => {
+    const looked = (t: number) =>
+      new Story()
+        .call(99, 'w0.1:1')
+        .granted(100, 'w0.1:1', 10, 50)
+        .of(t, 'w0.1:1', 'act', {})
+        .of(t + 1, 'w0.1:1', 'lost', { reason: 'expired' })
+        .held(160, 300, 'w1.1:1', 11);
+    expect(rulesOf(looked(155))).toEqual([]);
+    expect(rulesOf(looked(165))).toEqual(['exclusion']);
+  });
+
   it('judges a client without a proof only while it runs', () => {
     const held = (story: Story) =>
       story.call(99, 'w0.1:1').granted(100, 'w0.1:1', 10, null).held(200, 300, 'w1.1:1', 11);

@@ -89,6 +89,8 @@ describe('The checker of chaos, beside what it excuses,', () => {
     expect(rulesOf(failed('TypeError'))).toEqual(['no-stray-errors']);
     for (const code of ['LOCK_STORE', 'LOCK_BUSY', 'TimeoutError', 'skipped'])
       expect(rulesOf(failed(code))).toEqual([]);
+    for (const code of ['LOCK_CONFIGURATION', 'LOCK_KEY', 'LOCK_REENTRY'])
+      expect(rulesOf(failed(code))).toEqual(['no-stray-errors']);
     const onHold = new Story().process(150, 'w0.1', 'error', { what: 'extend', code: 'RangeError' });
     expect(rulesOf(onHold)).toEqual(['no-stray-errors']);
   });

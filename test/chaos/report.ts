@@ -1,6 +1,6 @@
 import { turnsOf } from './checker/belief.js';
 import { groupBy } from './checker/group-by.js';
-import { type Fault, type History } from './checker/history.js';
+import { type Call, type Fault, type History } from './checker/history.js';
 import { type Violation } from './checker/violation.js';
 
 const SHOWN_VIOLATIONS = 20;
@@ -13,29 +13,46 @@ export function report(history: History, violations: readonly Violation[]): stri
 }
 
 function operations(history: History): string[] {
-  const calls = [...history.calls.values()];
-  const granted = calls.filter(({ grantedAt }) => grantedAt !== undefined);
-  const count = (list: readonly unknown[]): string => list.length.toLocaleString('en');
-  const by = (of: (call: (typeof calls)[number]) => string | undefined): string => {
-    const counts = groupBy(
-      calls.map(of).filter((name) => name !== undefined),
-      (name) => name,
-    );
-    return [...counts].map(([name, list]) => `${count(list)} ${name}`).join(', ') || 'none';
-  };
+  const all = [...history.calls.values()];
+  const calls = all.filter(({ adopts, leads }) => adopts === undefined && !leads);
+  const granted = calls.filter(isGranted);
   const lines = groupBy(granted, ({ line }) => line);
   const totals = [...history.resources.values()];
   const sum = (of: (one: (typeof totals)[number]) => number): number => totals.reduce((all, one) => all + of(one), 0);
   const unfenced = sum(({ plainConfirmed, plainCounted }) => plainConfirmed - plainCounted);
   return [
-    `calls      ${count(calls)}: ${count(granted)} granted; not granted: ${by(({ failure }) => failure)}`,
+    `calls      ${count(calls)}: ${count(granted)} granted; not granted: ${by(calls, ({ failure }) => failure)}`,
     `handed on  ${count([...lines.values()].flatMap((line) => turnsOf(line).flatMap(([, ...others]) => others)))} of them in their process`,
-    `losses     ${by(({ lossReason }) => lossReason)}`,
+    `losses     ${by(all, ({ lossReason }) => lossReason)}`,
+    ...deeds(all),
     `fires      ${count(granted.filter(({ fire }) => fire !== undefined))} run`,
     `processes  ${history.processes.size}`,
     `resource   ${sum(({ confirmed }) => confirmed)} fenced writes, ${sum(({ refused }) => refused)} refused for their token; ` +
       `${sum(({ plainConfirmed }) => plainConfirmed)} unfenced writes, ${unfenced} of them lost`,
   ];
+}
+
+/** Locks that changed hands, and terms of leaders. */
+function deeds(calls: readonly Call[]): string[] {
+  const transferred = calls.filter(({ transferredAt }) => transferredAt !== undefined);
+  const adoptions = calls.filter(({ adopts }) => adopts !== undefined);
+  const terms = calls.filter(({ leads }) => leads).filter(isGranted);
+  return [
+    `transfers  ${count(transferred)}: ${count(adoptions.filter(isGranted))} adopted; ` +
+      `not adopted: ${by(adoptions, ({ failure }) => failure)}`,
+    `terms      ${count(terms)} of leaders; over: ${by(terms, ({ demotion }) => demotion)}`,
+  ];
+}
+
+const isGranted = ({ grantedAt }: Call): boolean => grantedAt !== undefined;
+
+const count = (list: readonly unknown[]): string => list.length.toLocaleString('en');
+
+/** How many calls there are of each name that they have. */
+function by(calls: readonly Call[], nameOf: (call: Call) => string | undefined): string {
+  const names = calls.map(nameOf).filter((name) => name !== undefined);
+  const counts = groupBy(names, (name) => name);
+  return [...counts].map(([name, list]) => `${count(list)} ${name}`).join(', ') || 'none';
 }
 
 /** How often each kind of fault was inflicted, and the longest time without a grant that it touches. */

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { check, judgingOf } from './checker/check.js';
+import { type Deed } from './events.js';
 import { look } from './left.js';
 import { chosen } from './nemesis/fault-kind.js';
 import { carryOut } from './nemesis/nemesis.js';
@@ -18,7 +19,8 @@ import { startSentinel } from './topologies/sentinel.js';
 import { startSingle } from './topologies/single.js';
 import { type System, type SystemOptions } from './topologies/system.js';
 import { now, watchStandstills } from './worker/standstills.mjs';
-import { Worker, type WorkerSettings } from './workers.js';
+import { randomFrom } from './worker/random.mjs';
+import { type Parcel, Worker, type WorkerSettings } from './workers.js';
 
 const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {
   single: startSingle,
@@ -36,6 +38,9 @@ export const CLIENTS = [OURS, 'redlock', 'redis-semaphore'];
 
 /** How many replicas a master has on each topology. */
 export const MAX_REPLICAS: Record<string, number> = { single: 0, sentinel: 2, cluster: 1, quorum: 0 };
+
+/** What the peers cannot do. */
+const DEEDS: readonly Deed[] = ['transfers', 'leads'];
 
 /** The longest lease that a call may have (an extension of 4 s), and some time for a busy machine. */
 const LEASES_OVER_MS = 5_000;
@@ -86,6 +91,8 @@ export async function record(
   if (!shim) console.log('No C compiler: the clocks of the servers are not stepped.');
   const system = await TOPOLOGIES[options.topology]!({ workers: names, shim, minReplicas: options.minReplicas });
   const workers: Worker[] = [];
+  const random = randomFrom(options.seed);
+  const passOn = (parcel: Parcel): void => random.pick(workers).receive(parcel);
   process.once('exit', () => workers.forEach((worker) => worker.killNow()));
   // All networks pass through this process.
   const stopWatching = watchStandstills((from) => recorder.note({ e: 'lag', from }));
@@ -93,7 +100,7 @@ export async function record(
   let isOver = false;
   try {
     const resource = new Resource();
-    workers.push(...names.map((name, i) => makeWorker(name, i, { options, recorder, resource, system })));
+    workers.push(...names.map((name, i) => makeWorker(name, i, { options, recorder, resource, system, passOn })));
     await Promise.all(workers.map((worker) => worker.start()));
     if (options.minReplicas > 0) watching = watchReplicas(system, recorder, () => isOver);
     await act(workers, system);
@@ -136,9 +143,10 @@ interface Parts {
   readonly recorder: Recorder;
   readonly resource: Resource;
   readonly system: System;
+  readonly passOn: (parcel: Parcel) => void;
 }
 
-function makeWorker(name: string, i: number, { options, recorder, resource, system }: Parts): Worker {
+function makeWorker(name: string, i: number, { options, recorder, resource, system, passOn }: Parts): Worker {
   const own = options.topology === 'quorum' ? 'quorum' : 'full';
   const settings = {
     client: options.client,
@@ -147,8 +155,9 @@ function makeWorker(name: string, i: number, { options, recorder, resource, syst
     minReplicas: options.minReplicas,
     lingersMs: options.topology === 'cluster' ? REFRESH_MS : 0,
     pauseMs: 30,
+    does: options.client === OURS ? DEEDS : [],
     seed: options.seed * 100 + i,
     ...options.worker,
   };
-  return new Worker(name, system.connections[i], settings, recorder, resource);
+  return new Worker(name, system.connections[i], settings, recorder, resource, passOn);
 }

@@ -34,6 +34,22 @@ export class Story {
     return this.of(t, op, 'releasing', {}).of(t + 1, op, 'released', { wasHeld: true });
   }
 
+  transferred(t: number, op: string, leaseMs = LEASE_MS): this {
+    return this.of(t, op, 'transferred', { asked: t, leaseMs }).of(t + 1, op, 'spent', { isHeld: false });
+  }
+
+  adopts(t: number, op: string, from: string, fields: Partial<Fields<'adopts'>> = {}): this {
+    return this.of(t, op, 'adopts', { from, keys: ['a'], mode: 'write', leaseMs: LEASE_MS, ...fields });
+  }
+
+  /** A term of a leader, from its election until it is told of its end, and until the end of its work. */
+  led(from: number, to: number, op: string, token: number, { reason = 'resigned', workEndsAt = to } = {}): this {
+    return this.of(from - 1, op, 'campaigns', { key: 'lead', leaseMs: LEASE_MS })
+      .granted(from, op, token, to - from + 100)
+      .of(to, op, 'demoted', { reason })
+      .of(workEndsAt, op, 'released', { wasHeld: false });
+  }
+
   /** A call from its begin to its release. */
   held(from: number, to: number, op: string, token: number, fields: Partial<Fields<'call'>> = {}): this {
     return this.call(from - 1, op, fields)

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Deed } from './events.js';
 import { type Recorder } from './recorder.js';
 import { type Resource, type ResourceRequest } from './resource.js';
 
@@ -16,6 +17,8 @@ export interface WorkerSettings {
   /** How long after the end of the app its client may keep sockets and timers. */
   readonly lingersMs: number;
   readonly pauseMs: number;
+  /** What it does beside the calls of its lanes. */
+  readonly does: readonly Deed[];
   readonly seed: number;
   /** How long unused locks are remembered. */
   readonly keepMs?: number;
@@ -24,6 +27,9 @@ export interface WorkerSettings {
   /** For soaks (worker/soak): further lanes, and measurements. */
   readonly soak?: { readonly plant: string | undefined };
 }
+
+/** A lock that was transferred (worker/transfers.mjs). */
+export type Parcel = object;
 
 /** A worker: a process that is started again whenever it ends. */
 export class Worker {
@@ -38,6 +44,8 @@ export class Worker {
     private readonly settings: WorkerSettings,
     private readonly recorder: Recorder,
     private readonly resource: Resource,
+    /** Somebody gets what it sends to another worker. */
+    private readonly passOn: (parcel: Parcel) => void,
   ) {}
 
   get processName(): string {
@@ -60,8 +68,9 @@ export class Worker {
     });
     this.#child = child;
     const ready = new Promise<void>((resolve) => {
-      child.on('message', (message: ResourceRequest & { question?: number; ready?: true }) => {
+      child.on('message', (message: ResourceRequest & { question?: number; ready?: true; parcel?: Parcel }) => {
         if (message.ready) resolve();
+        if (message.parcel) this.passOn(message.parcel);
         if (message.question !== undefined) this.#answer(child, message.question, message);
       });
     });
@@ -121,6 +130,10 @@ export class Worker {
 
   block(ms: number): void {
     this.#tell({ blockMs: ms });
+  }
+
+  receive(parcel: Parcel): void {
+    this.#tell({ parcel });
   }
 
   /** Lets it end its calls, then itself. */

@@ -267,6 +267,7 @@ describe('history', () => {
         at: expect.any(String),
         event: 'skipped',
         key: 'report',
+        keys: ['report'],
         host: 'web-1',
         pid: 4321,
         where: 'Reports.noon',

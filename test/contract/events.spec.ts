@@ -102,6 +102,7 @@ describe('the events of a lock', () => {
     expect(b.told.waiting).toEqual([
       {
         key: `work:${key}`,
+        keys: [`work:${key}`],
         template: 'work:<0>',
         mode: 'write',
         where: 'Work.write',
@@ -167,7 +168,7 @@ describe('the events of a lock', () => {
     await b.work.ifThere(key);
     await b.close();
     await b.work.job(key);
-    const common = { key: `work:${key}`, template: 'work:<0>', mode: 'write' };
+    const common = { key: `work:${key}`, keys: [`work:${key}`], template: 'work:<0>', mode: 'write' };
     expect(b.told.skipped).toEqual([
       { ...common, where: 'Work.skip', reason: 'busy' },
       { ...common, where: 'Work.orElse', reason: 'busy' },
@@ -183,7 +184,8 @@ describe('the events of a lock', () => {
     await work.outer(key);
     expect(counts(told)).toEqual({ acquired: 1, reentered: 1, released: 1 });
     const { waitedMs, ...event } = told.reentered[0]!;
-    expect(event).toEqual({ key: `work:${key}`, template: 'work:<0>', mode: 'write', where: 'Work.write' });
+    const keys = [`work:${key}`];
+    expect(event).toEqual({ key: keys[0], keys, template: 'work:<0>', mode: 'write', where: 'Work.write' });
     expect(waitedMs).toBeGreaterThanOrEqual(0);
   });
 });

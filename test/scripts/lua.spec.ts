@@ -71,7 +71,7 @@ describe('every lock script', () => {
 
   it.each(withoutBatch)('%s uses each argument that it takes, by a literal number', (name, script) => {
     // All but those that become arguments (FOLD), and the entries of the history behind those with names.
-    const entries = /ARGV\[position( \+ [12])?\]/g;
+    const entries = /ARGV\[position( \+ [123])?\]/g;
     const text = script.text.replaceAll(entries, '');
     const used = new Set(text.match(/ARGV\[[^\]]*\]/g));
     expect(used).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
@@ -110,7 +110,7 @@ describe('every lock script', () => {
         'ttlMs',
         'windowDigits',
       ].sort(),
-      batch: ['sentMicros', 'terms', 'untilMicros'],
+      batch: ['own', 'sentMicros', 'untilMicros'],
       acquireMany: many.split(' '),
       adopt: 'attempt channelPrefix countReceivers from holder keepMs leaseMs token unanswered'.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
@@ -120,8 +120,8 @@ describe('every lock script', () => {
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode plain token ttlMs'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],
-      appendHistory: 'batch host keepMs maxEntries pid'.split(' '),
-      readHistory: 'before key most'.split(' '),
+      appendHistory: 'batch expected host keepMs last maxEntries pid'.split(' '),
+      readHistory: 'before key most question quoted'.split(' '),
     });
   });
 });

@@ -5,7 +5,7 @@ import { type ScriptPart, inOrder, scriptPart } from '../../lib/redis/scripts/pa
 import { type LuaNames, luaNames } from './lua-names.js';
 
 const SCRIPTS = new URL('../../lib/redis/scripts/', import.meta.url);
-const GIVEN = new Set('error ipairs math pcall redis string table tonumber type KEYS ARGV'.split(' '));
+const GIVEN = new Set('error ipairs math pcall redis string table tonumber tostring type KEYS ARGV'.split(' '));
 /** What the clock defines, of which each script gets one. */
 const CLOCK = 'time';
 

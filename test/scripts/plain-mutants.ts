@@ -120,14 +120,14 @@ export const BATCH_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'an operation has the terms of the first one',
-    find: 'local own = terms[tonumber(ARGV[position])]',
-    replace: 'local own = terms[1]',
+    find: 'local i, own = #replies + 1, terms[number]',
+    replace: "local i, own = #replies + 1, terms['1']",
   },
-  { name: 'an operation is done to the first lock', find: '= KEYS[i], ARGV', replace: '= KEYS[1], ARGV' },
+  { name: 'an operation is done to the first lock', find: '= KEYS[i], attempt', replace: '= KEYS[1], attempt' },
   {
     name: 'a renewal has no token',
-    find: 'values[2], position = renew, ARGV[position], position + 1',
-    replace: 'position = renew, position + 1',
+    find: 'run, values[2] = renew, token',
+    replace: 'run = renew',
   },
   { name: 'an acquire has no times', find: 'run, values[2], values[3] = acquire', replace: 'run = acquire' },
   {
@@ -135,5 +135,5 @@ export const BATCH_MUTANTS: readonly Mutant[] = [
     find: 'values[3] = acquire, sent_micros, until_micros',
     replace: "values[3] = acquire, sent_micros, '9999999999999999'",
   },
-  { name: 'a renewal is a release', find: 'position = renew, ARGV', replace: 'position = release, ARGV' },
+  { name: 'a renewal is a release', find: 'values[2] = renew,', replace: 'values[2] = release,' },
 ];

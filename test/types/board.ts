@@ -18,6 +18,7 @@ RedisLockBoardModule.forRoot({
   unguarded: true,
   actions: { forceRelease: true, user: ({ user }: AppRequest) => user.name },
 });
+RedisLockBoardModule.forRoot({ unguarded: true, actions: { user: async ({ user }: AppRequest) => user.name } });
 RedisLockBoardModule.forRootAsync({
   guard: AdminGuard,
   inject: ['MS'],
@@ -26,6 +27,8 @@ RedisLockBoardModule.forRootAsync({
 
 // @ts-expect-error a name is a text
 RedisLockBoardModule.forRoot({ unguarded: true, actions: { user: () => 7 } });
+// @ts-expect-error a name is a text
+RedisLockBoardModule.forRoot({ unguarded: true, actions: { user: async () => 7 } });
 // @ts-expect-error it is no guard
 RedisLockBoardModule.forRoot({ guard: 'admin' });
 // @ts-expect-error Nest needs the path before the factory runs

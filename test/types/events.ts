@@ -25,6 +25,7 @@ type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 
 type Held = { attempt: string; fencingToken: number };
 type Common = {
   key: string;
+  keys: readonly string[];
   template: string | undefined;
   mode: LockMode;
   where: string;

@@ -153,7 +153,7 @@ export class SqliteLockStore implements LockStore {
 
   async *list({ prefix, limit }: { readonly prefix: string; readonly limit: number }): AsyncGenerator<LockState> {
     let left = limit;
-    for (const stored of this.#run(`${prefix}*`, (database) => database.keys(this.keyPrefix + prefix))) {
+    for (const stored of this.#run(null, (database) => database.keys(this.keyPrefix + prefix))) {
       const state = await this.inspect(stored.slice(this.keyPrefix.length));
       if (state.mode === 'free' && state.waiters === 0) continue;
       yield state;
@@ -182,17 +182,23 @@ export class SqliteLockStore implements LockStore {
   }
 
   /**
-   * Every error becomes a `LockStoreError`. A transaction that has not begun has changed nothing: the call may try again, or end
+   * Every error becomes a `LockStoreError`; `key` is null when it is about no single lock. A transaction that has not begun has changed nothing: the call may try again, or end
    * without a release. After any other error, nobody knows.
    */
-  #run<T>(key: string, work: (database: LockDatabase) => T): T {
+  #run<T>(key: string | null, work: (database: LockDatabase) => T): T {
     try {
       return work(this.#opened());
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      const text = `The lock "${key}" could not be asked for: ${reason}.`;
+      const what = key === null ? 'The locks could not be listed' : `The lock "${key}" could not be asked for`;
+      const text = `${what}: ${reason}.`;
       const isBusy = String((cause as { code?: unknown }).code).startsWith('SQLITE_BUSY');
-      throw new LockStoreError(text, { key, cause, retryable: !this.#isClosed, wasSent: !isBusy && !this.#isClosed });
+      throw new LockStoreError(text, {
+        key: key ?? undefined,
+        cause,
+        retryable: !this.#isClosed,
+        wasSent: !isBusy && !this.#isClosed,
+      });
     }
   }
 

@@ -29,7 +29,7 @@ export const pageText = (base: string): string => `<!doctype html>
 </nav>
 </header>
 <div id="banner" role="alert" hidden><strong id="banner-title"></strong> <span id="banner-text"></span></div>
-<p id="news" class="hidden" role="status" aria-live="polite"></p>
+<div id="news" class="hidden" role="log" aria-live="polite" aria-label="News"></div>
 <main id="main" tabindex="-1">
 <noscript><p>This page needs JavaScript.</p></noscript>
 </main>

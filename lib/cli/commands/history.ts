@@ -1,13 +1,13 @@
 import { eventsTable } from '../output/history-text.js';
 import { jsonLine, shown } from '../output/text.js';
-import { type Session, within } from '../session.js';
+import { type Session } from '../session.js';
 import { EXIT, type ExitCode } from '../usage.js';
 
 /** The last events of all locks, or of one. `key` is undefined where it was left out. */
 export async function history(session: Session, key?: string): Promise<ExitCode> {
   const { settings, terminal, locks } = session;
   if (key !== undefined) locks.checkKey(key);
-  const found = await within(settings, locks.history.read({ key, limit: settings.limit + 1 }));
+  const found = await locks.history.read({ key, limit: settings.limit + 1 }, settings.timeoutMs);
   const entries = found.slice(0, settings.limit);
   const hasMore = found.length > settings.limit;
   if (settings.json) terminal.write(jsonLine({ entries, hasMore }));
@@ -19,7 +19,7 @@ export async function history(session: Session, key?: string): Promise<ExitCode>
 
 /** Whether there is a history at all. @throws LockStoreError */
 export const hasHistory = async ({ settings, locks }: Session): Promise<boolean> =>
-  (await within(settings, locks.history.read({ limit: 1 }))).length > 0;
+  (await locks.history.read({ limit: 1 }, settings.timeoutMs)).length > 0;
 
 async function noEvents(session: Session, key: string | undefined): Promise<string> {
   if (key !== undefined && (await hasHistory(session))) return `The history has no event of ${shown(key)}.`;

@@ -1,6 +1,8 @@
 import { hostname, userInfo } from 'node:os';
 import { systemClock } from '../../core/clock.js';
 import { NO_FACTS } from '../../core/history/history-entry.js';
+import { MAX_HISTORY_ENTRIES } from '../../core/history/history.options.js';
+import { ownHost } from '../../core/store/holder-text.js';
 import { type LockState } from '../../core/store/lock-state.js';
 import { errorText } from '../error-text.js';
 import { counted, jsonLine, shown } from '../output/text.js';
@@ -54,7 +56,7 @@ function operator(): string {
 }
 
 /** Drops nothing that the app keeps, which knows its own limits. */
-const MOST = { maxEntries: 100_000, keepMs: Infinity };
+const MOST = { maxEntries: MAX_HISTORY_ENTRIES, keepMs: Infinity };
 
 /**
  * Tells the history of the app who has released a lock; an app without one gets none. The lock is released by then, so a failure is
@@ -67,8 +69,8 @@ async function tellHistory(
   const { settings, terminal, locks } = session;
   try {
     if (!(await hasHistory(session))) return false;
-    const record = { ...NO_FACTS, event: 'forced', key, by, at } as const;
-    const writer = { id: `${locks.clientId}.1`, host: hostname().slice(0, 40), pid: process.pid };
+    const record = { ...NO_FACTS, event: 'forced', key, keys: [key], by, at } as const;
+    const writer = { id: `${locks.clientId}.1`, host: ownHost(), pid: process.pid };
     const batch = { ...writer, ...MOST, now: systemClock.now(), records: [record] };
     await within(settings, locks.history.append(batch));
     return true;

@@ -92,7 +92,7 @@ export class Place {
 
   #send<T>(client: RedisClient, send: () => Promise<T>, node?: SingleClient): Promise<T> {
     const { timeoutMs } = this.settings;
-    return within(this.settings, this.store.commands.send(client, send, { key: 'doctor', timeoutMs, node }));
+    return within(this.settings, this.store.commands.send(client, send, { subject: 'doctor', timeoutMs, node }));
   }
 
   close(): Promise<void> {

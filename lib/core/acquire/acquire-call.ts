@@ -22,7 +22,7 @@ export class AcquireCall {
   /** Whether there was a `waiting` event. */
   hasWaited = false;
   #resolve!: (result: unknown) => void;
-  /** The async context of the caller. Most calls end with the first answer, which comes in it, too, so it is made late. */
+  /** The async context of the caller, made late: most calls end with the first answer, which comes in it if somebody listens. */
   #context: CallContext | null = null;
 
   constructor(

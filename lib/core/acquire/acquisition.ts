@@ -110,21 +110,20 @@ export class Acquisition implements WaitingCall, LimitedCall {
 
   #send(): void {
     this.#state = 'asking';
-    const attempt = this.#attempt;
-    const sent = moment(this.context.clock);
-    this.context.attempts.send(attempt, sent.at, this.#call.hasWaited).then(
-      (reply) => this.#onReply(attempt, sent, reply),
-      (error: unknown) => this.#onFailure(attempt, error),
-    );
+    this.context.attempts.send(this.#attempt, moment(this.context.clock), this);
   }
 
-  #onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
+  get hasWaited(): boolean {
+    return this.#call.hasWaited;
+  }
+
+  onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
     attempt.onAnswer('unanswered' in reply && reply.unanswered === true);
     // The attempt was given back when the call ended. It is given back again: that release may have overtaken the command.
     if (this.#hasEnded) return this.context.attempts.giveBackLate(attempt, reply);
     if (reply.outcome === 'given-back') {
       this.#replaceAttempt();
-      return this.#onFailure(attempt, reply.cause);
+      return this.onFailure(attempt, reply.cause);
     }
     this.#answers.onAnswer();
     if (reply.outcome === 'granted') {
@@ -134,7 +133,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
       const granted = { lease: leaseFrom(sent, remainingMs), sent, serverTimeMs, fireMs };
       if (!this.#grant(fencingTokens, granted)) this.#ask();
     } else if (reply.outcome === 'busy') {
-      this.#onBusy(sent, { ...reply, holder: nameOfHolder(reply.holder) });
+      this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
       // A release of ours overtook the command, or (very rarely) the store takes the attempt for another, released one.
       this.#askWithNewAttempt();
@@ -165,14 +164,17 @@ export class Acquisition implements WaitingCall, LimitedCall {
   }
 
   #onFirstBusy({ ahead, holder }: Busy): void {
-    const { request, hasWaited, turn } = this.#call;
+    const call = this.#call;
+    const { request, hasWaited, turn } = call;
     this.#limits.onFirstAnswer();
     turn?.onBusy();
-    this.#call.hasWaited = true;
-    if (!hasWaited) this.context.events.emit('waiting', () => ({ ...eventOf(request), ahead, holder }));
+    call.hasWaited = true;
+    if (hasWaited) return;
+    const event = () => ({ ...eventOf(request), ahead, holder: nameOfHolder(holder) });
+    call.inContext(() => this.context.events.emit('waiting', event));
   }
 
-  #onFailure(attempt: Attempt, error: unknown): void {
+  onFailure(attempt: Attempt, error: unknown): void {
     attempt.onAnswer(mayBeCarriedOut(error));
     if (this.#hasEnded) return;
     this.#answers.onFailure(error);

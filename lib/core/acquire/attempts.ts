@@ -1,11 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
+import { type Moment } from '../hold/lease.js';
 import { type Releaser } from '../hold/releaser.js';
 import { type Grant } from '../hold/hold-terms.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { releasesOfAttempt } from '../store/attempt-ids.js';
+import { type AcquireOutcome, type CallbackStore } from '../store/callback-store.js';
 import { type AcquireReply, type LockStore, type WakeUp } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
@@ -21,13 +23,45 @@ export interface WaitingCall {
   cancel(error: unknown): void;
 }
 
+/** A call that has sent a command. */
+interface AskingCall {
+  /** Whether it had to wait before. */
+  readonly hasWaited: boolean;
+  onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void;
+  onFailure(attempt: Attempt, error: unknown): void;
+}
+
+/** A command of an attempt, which is under way. */
+class SentCommand implements AcquireOutcome {
+  constructor(
+    private readonly attempt: Attempt,
+    private readonly sent: Moment,
+    private readonly call: AskingCall,
+    private readonly attempts: Attempts,
+  ) {}
+
+  resolve(reply: AcquireReply): void {
+    this.call.onReply(this.attempt, this.sent, reply);
+  }
+
+  /** Never at once: the call may not know yet that it was sent. */
+  reject(error: unknown): void {
+    void Promise.resolve().then(() => this.call.onFailure(this.attempt, error));
+  }
+
+  onLate(reply: AcquireReply): void {
+    this.attempts.giveBackLate(this.attempt, reply);
+  }
+}
+
 /** The parts of an attempt that are needed to give it back. */
 export type GivenBack = Pick<Attempt, 'id' | 'request' | 'wasGranted' | 'mayArrive'>;
 
 /** The collaborators of `Attempts`. */
 export interface AttemptsParts {
   readonly clock: Clock;
-  readonly store: LockStore;
+  readonly store: LockStore & Partial<CallbackStore>;
+  readonly events: LockEvents;
   readonly releaser: Pick<Releaser, 'giveBack'>;
   /** Returns the id of a new attempt. */
   readonly nextId: () => string;
@@ -100,17 +134,26 @@ export class Attempts {
     return this.replace(attempt, call);
   }
 
-  /** Sends a command of this attempt. A reply that comes after the returned promise was rejected is given back. */
-  send(attempt: Attempt, sentAt: number, hasWaited: boolean): Promise<AcquireReply> {
-    attempt.onSent(sentAt);
+  /**
+   * Sends a command of this attempt, and tells the call its outcome later. A reply that comes after a rejection is given back.
+   */
+  send(attempt: Attempt, sent: Moment, call: AskingCall): void {
+    attempt.onSent(sent.at);
     const { id, request } = attempt;
-    const onLate = (reply: AcquireReply): void => this.giveBackLate(attempt, reply);
+    const { store, events } = this.parts;
+    const command = new SentCommand(attempt, sent, call, this);
     try {
-      const asked = acquireRequestOf(request, id, hasWaited);
-      return this.parts.store.acquire(asked, commandTimeoutMs(request.options.leaseMs), onLate);
+      const asked = acquireRequestOf(request, id, call.hasWaited);
+      const timeoutMs = commandTimeoutMs(request.options.leaseMs);
+      if (store.startAcquire && !events.hearsAnswers()) return store.startAcquire(asked, timeoutMs, command);
+      const onLate = (reply: AcquireReply): void => command.onLate(reply);
+      void store.acquire(asked, timeoutMs, onLate).then(
+        (reply) => command.resolve(reply),
+        (error: unknown) => call.onFailure(attempt, error),
+      );
     } catch (error) {
       // A store that throws, against its contract, is like one that rejects.
-      return Promise.reject(error);
+      command.reject(error);
     }
   }
 
@@ -119,7 +162,9 @@ export class Attempts {
     const { keys, options } = request;
     const leaseMs = requestedLeaseMs(request);
     const claim = wasGranted ? undefined : request.claim;
-    const releases = releasesOfAttempt({ keys, attempt: id, leaseMs, claim, unanswered: mayArrive });
+    // The lock of a call that had it stays taken for so long, even if this overtakes its release.
+    const holdAtLeastMs = wasGranted ? options.holdAtLeastMs : 0;
+    const releases = releasesOfAttempt({ keys, attempt: id, leaseMs, claim, unanswered: mayArrive, holdAtLeastMs });
     const until = this.parts.clock.now() + leaseMs;
     const timeoutMs = commandTimeoutMs(options.leaseMs);
     this.#inOwnContext(() => {

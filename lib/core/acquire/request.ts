@@ -68,8 +68,9 @@ export const nameOf = ({ name, options: { mode, permits, take } }: LockRequest):
 });
 
 /** How the events of a request name its lock. */
-export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
+export const eventOf = ({ name, keys, callerKeys = keys, options, label }: LockRequest): LockEvent => ({
   key: name,
+  keys: callerKeys,
   mode: options.mode,
   ...label,
   note: options.note || undefined,

@@ -135,11 +135,10 @@ export class Turn implements TurnOfCall, LocalQueue {
   onLimit(waiter: TurnWaiter): void {
     const { request } = waiter.call;
     const now = this.context.timers.now();
-    const holder = nameOfHolder(this.#hold?.terms.holder);
     const ahead = this.#aheadOf(waiter);
     const error = this.#contender
       ? this.#contender.limitError(request, ahead)
-      : waitTimeoutError(nameOf(request), waitedMsOf(request, now), { holder, ahead });
+      : waitTimeoutError(nameOf(request), waitedMsOf(request, now), { holder: this.#hold?.terms.holder, ahead });
     // Before a listener may cancel it, or release the lock.
     this.#remove(waiter);
     this.context.onTimeout(request, error);
@@ -167,8 +166,8 @@ export class Turn implements TurnOfCall, LocalQueue {
     const waiter = new TurnWaiter(this.#lastNr, this, call, this.context.timers, this.#wasBusy);
     const ahead = this.waiting + (this.#contender ? 1 : 0);
     (this.#waiters ??= new Set()).add(waiter);
-    const holder = nameOfHolder(this.#hold?.terms.holder);
-    this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
+    const holder = this.#hold?.terms.holder;
+    this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder: nameOfHolder(holder) }));
     if (this.#hold && !this.#contender && this.waiting > 0) this.#awaitEnd();
   }
 

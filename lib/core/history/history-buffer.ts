@@ -9,7 +9,9 @@ import {
   HISTORY_RETRY_MS,
   LAST_HISTORY_MS,
   MAX_HISTORY_BATCH,
+  MAX_HISTORY_BATCH_CHARS,
   MAX_HISTORY_QUEUE,
+  MAX_HISTORY_QUEUE_CHARS,
 } from '../timing.js';
 import { type LockHistoryBatch, type LockHistoryFacts, type LockHistoryRecord, NO_FACTS } from './history-entry.js';
 
@@ -27,13 +29,17 @@ interface BufferParts {
 
 /**
  * Writes records to the store in batches, one at a time, and never makes anybody wait: what cannot be written waits here, up to a
- * limit, and what comes then is dropped and counted.
+ * number and a length, and what comes then is dropped and counted.
  */
 export class HistoryBuffer {
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   readonly #log: LogLimit;
   #warnOnce!: (line: string) => void;
   #queue: LockHistoryRecord[] = [];
+  /** How long the texts in the queue are together, in characters. */
+  #chars = 0;
+  /** How many records have left the queue. */
+  #taken = 0;
   /** What is being written, or will be written again: always the same records, so that the store's readers recognise them. */
   #batch: Omit<LockHistoryBatch, 'now'> | null = null;
   #batches = 0;
@@ -57,16 +63,22 @@ export class HistoryBuffer {
 
   add(facts: LockHistoryFacts): void {
     if (this.#isClosed) return;
-    if (this.#queue.length >= MAX_HISTORY_QUEUE) return this.#drop();
+    const chars = this.#chars + charsOf(facts);
+    if (this.#queue.length >= MAX_HISTORY_QUEUE || chars > MAX_HISTORY_QUEUE_CHARS) return this.#drop();
+    const wasFull = this.#isBatchFull;
     this.#queue.push({ ...facts, at: this.parts.clock.now() });
-    if (this.#queue.length === MAX_HISTORY_BATCH) this.#schedule();
-    else if (!this.#next && !this.#sending) this.#schedule();
+    this.#chars = chars;
+    if ((this.#isBatchFull && !wasFull) || (!this.#next && !this.#sending)) this.#schedule();
+  }
+
+  get #isBatchFull(): boolean {
+    return this.#queue.length >= MAX_HISTORY_BATCH || this.#chars >= MAX_HISTORY_BATCH_CHARS;
   }
 
   /** Writes all that was added so far, unless a try fails. Never rejects. */
   async flush(): Promise<void> {
-    const last = this.#batches + Math.ceil(this.#queue.length / MAX_HISTORY_BATCH);
-    while (this.size > 0 && (this.#batches < last || this.#batch)) if (!(await this.#send())) return;
+    const last = this.#taken + this.#queue.length;
+    while (this.size > 0 && (this.#taken < last || this.#batch)) if (!(await this.#send())) return;
   }
 
   /** Takes no more records, and gives the last ones a moment to be written. */
@@ -95,14 +107,14 @@ export class HistoryBuffer {
   #drop(): void {
     this.#dropped += 1;
     if (this.#dropped > 1) return;
-    const text = `The history of locks drops entries, since ${MAX_HISTORY_QUEUE} wait to be written`;
+    const text = `The history of locks drops entries, since ${this.#queue.length} wait to be written`;
     this.#warnOnce(`${text}${this.#why}. Later, one entry says how many. No lock is affected.`);
   }
 
   /** A full batch goes soon, unless the last try has failed. */
   #schedule(): void {
     this.#next?.cancel();
-    const pauseMs = this.#queue.length >= MAX_HISTORY_BATCH ? 0 : HISTORY_PAUSE_MS;
+    const pauseMs = this.#isBatchFull ? 0 : HISTORY_PAUSE_MS;
     const at = this.parts.clock.now() + (this.#failure ? HISTORY_RETRY_MS : pauseMs);
     this.#next = this.parts.timers.schedule(at, () => void this.#send());
   }
@@ -132,9 +144,18 @@ export class HistoryBuffer {
   }
 
   #nextBatch(): Omit<LockHistoryBatch, 'now'> {
-    const records = this.#queue.splice(0, MAX_HISTORY_BATCH);
+    const records = this.#queue.splice(0, this.#batchLength());
+    this.#taken += records.length;
+    for (const record of records) this.#chars -= charsOf(record);
     this.#batches += 1;
     return { ...this.parts.terms, id: `${this.parts.clientId}.${this.#batches}`, records };
+  }
+
+  #batchLength(): number {
+    let chars = 0;
+    const tooLong = (record: LockHistoryRecord): boolean => (chars += charsOf(record)) > MAX_HISTORY_BATCH_CHARS;
+    const fitting = this.#queue.slice(0, MAX_HISTORY_BATCH).findIndex(tooLong);
+    return fitting < 0 ? MAX_HISTORY_BATCH : Math.max(fitting, 1);
   }
 
   /** Another outage is told again. */
@@ -151,8 +172,13 @@ export class HistoryBuffer {
 
   #tellDropped(): void {
     // While there is too much, one entry stands for all that is dropped.
-    if (this.#dropped === 0 || this.#queue.length > MAX_HISTORY_QUEUE / 2) return;
+    const isHalfFull = this.#queue.length > MAX_HISTORY_QUEUE / 2 || this.#chars > MAX_HISTORY_QUEUE_CHARS / 2;
+    if (this.#dropped === 0 || isHalfFull) return;
     this.#queue.push({ ...NO_FACTS, event: 'dropped', count: this.#dropped, at: this.parts.clock.now() });
     this.#dropped = 0;
   }
 }
+
+/** How long the texts of a record are: of several keys, each is there twice. */
+const charsOf = ({ key, keys, where = '', note = '', reason = '', by = '' }: LockHistoryFacts): number =>
+  key.length * Math.min(keys.length, 2) + where.length + note.length + reason.length + by.length;

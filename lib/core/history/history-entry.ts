@@ -31,6 +31,8 @@ export interface LockHistoryFacts {
   readonly event: LockHistoryEvent;
   /** The key; several are joined by `, `. Empty for `dropped`. */
   readonly key: string;
+  /** The keys, one by one: a key may contain a comma. None for `dropped`. */
+  readonly keys: readonly string[];
   /** Undefined for `forced` and `dropped`. */
   readonly mode: LockMode | undefined;
   /** `Class.method` if a decorator acquired it; undefined for other calls. */
@@ -54,6 +56,7 @@ export interface LockHistoryFacts {
 /** What an event does not say. */
 export const NO_FACTS = {
   key: '',
+  keys: [],
   mode: undefined,
   where: undefined,
   note: undefined,
@@ -68,7 +71,7 @@ export const NO_FACTS = {
 export interface LockHistoryEntry extends LockHistoryFacts {
   /** Names the entry: no other one of the same `keyPrefix` has the same. */
   readonly id: string;
-  /** When it happened, by the store's clock. */
+  /** When it happened, by the store's clock. The entries of one instance are in order, unless that clock is set back. */
   readonly at: Date;
   /** The instance to which it happened. */
   readonly host: string;
@@ -114,8 +117,8 @@ export interface LockHistoryStore {
 }
 
 /** Whether an entry is about this lock; of a lock with several keys, it is about each. */
-export const isAbout = ({ key, event }: LockHistoryEntry, wanted: string | undefined): boolean =>
-  wanted === undefined || event === 'dropped' || `, ${key}, `.includes(`, ${wanted}, `);
+export const isAbout = ({ keys, event }: LockHistoryEntry, wanted: string | undefined): boolean =>
+  wanted === undefined || event === 'dropped' || keys.includes(wanted);
 
 /** The newest entries first; of those that happened at the same time, the first given one. An entry that comes twice counts once. */
 export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number): readonly LockHistoryEntry[] {
@@ -125,14 +128,16 @@ export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number):
 }
 
 const QUERY_NAMES = ['key', 'limit'] satisfies readonly (keyof LockHistoryQuery)[];
-const MAX_LIMIT = 10_000;
+
+/** How many entries `history` returns: by default, and at most. */
+export const HISTORY_LIMIT = { byDefault: 100, max: 10_000 } as const;
 
 /**
  * Checks the options of a call of `history`, all but the key.
  * @throws LockConfigurationError
  */
 export function checkHistoryQuery(options: Partial<LockHistoryQuery>): LockHistoryQuery {
-  const { key, limit = 100 }: typeof options = readOptions(options, QUERY_NAMES, 'history()');
-  checkWhole(limit, 'limit', { min: 1, max: MAX_LIMIT });
+  const { key, limit = HISTORY_LIMIT.byDefault }: typeof options = readOptions(options, QUERY_NAMES, 'history()');
+  checkWhole(limit, 'limit', { min: 1, max: HISTORY_LIMIT.max });
   return { key, limit };
 }

@@ -1,6 +1,9 @@
 import { checkDuration, checkWhole } from '../option-checks.js';
 import { readOptions, refuse } from '../read-options.js';
 
+/** How many entries a history may have. */
+export const MAX_HISTORY_ENTRIES = 100_000;
+
 /** How much of the history of the locks is kept. */
 export interface LockHistoryOptions {
   /**
@@ -31,7 +34,7 @@ export function resolveHistory(given: boolean | LockHistoryOptions): HistoryLimi
   }
   const options: LockHistoryOptions = given === true ? {} : readOptions(given, NAMES, 'history');
   const { maxEntries = 10_000, keepMs = 24 * 3_600_000 } = options;
-  checkWhole(maxEntries, 'history.maxEntries', { min: 100, max: 100_000 });
+  checkWhole(maxEntries, 'history.maxEntries', { min: 100, max: MAX_HISTORY_ENTRIES });
   checkDuration(keepMs, 'history.keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
   return { maxEntries, keepMs };
 }

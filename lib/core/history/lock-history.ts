@@ -1,7 +1,7 @@
 import { type Locker } from '../acquire/locker.js';
 import { EventListeners } from '../event-listeners.js';
 import { LockConfigurationError } from '../lock.errors.js';
-import { type LockEvent, type LockEvents } from '../lock.events.js';
+import { type LockEvent, type LockEventMap, type LockEvents } from '../lock.events.js';
 import { readHolderText } from '../store/holder-text.js';
 import { type LockStore } from '../store/lock-store.js';
 import { HISTORY_FLUSH_MS } from '../timing.js';
@@ -83,12 +83,18 @@ export class LockHistory {
   }
 }
 
-/** Has the buffer record the events. What only repeats another one is left out. */
+/**
+ * What calls are skipped for as it should be: another one runs the job, leads, or shares its result. Each instance would write it for
+ * each fire, and displace what tells more; the entries of the lock say who has it.
+ */
+const UNTOLD: ReadonlySet<LockEventMap['skipped']['reason']> = new Set(['claimed', 'not-leader', 'shared']);
+
+/** Has the buffer record the events. What only repeats another one, or tells nothing, is left out. */
 function listen(events: LockEvents, buffer: HistoryBuffer): EventListeners {
   const add = (
-    { key, mode, where, note }: LockEvent,
+    { key, keys, mode, where, note }: LockEvent,
     facts: Pick<LockHistoryFacts, 'event'> & Partial<LockHistoryFacts>,
-  ) => buffer.add({ ...NO_FACTS, key, mode, where: where || undefined, note, ...facts });
+  ) => buffer.add({ ...NO_FACTS, key, keys, mode, where: where || undefined, note, ...facts });
   return new EventListeners(events)
     .on('acquired', (event) => {
       const { waitedMs: ms, fencingToken } = event;
@@ -108,11 +114,11 @@ function listen(events: LockEvents, buffer: HistoryBuffer): EventListeners {
       const { heldMs: ms, reason, fencingToken } = event;
       add(event, { event: 'lost', ms, reason, fencingToken });
     })
-    .on('skipped', (event) => add(event, { event: 'skipped', reason: event.reason }))
+    .on('skipped', (event) => {
+      if (!UNTOLD.has(event.reason)) add(event, { event: 'skipped', reason: event.reason });
+    })
     .on('forced', (event) => add(event, { event: 'forced', mode: undefined, by: event.by }))
     .on('acquireFailed', (event) => {
-      // The call is skipped, which has an entry of its own.
-      if (event.reason === 'claimed') return;
-      add(event, { event: 'failed', ms: event.waitedMs, reason: event.reason });
+      if (event.reason !== 'claimed') add(event, { event: 'failed', ms: event.waitedMs, reason: event.reason });
     });
 }

@@ -8,14 +8,11 @@ export class Ending {
   #first: ((isConfirmed: boolean) => void) | null = null;
   #others: ((isConfirmed: boolean) => void)[] | null = null;
 
-  /** `onEnd` is called first. */
-  constructor(private readonly onEnd: () => void = () => undefined) {}
-
   /** `isConfirmed`: the store confirmed that it was held. Does nothing the second time. */
   settle(isConfirmed: boolean): void {
     if (this.#isConfirmed !== null) return;
     this.#isConfirmed = isConfirmed;
-    this.onEnd();
+    this.onEnd?.();
     this.#first?.(isConfirmed);
     this.#others?.forEach((tell) => tell(isConfirmed));
     this.#first = this.#others = null;
@@ -27,6 +24,9 @@ export class Ending {
     else if (this.#first) (this.#others ??= []).push(callback);
     else this.#first = callback;
   }
+
+  /** Called first when it settles. */
+  protected onEnd?(): void;
 
   toPromise(): Promise<boolean> {
     return new Promise((resolve) => this.onSettled(resolve));

@@ -9,13 +9,17 @@ import { type Reporter } from '../reporter.js';
 import { type HoldRef, type LockStore } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
-import { Ending } from './ending.js';
+import { type Ending } from './ending.js';
+import { EndingInStore, type EndingParts } from './ending-in-store.js';
 import { type WorkOutcome } from './hold.js';
-import { type Releaser, type ReleaseOutcome } from './releaser.js';
+import { type Releaser } from './releaser.js';
 import { type Grant, SharedTerms } from './hold-terms.js';
 import { type HoldKeeper, StoreHold } from './store-hold.js';
 import { type TransferredHold } from './transfer-text.js';
 import { Watchdog } from './watchdog.js';
+
+/** How many attempts are remembered that were given away. */
+const MAX_GIVEN_AWAY = 10_000;
 
 /** The collaborators of `Holds`, which the acquisitions of a module share. */
 export interface HoldsParts {
@@ -36,19 +40,21 @@ export interface HoldsParts {
 export class Holds implements HoldKeeper {
   readonly clock: Clock;
   readonly #byAttempt = new Map<string, StoreHold>();
-  /** Attempts that were given away while a command of theirs had no answer, as long as the store may have their holds. */
-  readonly #givenAway = new Set<string>();
+  /** Attempts that were given away, and until when the store may have their holds. */
+  readonly #givenAway = new Map<string, number>();
   readonly #watchdog: Watchdog;
   readonly #losses: LogLimit;
   readonly #terms = new SharedTerms();
+  readonly #endings: EndingParts;
   /** A loss may be noticed in the context of any call, but is not part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** Called when a hold has ended or was lost. */
   #onGone: (() => void) | null = null;
 
   constructor(private readonly parts: HoldsParts) {
-    const { clock, timers, store, reporter, events } = parts;
+    const { clock, timers, store, reporter, events, awaited } = parts;
     this.clock = clock;
+    this.#endings = { timers, events, awaited, onGone: () => this.#onGone?.() };
     this.#watchdog = new Watchdog(clock, timers, store, reporter, events);
     this.#losses = new LogLimit(clock, timers, 'locks were lost', (line) => reporter.error(line));
   }
@@ -61,9 +67,9 @@ export class Holds implements HoldKeeper {
     return this.#byAttempt.values();
   }
 
-  /** Whether the lock that was granted to this attempt is held, or waits for the process that adopts it. */
+  /** Whether the lock that was granted to this attempt is held, or may wait for the process that adopts it. */
   has(attempt: string): boolean {
-    return this.#byAttempt.has(attempt) || this.#givenAway.has(attempt);
+    return this.#byAttempt.has(attempt) || this.#givenAway.get(attempt)! > this.clock.now();
   }
 
   /** Makes the hold of a grant; renews its lease until it is lost or ends. */
@@ -113,13 +119,13 @@ export class Holds implements HoldKeeper {
   }
 
   giveAway(hold: StoreHold): TransferredHold {
-    const { timers, events, store, onEnded } = this.parts;
+    const { events, store, onEnded } = this.parts;
     const transferred = transferredHold(hold, store.keyPrefix);
     this.#remove(hold);
-    if (hold.isUnanswered) {
-      this.#givenAway.add(hold.attempt);
-      timers.schedule(hold.keptUntil, () => this.#givenAway.delete(hold.attempt));
-    }
+    // A node of a quorum may grant it late, when a majority has long done so: that must not end it on all nodes.
+    this.#givenAway.set(hold.attempt, hold.keptUntil);
+    const [oldest] = this.#givenAway.keys();
+    if (this.#givenAway.size > MAX_GIVEN_AWAY) this.#givenAway.delete(oldest!);
     events.emit('transferred', () => ({ ...hold.event, heldMs: hold.heldMs }));
     this.#onGone?.();
     onEnded(hold);
@@ -129,17 +135,11 @@ export class Holds implements HoldKeeper {
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null {
     if (this.parts.handOn(hold)) return null;
     this.#remove(hold);
-    const { awaited, timers } = this.parts;
+    const now = this.clock.now();
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
     const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
-    const ending = new Ending(() => {
-      patience.cancel();
-      awaited.end();
-      this.#onGone?.();
-    });
-    awaited.begin();
-    const patience = timers.schedule(this.clock.now() + patienceMs, () => ending.settle(false));
-    this.#endInStore(hold, outcome, ending);
+    const ending = new EndingInStore(hold, now + patienceMs, this.#endings);
+    for (const ref of hold.refs) this.#releaseKey(ending, ref, outcome, now);
     if (patienceMs === 0) ending.settle(false);
     this.parts.onEnded(hold);
     return ending;
@@ -177,53 +177,22 @@ export class Holds implements HoldKeeper {
     });
   }
 
-  /** Settles `ending` when all keys are released. Reports the release, or a loss that it finds. */
-  #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined, ending: Ending): void {
-    const { heldMs, refs } = hold;
-    let waitingFor = refs.length;
-    let wereHeld = true;
-    let holds: number | undefined;
-    for (const ref of refs) {
-      this.#releaseKey(hold, ref, outcome, (released) => {
-        if (!this.#wasHeld(hold, ref, released)) wereHeld = false;
-        if (ref === refs[0]) holds = released.reply?.holds;
-        waitingFor -= 1;
-        if (waitingFor > 0) return;
-        if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds }));
-        ending.settle(wereHeld);
-      });
-    }
-  }
-
-  #releaseKey(
-    hold: StoreHold,
-    { key, attempt }: HoldRef,
-    outcome: WorkOutcome | undefined,
-    onReleased: (released: ReleaseOutcome) => void,
-  ): void {
+  #releaseKey(ending: EndingInStore, ref: HoldRef, outcome: WorkOutcome | undefined, now: number): void {
+    const { hold } = ending;
     const { holdAtLeastMs, leaseMs, fire } = hold.terms;
+    const { keptUntil } = hold;
     const request = {
-      key,
-      attempt,
+      key: ref.key,
+      attempt: ref.attempt,
       holdAtLeastMs,
       // An extension may have made the lease longer.
-      leaseMs: Math.max(leaseMs, Math.ceil(hold.keptUntil - this.clock.now())),
+      leaseMs: Math.max(leaseMs, Math.ceil(keptUntil - now)),
       job: fire?.job,
       runOutcome: fire && outcome,
       unanswered: hold.isUnanswered,
     };
-    this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs), onReleased);
-  }
-
-  /** Whether this key was held until its release. If the only try finds that it was not, the lock is lost. */
-  #wasHeld(hold: StoreHold, { fencingToken }: HoldRef, { reply, tries }: ReleaseOutcome): boolean {
-    const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
-    // After a try without an answer, any other reply proves nothing: that try may have released it.
-    if (reply && tries === 1 && !wasHeld) {
-      const { lastToken } = reply;
-      hold.loseAtEnd(hold.lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
-    }
-    return wasHeld;
+    const timeoutMs = commandTimeoutMs(leaseMs);
+    this.parts.releaser.giveBack(request, keptUntil, timeoutMs, (released) => ending.onReleased(ref, released));
   }
 
   async #downgrade(hold: StoreHold): Promise<void> {

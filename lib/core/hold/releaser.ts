@@ -1,8 +1,10 @@
 import { type Clock } from '../clock.js';
 import { LockError } from '../lock.errors.js';
+import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
 import { type Randomness } from '../randomness.js';
+import { type CallbackStore, type Outcome } from '../store/callback-store.js';
 import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
@@ -23,17 +25,37 @@ export interface ReleaserParts {
   readonly clock: Clock;
   readonly random: Randomness;
   readonly timers: TimerQueue;
-  readonly store: LockStore;
+  readonly store: LockStore & Partial<CallbackStore>;
+  readonly events: LockEvents;
   readonly reporter: Reporter;
 }
 
-/** A release whose first try had no answer. */
-interface Pending {
-  readonly request: ReleaseRequest;
-  readonly until: number;
-  readonly timeoutMs: number;
-  readonly resolve: (outcome: ReleaseOutcome) => void;
-  tries: number;
+/** A release that is not confirmed yet. */
+class Pending implements Outcome<ReleaseReply> {
+  tries = 1;
+
+  constructor(
+    private readonly releaser: Releaser,
+    readonly request: ReleaseRequest,
+    readonly until: number,
+    readonly timeoutMs: number,
+    public tell: (outcome: ReleaseOutcome) => void,
+  ) {}
+
+  resolve(reply: ReleaseReply): void {
+    this.releaser.onReply(this, reply);
+  }
+
+  /** Never at once: its caller may not know yet that it was sent. */
+  reject(error: unknown): void {
+    void Promise.resolve().then(() => this.releaser.onFailure(this, error));
+  }
+
+  /** Its outcome will come in another async context. */
+  keepContext(): void {
+    const { tell } = this;
+    void new Promise<ReleaseOutcome>((resolve) => (this.tell = resolve)).then(tell);
+  }
 }
 
 /**
@@ -67,8 +89,8 @@ export class Releaser {
   }
 
   /**
-   * Tries at least once, and again until `until`, a time of the monotonic clock. Calls back with the outcome, in the async
-   * context of the caller.
+   * Tries at least once, and again until `until`, a time of the monotonic clock. Calls back with the outcome: in the async
+   * context of the caller if somebody listens to `released` now, otherwise in any.
    */
   giveBack(
     request: ReleaseRequest,
@@ -76,14 +98,7 @@ export class Releaser {
     timeoutMs: number,
     onOutcome: (outcome: ReleaseOutcome) => void,
   ): void {
-    const onReply = (reply: ReleaseReply): void => onOutcome({ reply, tries: 1 });
-    const onFailure = (error: unknown): void => {
-      const later = new Promise<ReleaseOutcome>((resolve) => {
-        this.#onFailure({ request, until, timeoutMs, resolve, tries: 1 }, error);
-      });
-      void later.then(onOutcome);
-    };
-    void this.#send(request, timeoutMs, onReply, onFailure);
+    this.#send(new Pending(this, request, until, timeoutMs, onOutcome));
   }
 
   /** Stops trying: what is not confirmed by now ends with its lease. */
@@ -104,33 +119,37 @@ export class Releaser {
     if (this.#waiting.size > 0 && this.#inRound === 0) this.#startRound();
   }
 
-  /** Sends one try, and resolves to what the callback for its outcome returns. */
-  #send<T>(
-    request: ReleaseRequest,
-    timeoutMs: number,
-    onReply: (reply: ReleaseReply) => T,
-    onFailure: (error: unknown) => T,
-  ): Promise<T> {
-    this.#underWay += 1;
-    return this.#ask(request, timeoutMs).then(
-      (reply) => {
-        this.#onSettled();
-        return onReply(reply);
-      },
-      (error: unknown) => {
-        const result = onFailure(error);
-        this.#onSettled();
-        return result;
-      },
-    );
+  /** Internal: a try was answered. */
+  onReply(pending: Pending, reply: ReleaseReply): void {
+    const { tries } = pending;
+    this.#onSettled();
+    pending.tell({ reply, tries });
+    if (tries > 1) this.#onTried(true);
   }
 
-  /** A store that throws, against its contract, is like one that rejects. */
-  #ask(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+  /** Internal: a try had no answer, or the store answered with an error. */
+  onFailure(pending: Pending, error: unknown): void {
+    const isFirst = pending.tries === 1;
+    if (isFirst) pending.keepContext();
+    const isAnswered = this.#leaveOrRetry(pending, error);
+    this.#onSettled();
+    if (!isFirst) this.#onTried(isAnswered);
+  }
+
+  /** Sends one try. */
+  #send(pending: Pending): void {
+    this.#underWay += 1;
+    const { store, events } = this.parts;
+    const { request, timeoutMs } = pending;
     try {
-      return this.parts.store.release(request, timeoutMs);
+      if (store.startRelease && !events.isHeard('released')) return store.startRelease(request, timeoutMs, pending);
+      void store.release(request, timeoutMs).then(
+        (reply) => pending.resolve(reply),
+        (error: unknown) => this.onFailure(pending, error),
+      );
     } catch (error) {
-      return Promise.reject(error);
+      // A store that throws, against its contract, is like one that rejects.
+      pending.reject(error);
     }
   }
 
@@ -140,7 +159,7 @@ export class Releaser {
   }
 
   /** Returns whether the store answered, although with an error. */
-  #onFailure(pending: Pending, error: unknown): boolean {
+  #leaveOrRetry(pending: Pending, error: unknown): boolean {
     const isAnswered = !isRetryable(error);
     if (isAnswered || this.#isStopped || this.parts.clock.now() >= pending.until) this.#leaveToLease(pending, error);
     else this.#retryLater(pending, error);
@@ -179,17 +198,14 @@ export class Releaser {
     this.#waiting.delete(pending);
     this.#inRound += 1;
     pending.tries += 1;
-    const { request, timeoutMs, resolve, tries } = pending;
-    const onReply = (reply: ReleaseReply): boolean => {
-      resolve({ reply, tries });
-      return true;
-    };
-    void this.#send(request, timeoutMs, onReply, (error) => this.#onFailure(pending, error)).then((isAnswered) => {
-      this.#inRound -= 1;
-      this.#isAnswered ||= isAnswered;
-      if (isAnswered) this.#tryNext();
-      this.#endRound();
-    });
+    this.#send(pending);
+  }
+
+  #onTried(isAnswered: boolean): void {
+    this.#inRound -= 1;
+    this.#isAnswered ||= isAnswered;
+    if (isAnswered) this.#tryNext();
+    this.#endRound();
   }
 
   #endRound(): void {
@@ -200,9 +216,9 @@ export class Releaser {
 
   #leaveToLease(pending: Pending, error: unknown): void {
     this.#waiting.delete(pending);
-    const { request, tries, resolve } = pending;
+    const { request, tries, tell } = pending;
     this.#log.add(`The lock "${request.key}" could not be released and ends with its lease: ${messageOf(error)}`);
-    resolve({ reply: undefined, tries });
+    tell({ reply: undefined, tries });
     this.#tellIdlers();
   }
 

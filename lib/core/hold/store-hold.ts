@@ -158,8 +158,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   /** The fields of all events of this hold. */
   get event() {
-    const { key, mode, fencingToken, attempt, terms } = this;
-    return { key, mode, fencingToken, attempt, ...terms.label, note: noteIn(terms.holder) };
+    const { key, keys, mode, fencingToken, attempt, terms } = this;
+    return { key, keys, mode, fencingToken, attempt, ...terms.label, note: noteIn(terms.holder) };
   }
 
   /** Takes a newer proof of the lease. */
@@ -245,6 +245,6 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   /** A lease that ran out before its timer could fire counts as lost. */
   private checkLease(): void {
-    if (this.deadline <= this.keeper.clock.now()) this.expire();
+    if (!this.isOver && this.deadline <= this.keeper.clock.now()) this.expire();
   }
 }

@@ -211,6 +211,7 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
     holder,
     fire,
     timeoutMs,
+    hold: lock,
   }));
 };
 

@@ -46,9 +46,11 @@ function enterIdleSlot(locker: Locker, outer: Hold, request: LockRequest): Neste
 }
 
 /** Returns whether anybody listens. */
-function tellReentered(locker: Locker, { key, mode }: NestedHold, request: LockRequest): boolean {
-  const event = () => ({ ...eventOf(request), key, mode, waitedMs: waitedMsOf(request, locker.clock.now()) });
-  return locker.events.emit('reentered', event);
+function tellReentered(locker: Locker, hold: NestedHold, request: LockRequest): boolean {
+  return locker.events.emit('reentered', () => {
+    const { key, keys, mode } = hold;
+    return { ...eventOf(request), key, keys, mode, waitedMs: waitedMsOf(request, locker.clock.now()) };
+  });
 }
 
 async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
@@ -195,7 +197,7 @@ function limitError(locker: Locker, key: string, request: LockRequest): LockErro
   const holder = 'a nested call of the same chain of calls';
   if (waitMs === 0) return busyError({ key, mode }, { holder });
   const waitedMs = waitedMsOf(request, locker.clock.now());
-  locker.events.emit('timedOut', () => ({ ...eventOf(request), key, mode, waitedMs, holder }));
+  locker.events.emit('timedOut', () => ({ ...eventOf(request), key, keys: [key], mode, waitedMs, holder }));
   return waitTimeoutError({ key, mode }, waitedMs, { holder, ahead: 0 });
 }
 

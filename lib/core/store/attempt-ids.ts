@@ -25,9 +25,11 @@ export const releasesOfAttempt = ({
   leaseMs,
   claim,
   unanswered,
+  holdAtLeastMs = 0,
 }: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'> &
-  Pick<ReleaseRequest, 'unanswered'>): readonly ReleaseRequest[] =>
+  Pick<ReleaseRequest, 'unanswered'> &
+  Partial<Pick<ReleaseRequest, 'holdAtLeastMs'>>): readonly ReleaseRequest[] =>
   keys.map((key) => {
     const runOutcome = claim && !claim.hasBegun ? 'void' : undefined;
-    return { key, attempt, holdAtLeastMs: 0, leaseMs, job: claim?.job, runOutcome, unanswered };
+    return { key, attempt, holdAtLeastMs, leaseMs, job: claim?.job, runOutcome, unanswered };
   });

@@ -4,6 +4,7 @@ import { LockConfigurationError } from '../lock.errors.js';
 import { checkBoolean } from '../option-checks.js';
 import { reading, refuse } from '../read-options.js';
 import { type Reporter } from '../reporter.js';
+import { type CallbackStore } from './callback-store.js';
 import { type LockStore } from './lock-store.js';
 
 /** What a module tells the factory of its store. */
@@ -25,6 +26,9 @@ const METHODS = {
   checkKey: true, listen: true, open: true, groups: true, acquire: true, renew: true, release: true, downgrade: true,
   adopt: true, forceRelease: true, setPermits: true, inspect: true, lastRun: true, list: true, close: true,
 } satisfies Partial<Record<keyof LockStore, true>>; // prettier-ignore
+
+/** Where a store has these, the core calls them instead of `acquire` and `release`. In a store of an app, they mean something else. */
+const OF_OUR_STORES = ['startAcquire', 'startRelease'] as const satisfies readonly (keyof CallbackStore)[];
 
 /** The stores that a module has used: each has one listener, and is closed with its module. */
 const used = new WeakSet<LockStore>();
@@ -68,7 +72,7 @@ function checkMembers(given: object, what: string): void {
     const names = missing.map((name) => `\`${name}()\``).join(', ');
     throw new LockConfigurationError(`Expected ${what} to be a LockStore, but it lacks ${names}.`);
   }
-  const { clientId, keyPrefix, withdraw, reservesTokens, history } = store;
+  const { clientId, keyPrefix, withdraw, reservesTokens, jobs, history } = store;
   // Wake-ups find their process by what is in front of the first dot of an attempt.
   if (typeof clientId !== 'string' || !/^[^.\s]+$/.test(clientId)) {
     refuse('store.clientId', clientId, 'a text without dots and spaces');
@@ -78,10 +82,14 @@ function checkMembers(given: object, what: string): void {
   }
   if (withdraw !== undefined && typeof withdraw !== 'function')
     refuse('store.withdraw', withdraw, 'a method or left out');
+  if (jobs !== undefined && typeof jobs !== 'function') refuse('store.jobs', jobs, 'a method or left out');
   const isKept = ({ append, read }: Partial<LockHistoryStore>): boolean =>
     typeof append === 'function' && typeof read === 'function';
   if (history !== undefined && (typeof history !== 'object' || history === null || !isKept(history))) {
     refuse('store.history', history, 'an object with the methods `append` and `read`, or left out');
   }
   if (reservesTokens !== undefined) checkBoolean(reservesTokens, 'store.reservesTokens');
+  for (const name of OF_OUR_STORES)
+    if (store[name] !== undefined)
+      refuse(`store.${name}`, store[name], 'left out (the core keeps this name for itself: give yours another one)');
 }

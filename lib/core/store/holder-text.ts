@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { printable } from '../printable.js';
 
 /** Who holds a lock or waits for it, for people. */
@@ -9,6 +10,9 @@ export interface LockCaller {
   /** The `note` of the call; empty without one. */
   readonly note: string;
 }
+
+/** The host of this process, as stores name it: the beginning of a long name is enough. */
+export const ownHost = (): string => hostname().slice(0, 40);
 
 /** Stands between the parts of a text, and in none of them but the last. */
 const TAB = '\t';

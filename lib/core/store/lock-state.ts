@@ -135,10 +135,48 @@ export async function* listLocks(
   }
 }
 
-/** Sorts runs by their begin, the latest first. */
-export const byBegin = (a: LastRun, b: LastRun): number =>
+/** The last run of a job, and the key of its lock. */
+export interface JobOfKey extends LastRun {
+  readonly key: string;
+}
+
+/** How many keys are asked about at a time. */
+const KEYS_AT_A_TIME = 50;
+
+/** Yields the last run of each job of these keys; at most `limit`. A job is known by the lock of its key, held or not. */
+export async function* listJobs(
+  keys: AsyncIterable<string>,
+  limit: number,
+  runsOf: (key: string) => Promise<readonly LastRun[] | undefined>,
+): AsyncGenerator<JobOfKey> {
+  let count = 0;
+  for await (const group of inGroups(keys)) {
+    const found = await Promise.all(
+      group.map(async (key) => ((await runsOf(key)) ?? []).map((run) => ({ key, ...run }))),
+    );
+    for (const job of found.flat()) {
+      yield job;
+      count += 1;
+      if (count >= limit) return;
+    }
+  }
+}
+
+async function* inGroups(keys: AsyncIterable<string>): AsyncGenerator<readonly string[]> {
+  let group: string[] = [];
+  for await (const key of keys) {
+    group.push(key);
+    if (group.length < KEYS_AT_A_TIME) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
+}
+
+/** Sorts runs by their start, the latest first. */
+export const byStart = (a: LastRun, b: LastRun): number =>
   b.started.getTime() - a.started.getTime() || b.fire.getTime() - a.fire.getTime() || (a.job < b.job ? -1 : 1);
 
 /** Returns the run of this job; without one, the run that began last. `runs` has the last run of each job. */
 export const lastRunOf = (runs: readonly LastRun[], job?: string): LastRun | null =>
-  runs.filter((run) => job === undefined || run.job === job).sort(byBegin)[0] ?? null;
+  runs.filter((run) => job === undefined || run.job === job).sort(byStart)[0] ?? null;

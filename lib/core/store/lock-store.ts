@@ -1,7 +1,7 @@
 import { type LockMode, type LockStoreError, type NodeAnswer } from '../lock.errors.js';
 import { type LockHistoryStore } from '../history/history-entry.js';
 import { type FireClaim, type GrantedFire } from './fires.js';
-import { type LastRun, type LockState } from './lock-state.js';
+import { type JobOfKey, type LastRun, type LockState } from './lock-state.js';
 
 /**
  * How many fencing tokens the grant of a write lock reserves, its own and those behind it: for the callers of its process to
@@ -114,6 +114,8 @@ export interface RenewRequest extends HoldRef {
   /** The fire that it was granted for, for such a node. */
   readonly fire?: GrantedFire | undefined;
   readonly timeoutMs: number;
+  /** The hold in this process. Once it is over, a late answer must not restore it on such a node. */
+  readonly hold?: { readonly isOver: boolean };
 }
 
 /** The hold is gone; `revoked`: an operator ended it. */
@@ -240,6 +242,8 @@ export interface LockStore {
   /** The last run of this job; without one, the run of any job of this key that began last. */
   lastRun(key: string, job?: string): Promise<LastRun | null>;
   list(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState>;
+  /** The last run of each job whose key begins with `prefix`. Without it, a board shows the jobs of its own app only. */
+  jobs?(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<JobOfKey>;
   /** Closes the connections that the store opened itself. */
   close(): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
+import { type AcquireOutcome } from '../../core/store/callback-store.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -63,21 +64,17 @@ export class Acquirer {
     return typeof withdrawable === 'function' ? withdrawable() : this.parts.batches.withdraw(withdrawable);
   }
 
-  /** As `LockStore.acquire`. */
-  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
+  /** As `CallbackStore.startAcquire`. */
+  start(request: AcquireRequest, timeoutMs: number, outcome: AcquireOutcome): void {
     const { clock, commands } = this.parts;
-    return new Promise((resolve, reject) => {
-      const { epoch } = commands;
-      const pending = new PendingAcquire(this, request, timeoutMs, clock.now(), epoch, onLate, resolve, reject);
-      this.#pending.set(request.attempt, pending);
-      const question = this.#learnTime(request, timeoutMs);
-      if (question)
-        question.then(
-          () => this.#send(pending),
-          (error: unknown) => this.onFailure(pending, this.#refusalOf(pending) ?? error),
-        );
-      else this.#send(pending);
-    });
+    const pending = new PendingAcquire(this, request, timeoutMs, clock.now(), commands.epoch, outcome);
+    this.#pending.set(request.attempt, pending);
+    const question = this.#learnTime(request, timeoutMs);
+    if (!question) return this.#send(pending);
+    question.then(
+      () => this.#sendNow(pending),
+      (error: unknown) => this.onFailure(pending, this.#refusalOf(pending) ?? error),
+    );
   }
 
   /** As `LockStore.adopt`; with replicas to confirm it, an adoption counts as a grant does. */
@@ -97,6 +94,11 @@ export class Acquirer {
     return { sentMicros, untilMicros: sentMicros && sentMicros + Math.round(maxAcquireAgeMs(timeoutMs) * 1_000) };
   }
 
+  #sendNow(pending: PendingAcquire): void {
+    pending.sentAt = this.parts.clock.now();
+    this.#send(pending);
+  }
+
   /** Sends it: with others of this turn, unless it is for several locks, or replicas have to confirm it. */
   #send(pending: PendingAcquire): void {
     const { replicas, batches } = this.parts;
@@ -106,8 +108,7 @@ export class Acquirer {
   }
 
   readonly #gather = (pending: PendingAcquire): void => {
-    const { calls, batches, clock } = this.parts;
-    pending.sentAt = clock.now();
+    const { calls, batches } = this.parts;
     const operation = calls.acquire(pending.request, pending.timeoutMs, pending.sentAt);
     pending.server = this.#serverOf(operation.lock);
     pending.withdrawable = batches.start(operation, pending);
@@ -158,29 +159,30 @@ export class Acquirer {
     if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), sentAt);
     this.#serverClock.onReply(server, serverMicrosIn(reply));
     const isLate = isTooLate(reply);
-    if ((isLate || isUnservedAcquire(reply)) && sent < MAX_SENT && clock.now() < until) return this.#send(pending);
+    if ((isLate || isUnservedAcquire(reply)) && sent < MAX_SENT && clock.now() < until) return this.#sendNow(pending);
     if (isLate) {
       const key = request.keys.join(', ');
       const text = `Redis refused every command for the lock "${key}" as too late. Does its clock jump?`;
       throw new LockStoreError(text, { key });
     }
-    const needsReplicas = replicas && call && reply[0] === 'granted';
-    const decided = needsReplicas ? this.#confirm(pending, replicas, call) : this.#read(pending, reply);
+    if (replicas && call && reply[0] === 'granted') return this.#confirm(pending, replicas, call);
+    const answer = this.#read(pending, reply);
     this.#forget(pending);
-    pending.decide(decided);
+    pending.outcome.resolve(answer);
   }
 
   /** Internal. */
   onFailure(pending: PendingAcquire, error: unknown): void {
     this.#forget(pending);
-    const { request, sent, fail } = pending;
+    const { request, sent, outcome } = pending;
     // An earlier command was answered, and may have left something on the server.
-    fail(sent > 1 && error instanceof LockStoreError ? renamedError(error, request.keys.join(', '), true) : error);
+    const isRenamed = sent > 1 && error instanceof LockStoreError;
+    outcome.reject(isRenamed ? renamedError(error, request.keys.join(', '), true) : error);
   }
 
   /** Internal: a reply came after the time of its command was up. */
   onLate(pending: PendingAcquire, reply: readonly string[]): void {
-    if (!isTooLate(reply)) pending.tellLate(this.#read(pending, reply));
+    if (!isTooLate(reply)) pending.outcome.onLate(this.#read(pending, reply));
   }
 
   #forget(pending: PendingAcquire): void {
@@ -188,8 +190,17 @@ export class Acquirer {
     if (this.#pending.get(attempt) === pending) this.#pending.delete(attempt);
   }
 
+  #confirm(pending: PendingAcquire, replicas: ReplicaAcks, call: ScriptCall): void {
+    this.#forget(pending);
+    const { outcome } = pending;
+    this.#confirmed(pending, replicas, call).then(
+      (answer) => outcome.resolve(answer),
+      (error: unknown) => outcome.reject(error),
+    );
+  }
+
   /** Waits until replicas have a grant; otherwise gives it back. */
-  async #confirm(pending: PendingAcquire, replicas: ReplicaAcks, call: ScriptCall): Promise<AcquireReply> {
+  async #confirmed(pending: PendingAcquire, replicas: ReplicaAcks, call: ScriptCall): Promise<AcquireReply> {
     const { request, timeoutMs } = pending;
     try {
       const confirmed = await replicas.confirm(call);
@@ -223,8 +234,8 @@ export class Acquirer {
     if (commands.isCluster || this.#serverClock.knows(ONLY_SERVER)) return null;
     const client = commands.liveClient(this.parts.keys.storageKey(keys[0]!)) as SingleClient;
     const key = keys.join(', ');
-    const ask = (): Promise<number> => commands.send(client, () => client.time(), { key, timeoutMs });
-    return this.#serverClock.learn(ONLY_SERVER, ask).catch((error: unknown) => {
+    const ask = (): Promise<number> => commands.send(client, () => client.time(), { subject: key, timeoutMs });
+    return this.#serverClock.learn(ONLY_SERVER, timeoutMs, ask).catch((error: unknown) => {
       throw error instanceof LockStoreError ? renamedError(error, key, false) : error;
     });
   }

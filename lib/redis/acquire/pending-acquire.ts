@@ -1,4 +1,5 @@
-import { type AcquireReply, type AcquireRequest } from '../../core/store/lock-store.js';
+import { type AcquireOutcome } from '../../core/store/callback-store.js';
+import { type AcquireRequest } from '../../core/store/lock-store.js';
 import { type ScriptCall } from '../connection/command-runner.js';
 import { type OperationOutcome, type Pending } from '../operation-batches.js';
 
@@ -37,9 +38,7 @@ export class PendingAcquire implements OperationOutcome {
     public sentAt: number,
     /** The epoch of the connection when it began. */
     readonly epoch: number,
-    readonly tellLate: (reply: AcquireReply) => void,
-    readonly decide: (reply: AcquireReply | Promise<AcquireReply>) => void,
-    readonly fail: (error: unknown) => void,
+    readonly outcome: AcquireOutcome,
   ) {
     this.until = sentAt + timeoutMs;
   }

@@ -149,7 +149,7 @@ class AckConnection {
     const { minReplicas, replicaTimeoutMs } = this.options;
     const client = this.commands.liveClient() as SingleClient;
     const wait = () => client.wait(minReplicas, replicaTimeoutMs);
-    return this.commands.send(client, wait, { key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
+    return this.commands.send(client, wait, { subject: key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
   }
 
   #errorOf(key: string, acks: number | Error, epoch: number): LockStoreError | null {

@@ -13,7 +13,7 @@ interface Reading {
  */
 export class ServerClock {
   readonly #readings = new Map<string, Reading>();
-  /** The questions for the time that have no answer yet, by server. */
+  /** The questions for the time that have no answer yet, by time limit and server. */
   readonly #questions = new Map<string, Promise<void>>();
 
   constructor(private readonly clock: Clock) {}
@@ -22,11 +22,12 @@ export class ServerClock {
     return this.#readings.has(server);
   }
 
-  /** Asks the server for its time in microseconds, unless it is known; simultaneous calls share one question. */
-  async learn(server: string, ask: () => Promise<number>): Promise<void> {
+  /** Asks the server for its time in microseconds, unless it is known; simultaneous calls with one time limit share one question. */
+  async learn(server: string, timeoutMs: number, ask: () => Promise<number>): Promise<void> {
     if (this.knows(server)) return;
-    const question = this.#questions.get(server) ?? this.#ask(server, ask);
-    this.#questions.set(server, question);
+    const name = `${timeoutMs} ${server}`;
+    const question = this.#questions.get(name) ?? this.#ask(server, ask).finally(() => this.#questions.delete(name));
+    this.#questions.set(name, question);
     await question;
   }
 
@@ -43,10 +44,6 @@ export class ServerClock {
   }
 
   async #ask(server: string, ask: () => Promise<number>): Promise<void> {
-    try {
-      this.onReply(server, await ask());
-    } finally {
-      this.#questions.delete(server);
-    }
+    this.onReply(server, await ask());
   }
 }

@@ -73,6 +73,8 @@ interface BaseClient {
   /** Behind Sentinel: calls back when another server is the master. Null where nothing reports that. */
   watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null;
 
+  /** The commands that `send` sends leave in one write to each server, where the library would make a write of each. */
+  inOneWrite(send: () => void): void;
   /** EVALSHA */
   evaluateSha(sha1: string, operands: Operands): Promise<unknown>;
   /** EVAL */

@@ -1,10 +1,12 @@
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
+import { type Outcome } from '../../core/store/callback-store.js';
+import { type Subject, forSubject, keyOfSubject } from '../../core/store/subject.js';
 import { type LeadsToMaster, type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { type LuaScript } from '../scripts/lua.js';
 import { type Destination } from './cluster-nodes.js';
-import { Command, type CommandRequest, type Delivery, type Outcome } from './command.js';
+import { Command, type CommandRequest, type Delivery } from './command.js';
 import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
 import { isNoScript, storeError } from './redis-errors.js';
@@ -25,14 +27,16 @@ export interface Script {
 }
 
 /** One script for one lock, and what to expect of its reply. */
-export interface ScriptCall extends Script, Pick<CommandRequest<string[]>, 'key' | 'timeoutMs' | 'onLate' | 'onStart'> {
+export interface ScriptCall extends Script, Pick<CommandRequest<string[]>, 'timeoutMs' | 'onLate' | 'onStart'> {
+  /** For errors. */
+  readonly key: string;
   readonly echo?: Echo;
 }
 
 /** A script that answers for one lock or several; `storageKey` is that of one of them. */
 interface BatchCall extends Pick<
   CommandRequest<string[][]>,
-  'key' | 'storageKey' | 'timeoutMs' | 'onLate' | 'onStart'
+  'subject' | 'storageKey' | 'timeoutMs' | 'onLate' | 'onStart'
 > {
   /** Is asked when there is a connection, and each time that it is sent. */
   readonly toSend: () => Script;
@@ -116,7 +120,7 @@ export class CommandRunner {
   checkServer(): void {
     const client = this.#live.current;
     if (client.isCluster) return;
-    const request = { key: 'INFO', timeoutMs: NODE_INFO_TIMEOUT_MS };
+    const request = { subject: 'INFO', timeoutMs: NODE_INFO_TIMEOUT_MS };
     this.send(client, () => client.info('server'), request).catch(() => undefined);
   }
 
@@ -124,7 +128,7 @@ export class CommandRunner {
   run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo, onLate, onStart } = call;
     const read = (reply: unknown): string[][] | undefined => readLone(echo, reply);
-    const request = { key, storageKey: String(operands[1]), timeoutMs, onStart };
+    const request = { subject: key, storageKey: String(operands[1]), timeoutMs, onStart };
     const late = onLate && { onLate: ([reply]: string[][]): void => onLate(reply!) };
     return new Promise((resolve, reject) => {
       this.start({ ...request, ...late, toSend: () => call, read }, { resolve: ([reply]) => resolve(reply!), reject });
@@ -132,12 +136,12 @@ export class CommandRunner {
   }
 
   /** Passes on the replies for all locks, or a `LockStoreError`. */
-  start(call: BatchCall, outcome: Outcome<string[][]>): void {
-    const { key, storageKey, timeoutMs, onLate, onStart, toSend, read } = call;
+  start(call: BatchCall, outcome: Outcome<string[][], Error>): void {
+    const { subject, storageKey, timeoutMs, onLate, onStart, toSend, read } = call;
     const spare = this.#spareFor({ storageKey });
     if (spare) return spare.start(call, outcome);
     const request: CommandRequest<string[][] | undefined> = {
-      key,
+      subject,
       storageKey,
       timeoutMs,
       onStart,
@@ -157,11 +161,16 @@ export class CommandRunner {
     this.#start(request, delivery, {
       resolve: (replies) => {
         if (replies) return outcome.resolve(replies);
-        const text = `Redis sent the reply of another command for the lock "${key}".`;
-        outcome.reject(new LockStoreError(text, { key }));
+        const text = `Redis sent the reply of another command ${forSubject(subject)}.`;
+        outcome.reject(new LockStoreError(text, { key: keyOfSubject(subject) }));
       },
-      reject: outcome.reject,
+      reject: (error) => outcome.reject(error),
     });
+  }
+
+  /** As `RedisClient.inOneWrite`. */
+  inOneWrite(send: () => void): void {
+    this.#live.current.inOneWrite(send);
   }
 
   /** Sends any command by a client of `liveClient`, under the deadline of the request. @throws LockStoreError */
@@ -202,15 +211,15 @@ export class CommandRunner {
     }));
   }
 
-  #start<A, T>(request: CommandRequest<T>, delivery: Delivery<A, T>, outcome: Outcome<T>): void {
-    const ended: Outcome<T> = {
+  #start<A, T>(request: CommandRequest<T>, delivery: Delivery<A, T>, outcome: Outcome<T, Error>): void {
+    const ended: Outcome<T, Error> = {
       resolve: (answer) => {
         this.#commands.delete(command);
         outcome.resolve(answer);
       },
       reject: (error) => {
         this.#commands.delete(command);
-        outcome.reject(this.#failureOf(command, request.key, error));
+        outcome.reject(this.#failureOf(command, request.subject, error));
       },
     };
     const command = new Command(request, delivery, ended, this.#live, this.#health);
@@ -218,11 +227,11 @@ export class CommandRunner {
     command.start();
   }
 
-  #failureOf({ wasSent, sentBy, sentTo }: Command<any, any>, key: string, error: Error): LockStoreError {
+  #failureOf({ wasSent, sentBy, sentTo }: Command<any, any>, subject: Subject, error: Error): LockStoreError {
     if (sentBy) this.#health.onFailure(error, sentBy, sentTo);
     const { current, state } = this.#live;
     const isSingle = !current.isCluster && !current.endsForGood;
-    return storeError(key, error, { connectionError: state.lastError, wasSent, isSingle });
+    return storeError(subject, error, { connectionError: state.lastError, wasSent, isSingle });
   }
 }
 

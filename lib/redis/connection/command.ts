@@ -1,4 +1,6 @@
 import { setDeadline } from '../../core/clock.js';
+import { type Outcome } from '../../core/store/callback-store.js';
+import { type Subject } from '../../core/store/subject.js';
 import { MAX_CONNECTION_LOSSES } from '../timing.js';
 import { type Destination, nodeOf } from './cluster-nodes.js';
 import { type ConnectionHealth } from './connection-health.js';
@@ -9,7 +11,7 @@ import { isLost, isRetryable, isUnsent } from './redis-errors.js';
 /** What a command is for, and for how long its answer is waited for. */
 export interface CommandRequest<T> {
   /** For errors. */
-  readonly key: string;
+  readonly subject: Subject;
   /** The storage key that the command is about, or none. */
   readonly storageKey?: string;
   /** The connection to a node of a cluster to send by, if not the one that serves the key. */
@@ -31,12 +33,6 @@ export interface Delivery<A, T> {
   /** How it is sent again after this error; null: it has failed. */
   readonly sendAfter?: (error: Error) => ((client: RedisClient) => Promise<A>) | null;
   readonly read: (answer: A, sentBy: RedisClient, sentTo: Destination) => T;
-}
-
-/** What becomes of a command: exactly one of both is called, once, and neither throws. */
-export interface Outcome<T> {
-  readonly resolve: (answer: T) => void;
-  readonly reject: (error: Error) => void;
 }
 
 const ignore = (): void => undefined;
@@ -63,7 +59,7 @@ export class Command<A, T> {
   constructor(
     private readonly request: CommandRequest<T>,
     private readonly delivery: Delivery<A, T>,
-    private readonly outcome: Outcome<T>,
+    private readonly outcome: Outcome<T, Error>,
     private readonly live: LiveClient,
     private readonly health: ConnectionHealth,
   ) {}

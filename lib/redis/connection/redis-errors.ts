@@ -1,5 +1,6 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
+import { type Subject, keyOfSubject } from '../../core/store/subject.js';
 import { adviceOn, isPassing, needsCluster, readableText } from './error-advice.js';
 import { type ServerAddress, readAddress } from '../client/server-address.js';
 
@@ -45,14 +46,15 @@ interface FailedCommand {
 }
 
 /** Wraps an error of ioredis. */
-export function storeError(key: string, error: unknown, failed: FailedCommand = {}): LockStoreError {
+export function storeError(subject: Subject, error: unknown, failed: FailedCommand = {}): LockStoreError {
   if (error instanceof LockStoreError) return error;
   const [cause, ...more] = reasonsOf(error as Error, failed.connectionError);
   const { wasSent = true, isSingle = false } = failed;
   const reason = [...new Set([cause, ...more].map(readableText))].join(': ');
-  const text = `Redis could not serve the lock "${key}": ${reason}. ${adviceOn(more[0] ?? cause, isSingle)}`;
+  const task = typeof subject === 'string' ? `serve the lock "${subject}"` : subject.task;
+  const text = `Redis could not ${task}: ${reason}. ${adviceOn(more[0] ?? cause, isSingle)}`;
   const retryable = isRetryable(cause) && !(isSingle && needsCluster(cause));
-  return new LockStoreError(text, { key, cause: withoutSecrets(cause), retryable, wasSent });
+  return new LockStoreError(text, { key: keyOfSubject(subject), cause: withoutSecrets(cause), retryable, wasSent });
 }
 
 /** The same failure for the lock `key`: several calls share one command, and its error names the lock of one of them. */

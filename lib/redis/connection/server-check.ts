@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../../core/clock.js';
+import { type HistoryLimits } from '../../core/history/history.options.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type ClusterClient, type RedisClient, type SingleClient } from '../client/redis-client.js';
@@ -14,6 +15,7 @@ interface ServerCheckParts {
   readonly commands: CommandRunner;
   readonly keyPrefix: string;
   readonly minReplicas: number;
+  readonly history?: HistoryLimits | null;
   readonly clock: Clock;
   readonly reporter: Reporter;
 }
@@ -70,8 +72,9 @@ export class ServerCheck {
   }
 
   get #use(): ServerUse {
-    const { commands, minReplicas } = this.parts;
-    return { isCluster: commands.isCluster, findsMaster: this.#findsMaster, minReplicas };
+    const { commands, minReplicas, history } = this.parts;
+    const { isCluster } = commands;
+    return { isCluster, findsMaster: this.#findsMaster, minReplicas, writesHistory: Boolean(history) };
   }
 
   /** Nodes are asked when they are connected to: to ask all of them would connect to all. */
@@ -151,7 +154,7 @@ export class ServerCheck {
     to: { readonly storageKey?: string; readonly node?: SingleClient },
     onRefused: (error: Error) => void,
   ): void {
-    const request = { key: name, timeoutMs: NODE_INFO_TIMEOUT_MS, ...to };
+    const request = { subject: name, timeoutMs: NODE_INFO_TIMEOUT_MS, ...to };
     const onFailure = ({ cause }: LockStoreError): void => {
       if (cause instanceof Error) onRefused(cause);
     };

@@ -26,10 +26,15 @@ export interface ServerUse {
   /** Somebody else finds the master, and reports a replica: sentinels, a cluster or a quorum. */
   readonly findsMaster: boolean;
   readonly minReplicas: number;
+  /** The module has the option `history`. */
+  readonly writesHistory?: boolean;
 }
 
 /** The first Redis that runs scripts which read the time before they write. */
-const OLDEST_MAJOR = 5;
+const OLDEST = '5.0';
+
+/** The first Redis that drops entries of a stream by their age (`XTRIM MINID`). */
+const OLDEST_WITH_HISTORY = '6.2';
 
 const TO_THE_MASTER = 'Connect to its master, or through Sentinel or a cluster.';
 
@@ -62,6 +67,7 @@ export function warningsOf(facts: ServerFacts, use: ServerUse): readonly Finding
     ofEviction(facts),
     ofReplicas(facts, use),
     ofVersion(facts),
+    ofHistory(facts, use),
   ];
   return found.filter((one) => one !== null);
 }
@@ -96,10 +102,25 @@ function ofReplicas({ replicas, master }: ServerFacts, { minReplicas }: ServerUs
 }
 
 function ofVersion({ version }: ServerFacts): Finding | null {
-  const major = Number(/^(\d+)\./.exec(version ?? '')?.[1] ?? OLDEST_MAJOR);
-  if (major >= OLDEST_MAJOR) return null;
+  if (!isOlder(version, OLDEST)) return null;
   const text =
-    `This server says that it is Redis ${version}. The scripts of the locks need Redis ${OLDEST_MAJOR} or later: an older ` +
+    `This server says that it is Redis ${version}. The scripts of the locks need Redis ${OLDEST} or later: an older ` +
     'one refuses them.';
   return { kind: 'version', text, advice: 'Update it.' };
+}
+
+function ofHistory({ version }: ServerFacts, { writesHistory }: ServerUse): Finding | null {
+  if (!writesHistory || !isOlder(version, OLDEST_WITH_HISTORY)) return null;
+  const text =
+    `This server says that it is Redis ${version}. The history of the locks needs Redis ${OLDEST_WITH_HISTORY} or later: an ` +
+    'older one refuses it, and nothing is written. No lock is affected.';
+  return { kind: 'history', text, advice: 'Update it, or leave out `history`.' };
+}
+
+/** Whether a version is known, and comes before another one. */
+function isOlder(version: string | undefined, than: string): boolean {
+  const partsOf = (text: string): number[] => (/^(\d+)\.(\d+)/.exec(text) ?? []).slice(1).map(Number);
+  const [[major, minor], [leastMajor, leastMinor]] = [partsOf(version ?? ''), partsOf(than)] as [number[], number[]];
+  if (major === undefined || minor === undefined) return false;
+  return major < leastMajor! || (major === leastMajor && minor < leastMinor!);
 }

@@ -169,7 +169,7 @@ async function askServer<T>(
   const { commands } = store;
   const client = commands.liveClient() as SingleClient;
   try {
-    return await commands.send(client, () => send(client), { key: name, timeoutMs: NODE_INFO_TIMEOUT_MS });
+    return await commands.send(client, () => send(client), { subject: name, timeoutMs: NODE_INFO_TIMEOUT_MS });
   } catch (error) {
     const { message, retryable } = error as LockStoreError;
     throw new LockStoreError(message, { cause: error, retryable, wasSent: false });

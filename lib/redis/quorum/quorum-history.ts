@@ -3,27 +3,26 @@ import {
   type LockHistoryBatch,
   type LockHistoryEntry,
   type LockHistoryQuery,
-  type LockHistoryStore,
   newestFirst,
 } from '../../core/history/history-entry.js';
-import { QUORUM_READ_TIMEOUT_MS } from '../timing.js';
-import { checkAnswered } from './quorum-merge.js';
+import { READING_HISTORY, WRITING_HISTORY } from '../../core/store/subject.js';
+import { type PagedHistory } from '../redis-history.js';
+import { MAX_HISTORY_READ_MS, OPERATOR_TIMEOUT_MS, QUORUM_READ_TIMEOUT_MS } from '../timing.js';
+import { checkAnswered, haveAnswered, valuesOf } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';
-import { gather } from './votes.js';
+import { type Vote, gather, majorityOf, rulesOutMajority } from './votes.js';
 
 /**
  * The history of the locks of a quorum. Each master has all of it, as far as it was there: a minority may be away when it is
  * written, and when it is read.
  */
-export class QuorumHistory implements LockHistoryStore {
+export class QuorumHistory implements PagedHistory {
   /** The nodes that have confirmed the last batch. */
   #confirmed: { readonly batch: string; readonly nodes: Set<QuorumNode> } = { batch: '', nodes: new Set() };
 
-  /** `readAll`: reads from at least a majority. */
   constructor(
     private readonly nodes: readonly QuorumNode[],
     private readonly clock: Clock,
-    private readonly readAll: (query: LockHistoryQuery) => Promise<readonly (readonly LockHistoryEntry[])[]>,
   ) {}
 
   /** A batch that is sent again goes only to nodes that have not confirmed it: copies would displace older entries there. */
@@ -36,10 +35,26 @@ export class QuorumHistory implements LockHistoryStore {
       return true;
     };
     const ballot = { nodes: this.nodes, ask, timeoutMs: QUORUM_READ_TIMEOUT_MS, isDecided: () => false };
-    checkAnswered('*', this.nodes, await gather(this.clock, ballot));
+    checkAnswered(WRITING_HISTORY, this.nodes, await gather(this.clock, ballot));
   }
 
-  async read(query: LockHistoryQuery): Promise<readonly LockHistoryEntry[]> {
-    return newestFirst((await this.readAll(query)).flat(), query.limit);
+  /** A majority has every entry that was confirmed. Others are waited for no longer than by any command that reads. */
+  async read(query: LockHistoryQuery, pageMs = OPERATOR_TIMEOUT_MS): Promise<readonly LockHistoryEntry[]> {
+    const { nodes, clock } = this;
+    const patientUntil = clock.now() + QUORUM_READ_TIMEOUT_MS;
+    const lacksMajority = (votes: readonly Vote<unknown>[]): boolean => valuesOf(votes).length < majorityOf(nodes);
+    const isDecided = (votes: readonly Vote<unknown>[]): boolean => {
+      if (lacksMajority(votes)) return rulesOutMajority(nodes, votes.length - valuesOf(votes).length);
+      return clock.now() >= patientUntil || haveAnswered(nodes, votes);
+    };
+    const votes = await gather(clock, {
+      nodes,
+      ask: (node) => node.askPatiently((store) => store.history.read(query, pageMs)),
+      timeoutMs: QUORUM_READ_TIMEOUT_MS,
+      extra: { ms: Math.max(MAX_HISTORY_READ_MS, pageMs), canWin: lacksMajority },
+      isDecided,
+    });
+    checkAnswered(READING_HISTORY, nodes, votes);
+    return newestFirst(valuesOf(votes).flat(), query.limit);
   }
 }

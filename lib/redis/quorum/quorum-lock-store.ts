@@ -14,9 +14,9 @@ import {
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { type LastRun, type LockState } from '../../core/store/lock-state.js';
-import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
-import { type LockHistoryStore } from '../../core/history/history-entry.js';
+import { type JobOfKey, type LastRun, type ListOptions, type LockState } from '../../core/store/lock-state.js';
+import { checkListOptions, listJobs, listLocks } from '../../core/store/lock-state.js';
+import { LISTING } from '../../core/store/subject.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type Randomness } from '../../core/randomness.js';
 import { ignoreWrongType } from '../scan.js';
@@ -28,6 +28,7 @@ import { QuorumHistory } from './quorum-history.js';
 import { QuorumNode } from './quorum-node.js';
 import {
   checkAnswered,
+  haveAnswered,
   mergeAdoptions,
   mergeDowngrades,
   mergeReleases,
@@ -62,7 +63,7 @@ export class QuorumLockStore implements LockStore {
   readonly #nodes: readonly QuorumNode[];
   readonly #acquirer: QuorumAcquirer;
   readonly #renewals: QuorumRenewals;
-  readonly history: LockHistoryStore;
+  readonly history: QuorumHistory;
   #wakeUps: QuorumWakeUps | null = null;
 
   /** `stores`: one per master, all with the same client id. */
@@ -77,9 +78,7 @@ export class QuorumLockStore implements LockStore {
     this.#nodes = identities.map((identity, i) => new QuorumNode(stores[i]!, identity, clock));
     this.#acquirer = new QuorumAcquirer(this.#nodes, clock, random, confirmMs);
     this.#renewals = new QuorumRenewals(this.#nodes, this.#acquirer, clock);
-    this.history = new QuorumHistory(this.#nodes, clock, (query) =>
-      this.#answers('*', (store) => store.history.read(query)),
-    );
+    this.history = new QuorumHistory(this.#nodes, clock);
   }
 
   checkKey(key: string): void {
@@ -126,7 +125,6 @@ export class QuorumLockStore implements LockStore {
   }
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
-    this.#renewals.onRelease(request.attempt);
     const votes = await this.#gather<ReleaseReply>({
       ask: (node) => node.release(request, timeoutMs),
       timeoutMs,
@@ -201,6 +199,10 @@ export class QuorumLockStore implements LockStore {
     return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
   }
 
+  jobs({ prefix, limit }: ListOptions): AsyncIterable<JobOfKey> {
+    return listJobs(this.scan(prefix), limit, (key) => this.runs(key).catch(ignoreWrongType));
+  }
+
   /** As long as a majority answers, each lock that a majority holds is on one of the nodes that do. */
   async *scan(prefix: string): AsyncGenerator<string> {
     const seen = new Set<string>();
@@ -216,7 +218,7 @@ export class QuorumLockStore implements LockStore {
         votes.push({ node, error });
       }
     }
-    checkAnswered(`${prefix}*`, this.#nodes, votes);
+    checkAnswered(LISTING, this.#nodes, votes);
   }
 
   /** The answers of at least a majority. Waits for nodes that are away only to reach a majority. @throws LockStoreError */
@@ -224,9 +226,7 @@ export class QuorumLockStore implements LockStore {
     const votes = await this.#gather({
       ask: (node) => node.askPatiently(ask),
       timeoutMs: QUORUM_READ_TIMEOUT_MS,
-      isDecided: (cast) =>
-        valuesOf(cast).length >= majorityOf(this.#nodes) &&
-        this.#nodes.every((node) => node.isAway || cast.some((vote) => vote.node === node)),
+      isDecided: (cast) => valuesOf(cast).length >= majorityOf(this.#nodes) && haveAnswered(this.#nodes, cast),
     });
     checkAnswered(key, this.#nodes, votes);
     return valuesOf(votes);

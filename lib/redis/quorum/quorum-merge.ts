@@ -1,5 +1,6 @@
 import { nodesText } from '../../core/error-texts.js';
-import { byBegin } from '../../core/store/lock-state.js';
+import { byStart } from '../../core/store/lock-state.js';
+import { type Subject, forSubject, keyOfSubject } from '../../core/store/subject.js';
 import { type AdoptReply, type LostReply, type ReleaseReply, type RenewReply } from '../../core/store/lock-store.js';
 import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
@@ -11,16 +12,20 @@ import { type Vote, countOf, rulesOutMajority, majorityOf } from './votes.js';
 export const valuesOf = <T>(votes: readonly Vote<T>[]): T[] =>
   votes.flatMap((vote) => (vote.error === undefined ? [vote.value as T] : []));
 
+/** Whether each node has answered that is not away, as far as it is known. */
+export const haveAnswered = (nodes: readonly QuorumNode[], votes: readonly Vote<unknown>[]): boolean =>
+  nodes.every((node) => node.isAway || votes.some((vote) => vote.node === node));
+
 /** @throws LockStoreError with the answer of each node, unless a majority answered */
-export function checkAnswered<T>(key: string, nodes: readonly QuorumNode[], votes: readonly Vote<T>[]): void {
+export function checkAnswered<T>(subject: Subject, nodes: readonly QuorumNode[], votes: readonly Vote<T>[]): void {
   const values = valuesOf(votes);
   if (values.length >= majorityOf(nodes)) return;
-  throw tooFew(key, nodes, votes, `Only ${values.length} of ${nodes.length} masters answered`);
+  throw tooFew(subject, nodes, votes, `Only ${values.length} of ${nodes.length} masters answered`);
 }
 
 /** The error when too few nodes carried out a request. */
 export function tooFew<T>(
-  key: string,
+  subject: Subject,
   nodes: readonly QuorumNode[],
   votes: readonly Vote<T>[],
   what: string,
@@ -33,8 +38,8 @@ export function tooFew<T>(
     nodes,
     failures.map(({ error }) => error),
   );
-  const text = `${what} for the lock "${key}", and a majority of ${majorityOf(nodes)} is needed.${nodesText(answers)}`;
-  return new LockStoreError(text, { key, nodes: answers, retryable, cause: failures[0]?.error });
+  const text = `${what} ${forSubject(subject)}, and a majority of ${majorityOf(nodes)} is needed.${nodesText(answers)}`;
+  return new LockStoreError(text, { key: keyOfSubject(subject), nodes: answers, retryable, cause: failures[0]?.error });
 }
 
 /** Whether a retry may reach a majority. */
@@ -196,7 +201,7 @@ export function mergeRuns(nodes: readonly QuorumNode[], reports: RunReports, job
   const jobs = job === undefined ? [...new Set(reports.flat().map((run) => run.job))] : [job];
   const enough = enoughOf(nodes, reports);
   const merged = jobs.flatMap((one) => mergeRunsOf(one, reports, enough) ?? []);
-  return merged.sort((a, b) => byLikelihood(a, b) || byBegin(a.run, b.run))[0]?.run ?? null;
+  return merged.sort((a, b) => byLikelihood(a, b) || byStart(a.run, b.run))[0]?.run ?? null;
 }
 
 /** Per node, the last run of each job. */

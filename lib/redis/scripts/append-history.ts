@@ -5,24 +5,35 @@ const [history, batch] = [key('history'), arg('batch')];
 /**
  * Adds entries to the history, and drops what is too much or too old. A batch that is sent again is added again, under the same ids.
  *
- * KEYS: `history`, a stream. ARGV: `batch` id; `maxEntries`, `keepMs` how much is kept (empty: as long as before); `host`, `pid` of the process; then, for each
- * entry, its age in ms, its key, and all else that it says, as JSON.
+ * KEYS: `history`, a stream. ARGV: `batch` id; `maxEntries`, `keepMs` how much is kept (empty: as long as before); `host`, `pid` of the process;
+ * `expected` what the time of this server should be in ms when the command is sent, by earlier answers, and `last` the time of the last
+ * entry of this writer (both empty: unknown); then, for each entry, its age in ms when the command is sent, its key, the list of its
+ * keys as JSON (empty: there is one), and all else that it says, as JSON.
  *
- * Reply `appended batch now`.
+ * An entry has the time at which it happened. The command may have been on its way for a while, so the time of the server when it
+ * arrives is too late; what was expected is nearer to the truth. The entries of one writer are in order in any case, unless the
+ * clock of the server is set back.
+ *
+ * Reply `appended batch sent last`: when it counts as sent, and the time of its last entry.
  */
 export const appendHistoryScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
 local now = tonumber(string.sub(time, 1, -4))
 local batch, most, keep_ms, host, pid = ${batch}, ${arg('maxEntries')}, ${arg('keepMs')}, ${arg('host')}, ${arg('pid')}
+local sent, last = tonumber(${arg('expected')}) or now, tonumber(${arg('last')}) or 0
+-- No command that somebody still waits for takes five seconds: a greater difference is a jump of a clock.
+if sent > now or now - sent > 5000 then sent = now end
+if last > now then last = 0 end
 -- First, so that a server that refuses it has not added anything yet.
 if keep_ms ~= '' then redis.call('XTRIM', ${history}, 'MINID', '~', string.format('%.0f', now - tonumber(keep_ms))) end
 local position, number = ${REST}, 0
 while ARGV[position] do
+  last = math.max(sent - tonumber(ARGV[position]), last)
   redis.call('XADD', ${history}, 'MAXLEN', '~', most, '*', 'id', batch .. '.' .. number,
-    'at', string.format('%.0f', now - tonumber(ARGV[position])), 'host', host, 'pid', pid,
-    'key', ARGV[position + 1], 'facts', ARGV[position + 2])
-  position, number = position + 3, number + 1
+    'at', string.format('%.0f', last), 'host', host, 'pid', pid,
+    'key', ARGV[position + 1], 'keys', ARGV[position + 2], 'facts', ARGV[position + 3])
+  position, number = position + 4, number + 1
 end
 if keep_ms ~= '' then redis.call('PEXPIRE', ${history}, keep_ms) end
-return { 'appended', batch, string.format('%.0f', now) }
+return { 'appended', batch, string.format('%.0f', sent), string.format('%.0f', last) }
 `;

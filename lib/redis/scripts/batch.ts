@@ -14,31 +14,32 @@ const functionOf = ({ kind, body }: OperationScript): LuaScript<never, never> =>
 /**
  * Does several acquires, releases and renewals, each of one lock, in their order. An error of one touches no other.
  *
- * KEYS: the lock of each operation. ARGV: `sentMicros` and `untilMicros` of all acquires (see acquire), `terms` how many texts
- * of terms follow; those texts; and for each operation the number of its terms, its attempt and, for a renewal, its token.
+ * KEYS: the lock of each operation. ARGV: `sentMicros` and `untilMicros` of all acquires (see acquire); `own`, with one line for
+ * each operation: the number of its terms, its attempt and, for a renewal, its token; then the texts of the terms. (One text
+ * costs a client less than many.)
  *
  * Reply: a list with the reply of each operation, or `failed`.
  */
 export const batchScript = (clock: LuaScript<never, never>) =>
   overManyKeys(lua`
 ${clock}${functionOf(ACQUIRE)}${functionOf(RELEASE)}${functionOf(RENEW)}
-local sent_micros, until_micros, count = ${arg('sentMicros')}, ${arg('untilMicros')}, tonumber(${arg('terms')})
-local position, terms = ${REST}, {}
-for i = 1, count do
+local sent_micros, until_micros, terms = ${arg('sentMicros')}, ${arg('untilMicros')}, {}
+local all_own = ${arg('own')}
+for i = ${REST}, #ARGV do
   local values = {}
-  for value in string.gmatch(ARGV[position] .. '\\n', '([^\\n]*)\\n') do values[#values + 1] = value end
-  terms[i], position = { kind = table.remove(values, 1), values = values }, position + 1
+  for value in string.gmatch(ARGV[i] .. '\\n', '([^\\n]*)\\n') do values[#values + 1] = value end
+  terms[tostring(i - ${REST} + 1)] = { kind = table.remove(values, 1), values = values }
 end
 
 local keys, replies = {}, {}
-for i = 1, #KEYS do
-  local own = terms[tonumber(ARGV[position])]
+for number, attempt, token in string.gmatch(all_own, '(%d+) ([^ \\n]+) ?(%d*)\\n') do
+  local i, own = #replies + 1, terms[number]
   local kind, values, run = own.kind, own.values, release
-  keys[1], values[1], position = KEYS[i], ARGV[position + 1], position + 2
+  keys[1], values[1] = KEYS[i], attempt
   if kind == 'acquire' then
     run, values[2], values[3] = acquire, sent_micros, until_micros
   elseif kind == 'renew' then
-    run, values[2], position = renew, ARGV[position], position + 1
+    run, values[2] = renew, token
   end
   local is_done, reply = pcall(run, keys, values)
   replies[i] = is_done and reply or '${verbatim(FAILED)}'
@@ -62,7 +63,7 @@ export function batchOperands(
 ): (string | number)[] {
   /** The number of each text; and of each object, since most operations have the same one: texts take longer to compare. */
   const [texts, numbers] = [new Map<string, number>(), new Map<Terms, number>()];
-  const own: (string | number)[] = [];
+  let own = '';
   for (const { attempt, token, terms } of operations) {
     let number = numbers.get(terms);
     if (number === undefined) {
@@ -70,9 +71,8 @@ export function batchOperands(
       texts.set(terms.text, number);
       numbers.set(terms, number);
     }
-    own.push(number, attempt);
-    if (terms.kind === 'renew') own.push(token!);
+    own += terms.kind === 'renew' ? `${number} ${attempt} ${token}\n` : `${number} ${attempt}\n`;
   }
   const locks = operations.map(({ lock }) => lock);
-  return [locks.length, ...locks, times.sentMicros, times.untilMicros, texts.size, ...texts.keys(), ...own];
+  return [locks.length, ...locks, times.sentMicros, times.untilMicros, own, ...texts.keys()];
 }

@@ -1,28 +1,33 @@
 import { type LuaScript, arg, key, lua } from './lua.js';
 
-const before = arg('before');
+const question = arg('question');
 
 /**
  * Reads a part of the history from its end, and changes nothing.
  *
- * KEYS: `history`, a stream. ARGV: `before` which entry, or `+` for the last one; `most` entries to look at; `key` which the entries
- * are about, or empty for all of them.
+ * KEYS: `history`, a stream. ARGV: `question` another text each time, by which its reply is told from those of others; `before` which
+ * entry, or `+` for the last one; `most` entries to look at; `key` which the entries are about, or empty for all of them, and `quoted`,
+ * the same as a text of JSON.
  *
- * Reply `entries before looked last`: how many entries it has looked at, and the last of them; then, of each entry that fits, its
- * `id`, `at`, `host`, `pid`, `key` and `facts`. A lock of several keys has all of them in one text, joined by `, `; what is about no
- * lock fits in any case.
+ * Reply `entries question looked last`: how many entries it has looked at, and the last of them; then, of each entry that fits, its
+ * `id`, `at`, `host`, `pid`, `key`, `keys` and `facts`. Of several keys, each counts; what is about no lock fits in any case.
  */
 export const readHistoryScript = (_clock: LuaScript<never, never>) => lua`
-local before, wanted = ${before}, ${arg('key')}
+local question, before, wanted, quoted = ${question}, ${arg('before')}, ${arg('key')}, ',' .. ${arg('quoted')} .. ','
 local from = before == '+' and before or '(' .. before
 local entries = redis.call('XREVRANGE', ${key('history')}, from, '-', 'COUNT', ${arg('most')})
-local reply = { 'entries', before, #entries, #entries > 0 and entries[#entries][1] or '' }
+local reply = { 'entries', question, #entries, #entries > 0 and entries[#entries][1] or '' }
+-- In the list of the keys, a quote behind a comma begins a key, and one before a comma ends it: others are escaped.
+local function fits(key, keys)
+  if wanted == '' or key == '' then return true end
+  if keys == '' then return key == wanted end
+  return string.find(',' .. string.sub(keys, 2, -2) .. ',', quoted, 1, true) ~= nil
+end
 for i = 1, #entries do
   local texts, fields = entries[i][2], {}
   for j = 1, #texts, 2 do fields[texts[j]] = texts[j + 1] end
-  local about = fields.key or ''
-  if wanted == '' or about == '' or string.find(', ' .. about .. ', ', ', ' .. wanted .. ', ', 1, true) then
-    for _, name in ipairs({ 'id', 'at', 'host', 'pid', 'key', 'facts' }) do reply[#reply + 1] = fields[name] or '' end
+  if fits(fields.key or '', fields.keys or '') then
+    for _, name in ipairs({ 'id', 'at', 'host', 'pid', 'key', 'keys', 'facts' }) do reply[#reply + 1] = fields[name] or '' end
   end
 end
 return reply

@@ -11,6 +11,7 @@ import { KEYS } from './keys.js';
 import { LAST_RUN } from './last-run.js';
 import { LEASES } from './leases.js';
 import { LIST } from './list.js';
+import { HISTORY } from './history.js';
 import { HOLD_AT_LEAST } from './hold-at-least.js';
 import { OWNERS } from './owners.js';
 import { type PortCase } from './kit/port-case.js';
@@ -34,7 +35,7 @@ const WAITING = [
   ...FORCE_RELEASE,
 ];
 const JOBS = [...CLAIMS, ...CLAIM_KINDS, ...LAST_RUN];
-const CASES: readonly PortCase[] = [...HOLDS, ...WAITING, ...JOBS, ...INSPECT, ...LIST, ...CLOSE];
+const CASES: readonly PortCase[] = [...HOLDS, ...WAITING, ...JOBS, ...INSPECT, ...LIST, ...HISTORY, ...CLOSE];
 
 /** A test for any test runner. */
 export interface LockStoreCase {

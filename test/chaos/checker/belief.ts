@@ -2,11 +2,22 @@ import { TOKENS_OF_A_WRITER } from '../../../lib/core/store/lock-store.js';
 import { groupBy } from './group-by.js';
 import { type Call, type History, type Span } from './history.js';
 
-/** How long a holder believes to hold its lock: until its proof ends, it learns better, it releases, or it dies. */
+/**
+ * How long a holder believes to hold its lock: until its proof ends, it learns better, it releases, or it dies, but at least until it
+ * last looked and held it. If it has transferred the lock, nobody else may have it until another process adopts it, or until the lease
+ * is over, whatever becomes of this process.
+ */
 export function beliefOf(history: History, call: Call): Span {
-  const { until, lostAt = Infinity, unheldAt = Infinity, releasingAt = Infinity } = call;
+  if (call.transferredAt !== undefined) {
+    const adoptions = history.adoptions.get(call.op) ?? [];
+    // An adoption that fails may have got the lock, and gives it back.
+    const ends = adoptions.map(({ grantedAt, calledAt }) => grantedAt ?? calledAt);
+    return { from: call.grantedAt!, to: Math.min(call.until, ...ends) };
+  }
+  const { until, lostAt = Infinity, unheldAt = Infinity, releasingAt = Infinity, acts } = call;
   const { endedAt = Infinity } = history.process(call.process);
-  return { from: call.grantedAt!, to: Math.min(until, lostAt, unheldAt, releasingAt, endedAt) };
+  const learnsBetterAt = Math.min(until, lostAt, unheldAt, releasingAt, endedAt);
+  return { from: call.grantedAt!, to: Math.max(learnsBetterAt, acts.at(-1) ?? -Infinity) };
 }
 
 /** The calls of each key, in their order. */

@@ -1,4 +1,5 @@
-import { type CallEvent, type ChaosEvent, type FaultEvent, type Mode, type ResourceTotals } from '../events.js';
+import { type AdoptsEvent, type CallEvent, type CampaignsEvent, type ChaosEvent, type Deed } from '../events.js';
+import { type FaultEvent, type Mode, type ResourceTotals } from '../events.js';
 
 export interface Span {
   readonly from: number;
@@ -19,6 +20,10 @@ export interface Call {
   readonly fire: number | undefined;
   readonly waitMs: number;
   readonly abortAfterMs: number | undefined;
+  /** The call whose lock it goes on with. */
+  readonly adopts: string | undefined;
+  /** It is the term of a leader. */
+  readonly leads: boolean;
   readonly calledAt: number;
   /** The longest lease that it ever asked for. */
   leaseMs: number;
@@ -35,6 +40,12 @@ export interface Call {
   releasingAt?: number;
   releasedAt?: number;
   wasHeld?: boolean;
+  /** When its text was there; from then on, its hold is that of the call that adopts it. */
+  transferredAt?: number;
+  /** Its handle held or released the lock after that. */
+  isHeldAfterTransfer?: boolean;
+  /** Why the term of the leader is over. */
+  demotion?: string;
   readonly acts: number[];
   readonly nestedTokens: number[];
 }
@@ -62,6 +73,8 @@ export interface Process {
   /** Its worker: the name without the number of the process. */
   readonly worker: string;
   readyAt?: number;
+  /** What it does beside its calls. */
+  does?: readonly Deed[];
   closingAt?: number;
   closedLeft?: readonly string[];
   endedAt?: number;
@@ -77,9 +90,14 @@ export interface Process {
 export const standstillsOf = ({ standstills, suspendedAt }: Process): readonly Span[] =>
   suspendedAt === undefined ? standstills : [...standstills, { from: suspendedAt, to: Infinity }];
 
+/** Why a leader steps down by itself; any other reason is a loss. */
+const STEPS_DOWN = ['resigned', 'stopped', 'shutdown'];
+
 /** A number of processes and servers, over the time of one run. Events of one process come in order. */
 export class History {
   readonly calls = new Map<string, Call>();
+  /** The calls that adopt the lock of a call, or try to. */
+  readonly adoptions = new Map<string, Call[]>();
   readonly processes = new Map<string, Process>();
   readonly questions: Question[] = [];
   readonly faults: Fault[] = [];
@@ -102,7 +120,9 @@ export class History {
 
   add(event: ChaosEvent): void {
     this.endedAt = Math.max(this.endedAt, event.t);
-    if (event.e === 'call') this.calls.set(event.op, callOf(event));
+    if (event.e === 'call') this.#addCall(callOf(event));
+    else if (event.e === 'adopts') this.#addCall(adoptionOf(event));
+    else if (event.e === 'campaigns') this.#addCall(termOf(event));
     else if ('op' in event) this.#addToCall(event);
     else if (event.p === 'nemesis') this.#addNemesis(event);
     else this.#addToProcess(event);
@@ -114,6 +134,12 @@ export class History {
     const process: Process = { name, worker: name.replace(/\..*$/, ''), standstills: [] };
     this.processes.set(name, process);
     return process;
+  }
+
+  #addCall(call: Call): void {
+    this.calls.set(call.op, call);
+    const { adopts } = call;
+    if (adopts !== undefined) this.adoptions.set(adopts, [...(this.adoptions.get(adopts) ?? []), call]);
   }
 
   #addToCall(event: Extract<ChaosEvent, { op: string }>): void {
@@ -132,6 +158,9 @@ export class History {
     else if (event.e === 'nested') call.nestedTokens.push(event.token);
     else if (event.e === 'releasing') call.releasingAt ??= t;
     else if (event.e === 'released') Object.assign(call, { releasedAt: t, wasHeld: event.wasHeld });
+    else if (event.e === 'transferred') transfer(call, event);
+    else if (event.e === 'spent') call.isHeldAfterTransfer = event.isHeld;
+    else if (event.e === 'demoted') demote(call, event);
     else if (event.e === 'asks') this.#ask(event);
     else if (event.e === 'answered') this.#answer(event);
   }
@@ -151,7 +180,7 @@ export class History {
   #addToProcess(event: ChaosEvent): void {
     const process = this.process(event.p);
     if (event.e === 'lag') process.standstills.push({ from: event.from, to: event.t });
-    else if (event.e === 'ready') process.readyAt = event.t;
+    else if (event.e === 'ready') Object.assign(process, { readyAt: event.t, does: event.does });
     else if (event.e === 'closing') process.closingAt = event.t;
     else if (event.e === 'closed') process.closedLeft = event.left;
     else if (event.e === 'error')
@@ -187,10 +216,34 @@ export class History {
   }
 }
 
+/** Redis has it for so long at least: the extension reached it later than it was asked for. */
+function transfer(call: Call, { t, asked, leaseMs }: Extract<ChaosEvent, { e: 'transferred' }>): void {
+  Object.assign(call, { transferredAt: t, releasingAt: t, until: Math.max(call.until, asked + leaseMs) });
+}
+
+function demote(call: Call, { t, reason }: Extract<ChaosEvent, { e: 'demoted' }>): void {
+  call.demotion = reason;
+  if (STEPS_DOWN.includes(reason)) call.releasingAt ??= t;
+  else call.lostAt ??= t;
+}
+
 const callOf = ({ t: calledAt, p: process, ...asked }: CallEvent): Call => {
-  const call = { permits: 0, owner: undefined, fair: true, fire: undefined, abortAfterMs: undefined, ...asked };
+  const defaults = { permits: 0, owner: undefined, fair: true, fire: undefined, abortAfterMs: undefined } as const;
+  const call = { ...defaults, adopts: undefined, leads: false, ...asked };
   return { ...call, process, line: lineOf(call, process), calledAt, until: -Infinity, acts: [], nestedTokens: [] };
 };
+
+/** It has no place in a queue. */
+const adoptionOf = ({ from, ...event }: AdoptsEvent): Call => ({
+  ...callOf({ ...event, e: 'call', waitMs: 0, fair: false }),
+  adopts: from,
+});
+
+/** Nobody promises an order among those who want to lead. */
+const termOf = ({ key, ...event }: CampaignsEvent): Call => ({
+  ...callOf({ ...event, e: 'call', keys: [key], mode: 'write', waitMs: Infinity, fair: false }),
+  leads: true,
+});
 
 function lineOf({ op, keys, mode, leaseMs, waitMs, owner, fair }: Omit<CallEvent, 't' | 'p'>, process: string) {
   const takesTurns = mode === 'write' && fair === true && keys.length === 1 && owner === undefined && waitMs > 0;

@@ -1,4 +1,4 @@
-/** The rules, each named after its promise in docs/guarantees.md. */
+/** The rules, each named after its promise in docs/guarantees.md; `nothing-tested`: the run is worth nothing. */
 type RuleName =
   | 'exclusion'
   | 'permits'
@@ -10,9 +10,12 @@ type RuleName =
   | 'calls-settle'
   | 'no-lost-wake-up'
   | 'first-in-first-out'
+  | 'transfers'
+  | 'leaders'
   | 'recovery'
   | 'nothing-left'
-  | 'no-stray-errors';
+  | 'no-stray-errors'
+  | 'nothing-tested';
 
 /** A rule that a history breaks, and when. */
 export interface Violation {

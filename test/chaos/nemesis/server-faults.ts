@@ -4,8 +4,8 @@ import { type ChaosServer } from '../servers.js';
 import { type Randoms } from '../worker/random.mjs';
 import { LARGEST_STEP_MS, type FaultKind } from './fault-kind.js';
 
-/** The keys of the workload (../worker/workload.mjs), in Redis. */
-export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job'];
+/** The keys of the workers (../worker), in Redis. */
+export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job', 'lead0', 'lead1'];
 export const storageKey = (key: string): string => `chaos:${key}`;
 
 /** The server that is at a place of the topology at this moment; that has this key, if it is given. */

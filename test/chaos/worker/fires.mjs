@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Hold } from './lane.mjs';
+import { Hold } from './hold.mjs';
 
 const PERIOD_MS = 1_500;
 export const JOB_LEASE_MS = 700;

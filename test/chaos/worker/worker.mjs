@@ -5,7 +5,9 @@ import { Lane } from './lane.mjs';
 import { openLog } from './log.mjs';
 import { randomFrom } from './random.mjs';
 import { startFires } from './fires.mjs';
+import { startLeads } from './leads.mjs';
 import { now, watchStandstills } from './standstills.mjs';
+import { Transfers } from './transfers.mjs';
 import { Turnstile } from './turnstile.mjs';
 
 const LOOK_EVERY_MS = 20;
@@ -47,6 +49,8 @@ const run = {
     }),
 };
 
+if (config.does.includes('transfers')) run.transfers = new Transfers(run);
+
 const stopWatching = watchStandstills(
   (from, to) => log('lag', { from }, to),
   () => holds.forEach((hold) => hold.prove()),
@@ -55,6 +59,7 @@ const stopWatching = watchStandstills(
 process.on('message', (message) => {
   if (message.answer) answers.get(message.answer)?.(message);
   answers.delete(message.answer);
+  if (message.parcel) run.transfers.receive(message.parcel);
   if (message.blockMs) block(message.blockMs);
   if (message.stop) run.isStopping = true;
   if (message.rest) void rest();
@@ -99,13 +104,14 @@ async function close() {
 
 const { soakLanes } = config.soak ? await import('./soak/lanes.mjs') : {};
 
-log('ready');
+log('ready', { does: config.does });
 process.send({ ready: true });
 const fires = client.runJob ? startFires(run) : undefined;
 const lanes = Promise.all([
   fires,
+  ...(config.does.includes('leads') ? startLeads(run) : []),
   ...(soakLanes?.(run) ?? []),
   ...Array.from({ length: config.lanes }, (_, i) => new Lane(run, `${config.name}:${i}`).run()),
-]);
+]).then(() => run.transfers?.idle());
 await lanes;
 await end();

@@ -3,7 +3,7 @@ import { startCluster } from '../../../scripts/topologies.mjs';
 import { closeAll, closeLater, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady } from './subject.js';
+import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady, writesDuring } from './subject.js';
 
 const HOST = '127.0.0.1';
 
@@ -53,6 +53,23 @@ export function clusterConformance(subject: Subject): void {
       expect(await master.evaluate("return redis.call('GET', KEYS[1])", [1, 'lock:{a}:x'])).toBe('7');
       expect(await master.scan('0', 'lock:*', 100)).toEqual(['0', ['lock:{a}:x']]);
       expect(await master.info('server')).toContain('run_id:');
+    });
+
+    it.each(['our own', 'the application'])('of %s sends in one write what belongs together', async (whose) => {
+      const clients = new SubjectClients(subject);
+      const cluster =
+        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const all: Promise<unknown>[] = [];
+      const send = (): void => {
+        for (let i = 0; i < 50; i += 1) all.push(cluster.evaluate('return ARGV[1]', [1, `lock:${i}`, i]));
+      };
+      await cluster.evaluate('return 1', [1, 'lock:a']);
+      const writes = await writesDuring(async () => {
+        cluster.inOneWrite(send);
+        await Promise.all(all);
+      });
+      expect(writes).toBe(1);
+      expect(await Promise.all(all)).toEqual(all.map((_, i) => String(i)));
     });
 
     it('attaches to each node, and detaches', async () => {

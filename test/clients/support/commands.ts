@@ -6,7 +6,7 @@ import { ownRedis } from '../../support/redis/own-redis.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { type Subject, SubjectClients, untilReady } from './subject.js';
+import { type Subject, SubjectClients, untilReady, writesDuring } from './subject.js';
 
 const sha1 = (text: string): string => createHash('sha1').update(text).digest('hex');
 
@@ -82,6 +82,31 @@ export function commandConformance(subject: Subject): void {
       const text = "redis.call('PEXPIRE', KEYS[1], 10000); return redis.call('RPUSH', KEYS[1], ARGV[1])";
       const order = Array.from({ length: 50 }, (_, i) => client.evaluate(text, [1, key, i]));
       expect(await Promise.all(order)).toEqual(order.map((_, i) => i + 1));
+    });
+
+    it('leaves in one write with others that are sent inside of `inOneWrite`, in their order', async () => {
+      const key = freshKey();
+      const text = "redis.call('PEXPIRE', KEYS[1], 10000); return redis.call('RPUSH', KEYS[1], ARGV[1])";
+      const all: Promise<unknown>[] = [];
+      const send = (): void => {
+        for (let i = 0; i < 50; i += 1) all.push(client.evaluate(text, [1, key, i]));
+      };
+      const writes = await writesDuring(async () => {
+        client.inOneWrite(send);
+        await Promise.all(all);
+      });
+      expect(writes).toBe(1);
+      expect(await Promise.all(all)).toEqual(all.map((_, i) => i + 1));
+    });
+
+    it('is sent when others fail inside of `inOneWrite`', async () => {
+      const sent: Promise<unknown>[] = [];
+      const send = (): void => {
+        sent.push(client.evaluate('return 7', [0]));
+        throw new RangeError('of the caller');
+      };
+      expect(() => client.inOneWrite(send)).toThrow(RangeError);
+      expect(await Promise.all([...sent, client.evaluate('return 8', [0])])).toEqual([7, 8]);
     });
 
     it('TIME gives microseconds', async () => {

@@ -1,3 +1,5 @@
+import { Socket } from 'node:net';
+import { jest } from '@jest/globals';
 import { type Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
@@ -14,6 +16,18 @@ export interface GivenClient {
   select?(database: number): Promise<unknown>;
   /** Ends it at once; it does not reconnect. */
   end(): void;
+}
+
+/** How often this process writes to a socket until `work` has ended. */
+export async function writesDuring(work: () => Promise<unknown>): Promise<number> {
+  const { prototype } = Socket as unknown as { readonly prototype: Required<Pick<Socket, '_write' | '_writev'>> };
+  const spies = [jest.spyOn(prototype, '_write'), jest.spyOn(prototype, '_writev')];
+  try {
+    await work();
+    return spies.reduce((sum, { mock }) => sum + mock.calls.length, 0);
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
 }
 
 /** A library that is held to what the port promises. */

@@ -3,6 +3,7 @@ import { keysOf } from '../../support/apps/listed.js';
 import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../../support/apps/lock-app.js';
 import { topology } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
+import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 /** Apps of one history, which no other test has. */
@@ -25,6 +26,17 @@ class Orders {
 
   @Locked('<0>', { ifBusy: 'skip' })
   async skip(_key: string): Promise<void> {}
+}
+
+class Jobs {
+  @Locked('<0>', { oncePer: 3_600_000 })
+  async run(_key: string): Promise<void> {}
+
+  @Locked('<0>', { ifBusy: 'share' })
+  async share(_key: string, entered: ReturnType<typeof gate>, done: ReturnType<typeof gate>): Promise<void> {
+    entered.open();
+    await done.opened;
+  }
 }
 
 describe('the history', () => {
@@ -61,7 +73,8 @@ describe('the history', () => {
 
   it('tells failures, skipped calls, losses, and who revoked a lock', async () => {
     const [app, other, key] = [await start({}, { providers: [Orders] }), await start(), freshKey()];
-    const held = await other.locks.acquire(key, { leaseMs: 600_000 });
+    // If it does not listen yet when the lock is revoked, a renewal tells it, after a third of the lease.
+    const held = await other.locks.acquire(key, { leaseMs: 9_000 });
     await rejection(app.locks.acquire(key, { waitMs: 0 }));
     await app.app.get(Orders).skip(key);
     await app.locks.forceRelease(key, { by: 'ann' });
@@ -93,6 +106,47 @@ describe('the history', () => {
     expect(own.length).toBeGreaterThanOrEqual(2);
     expect((await app.locks.history({ key: keys[1]! })).length).toBeGreaterThanOrEqual(own.length + 2);
     expect(await app.locks.history({ key: keys[0]!.slice(0, -1) })).toEqual([]);
+  });
+
+  it('of one lock has nothing of another whose key has a comma in it', async () => {
+    const [app, key] = [await start(), freshKey()];
+    await app.locks.withLock(`${key}, b`, () => undefined);
+    await app.locks.withLock([key, 'b'], () => undefined);
+    const keysIn = async (wanted: string) => [
+      ...new Set((await app.locks.history({ key: wanted })).flatMap(({ keys }) => keys)),
+    ];
+    expect((await keysIn(`${key}, b`)).every((one) => one === `${key}, b`)).toBe(true);
+    expect(await keysIn(key)).not.toContain(`${key}, b`);
+    expect(await keysIn('b')).not.toContain(`${key}, b`);
+    expect(await keysIn(`${key}, b`)).toHaveLength(1);
+  });
+
+  it('leaves out the calls that are skipped because another one does their work', async () => {
+    const [a, b] = [await start({}, { providers: [Jobs] }), await start({}, { providers: [Jobs] })];
+    const [key, shared] = [freshKey('job'), freshKey('shared')];
+    for (const { app } of [a, b]) await app.get(Jobs).run(key);
+    const [entered, done] = [gate(), gate()];
+    const first = a.app.get(Jobs).share(shared, entered, done);
+    await entered.opened;
+    const second = a.app.get(Jobs).share(shared, entered, done);
+    done.open();
+    await Promise.all([first, second]);
+    const entries = await entriesSeen(a, 4);
+    await b.locks.history();
+    expect(eventsOf(entries)).toEqual(['released', 'acquired', 'released', 'acquired']);
+    expect(await a.locks.history()).toHaveLength(4);
+  });
+
+  it('tells the times of one instance in their order', async () => {
+    const [app, key] = [await start(), freshKey()];
+    for (let i = 0; i < 3; i += 1) {
+      await app.locks.withLock(key, () => undefined);
+      await app.locks.history();
+    }
+    const entries = await app.locks.history();
+    expect(eventsOf(entries)).toEqual(Array.from({ length: 3 }, () => ['released', 'acquired']).flat());
+    const times = entries.map(({ at }) => at.getTime());
+    expect(times).toEqual([...times].sort((x, y) => y - x));
   });
 
   it('has at most as many entries as asked for', async () => {

@@ -1,4 +1,5 @@
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { spyOnLogs } from '../security/support.js';
 import { FREEZE_MS, disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -11,9 +12,17 @@ describe('a history that cannot be written', () => {
   it('because something else is under its name does not touch the locks', async () => {
     const { admin, url } = await ownRedis();
     await admin.set('lock:{history}', 'not a stream');
+    const { lines } = spyOnLogs();
     const { locks } = await startApp({ connection: url, history: true });
     for (let i = 0; i < 20; i += 1) expect(await locks.withLock(freshKey(), () => i)).toBe(i);
-    expect(await rejection(locks.history())).toMatchObject({ code: 'LOCK_STORE' });
+    expect(await rejection(locks.history())).toMatchObject({
+      code: 'LOCK_STORE',
+      key: undefined,
+      message: expect.stringMatching(/^Redis could not read the history of the locks: WRONGTYPE /),
+    });
+    await eventually(() => lines().some((line) => line.includes('The history of locks cannot be written: ')));
+    expect(lines().join('\n')).toContain('Redis could not write the history of the locks: WRONGTYPE ');
+    expect(lines().join('\n')).not.toContain('{history}');
     await admin.del('lock:{history}');
     await eventually(async () => (await locks.history()).length === 40);
   });

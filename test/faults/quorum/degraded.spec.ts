@@ -67,12 +67,15 @@ describe('messages on a quorum with one node down and one slow', () => {
       await holder.hears(node);
       const key = freshKey();
       const events = countEvents(holder, key);
-      const { signal } = await holder.locks.acquire(key, { leaseMs: 30_000 });
+      const lock = await holder.locks.acquire(key, { leaseMs: 30_000 });
+      const { signal } = lock;
       await untilHeld(net, key);
       expect(await apps[0].locks.forceRelease(key)).toBe(true);
       await eventually(() => signal.aborted, { timeoutMs: SOON_MS, message: `Not heard of node ${node}` });
       expect(signal.reason).toMatchObject({ reason: 'revoked' });
       expect(events).toEqual({ acquired: 1, lost: 1 });
+      // Until here, its handle must not be collected.
+      expect(lock.held).toBe(false);
     }
   });
 
@@ -81,12 +84,15 @@ describe('messages on a quorum with one node down and one slow', () => {
     await holder.hears();
     const key = freshKey();
     const events = countEvents(holder, key);
-    const { signal } = await holder.locks.acquire(key, { leaseMs: 3_000 });
+    const lock = await holder.locks.acquire(key, { leaseMs: 3_000 });
+    const { signal } = lock;
     await untilHeld(net, key);
     expect(await apps[0].locks.forceRelease(key)).toBe(true);
     await eventually(() => signal.aborted, { timeoutMs: 3_000 / 3 + 500 });
     expect(signal.reason).toMatchObject({ reason: 'revoked' });
     expect(events).toEqual({ acquired: 1, lost: 1 });
+    // Until here, its handle must not be collected.
+    expect(lock.held).toBe(false);
   });
 
   it('wake a waiter that hears only one node, long before its poll', async () => {

@@ -162,6 +162,17 @@ describe.each(KINDS)('an operator is told once, by %s,', (_kind, open) => {
     await startApp({ connection: open(old.url) });
     await told(said, /says that it is Redis 4\.0\.14.*need Redis 5/);
   });
+
+  it('that the server is too old for the history, if there is one', async () => {
+    const said = spyOnServers();
+    const old = await disguised((command) => (isInfo(command) ? bulk('redis_version:6.0.20\r\n') : undefined));
+    const { locks } = await startApp({ connection: open(old.url), history: true });
+    await locks.withLock(freshKey(), () => undefined);
+    await told(
+      said,
+      /says that it is Redis 6\.0\.20\. The history of the locks needs Redis 6\.2.* leave out `history`/,
+    );
+  });
 });
 
 describe('nothing is said', () => {

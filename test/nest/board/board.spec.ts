@@ -172,6 +172,39 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     }
   });
 
+  it('answers HEAD with headers alone, also where it streams', async () => {
+    const { get } = await start(platform);
+    for (const [path, type] of [
+      ['locks', 'text/html'],
+      ['locks/events?view=locks', 'text/event-stream'],
+    ] as const) {
+      const { status, headers, text } = await get(path, { method: 'HEAD', signal: AbortSignal.timeout(20_000) });
+      expect([status, headers.get('content-type'), text]).toEqual([200, `${type}; charset=utf-8`, '']);
+    }
+    expect((await get('locks/events?view=nothing', { method: 'HEAD' })).status).toBe(400);
+  });
+
+  it('takes a lock away for a user whose name comes later, and for nobody when that fails', async () => {
+    const user = async ({ headers }: { headers: Record<string, string> }): Promise<string> => {
+      if (headers['x-user']) return headers['x-user'];
+      throw new Error('The directory of users is down.');
+    };
+    const board = { ...OPEN, actions: { forceRelease: true, user } };
+    const { get, locks } = await start(platform, { board, locks: ownHistory() });
+    const lock = await locks.acquire(freshKey());
+    const { signal } = lock;
+    const error = jest.spyOn(logger, 'error');
+    expect((await get('locks/force-release', releasing(lock.key))).status).toBe(403);
+    expect(error.mock.calls.at(-1)).toEqual([
+      'The function `actions.user` of RedisLockBoardModule failed: The directory of users is down.',
+    ]);
+    expect(signal.aborted).toBe(false);
+    expect((await get('locks/force-release', releasing(lock.key, { 'x-user': 'ada' }))).status).toBe(200);
+    await eventually(() => signal.aborted);
+    const forced = async () => (await locks.history({ key: lock.key })).find(({ event }) => event === 'forced');
+    expect(await eventually(forced)).toMatchObject({ by: 'ada' });
+  });
+
   it('releases nothing unless its switch is on', async () => {
     const { get, locks } = await start(platform);
     const lock = await locks.acquire(freshKey());
@@ -289,6 +322,17 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     for (const page of pages) await page.next('state', () => true);
     await app.close();
     for (const page of pages) await page.ended();
+  });
+});
+
+describe('the board on an app that takes paths in any case, and with a slash at the end', () => {
+  it.each(['Locks', 'locks/', 'LOCKS/index.html/'])('has links that work at %s', async (path) => {
+    const { get, url } = await start('express');
+    const { status, text } = await get(path);
+    expect(status).toBe(200);
+    const links = [...text.matchAll(/(?:src|href)="([^"#]*board\.\w+)"/g)].map(([, link]) => link!);
+    expect(links).toHaveLength(2);
+    for (const link of links) expect((await fetch(new URL(link, `${url}/${path}`))).status).toBe(200);
   });
 });
 

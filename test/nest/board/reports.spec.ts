@@ -38,6 +38,12 @@ class Reports extends Base {
   async elsewhere(): Promise<void> {}
 }
 
+@Injectable()
+class Cleanup {
+  @Locked(SLOTS, { oncePer: 60_000 })
+  async run(): Promise<void> {}
+}
+
 const start = (locks: RedisLockModuleOptions = {}) => {
   const metadata = {
     imports: [ScheduleModule.forRoot(), RedisLockBoardModule.forRoot({ unguarded: true, refreshMs: 250 })],
@@ -49,7 +55,7 @@ const start = (locks: RedisLockModuleOptions = {}) => {
 
 describe('the board', () => {
   it('shows the jobs of the app, with their last run and their next fire', async () => {
-    const { app, url } = await start();
+    const { app, url } = await start({ keyPrefix: `${freshKey('jobs')}:` });
     const page = await readPage(`${url}/locks/events?view=jobs`);
     const { jobs } = await page.next('state', (state) => state);
     const idle = { last: null, next: expect.any(Number), nextInMs: expect.any(Number) };
@@ -68,10 +74,22 @@ describe('the board', () => {
     expect(last.ranMs).toBeGreaterThanOrEqual(0);
   });
 
+  it('shows the jobs of another app that has run them', async () => {
+    const locks = { keyPrefix: `${freshKey('jobs')}:` };
+    const other = await startRequests('express', { providers: [Cleanup] }, { locks });
+    const board = RedisLockBoardModule.forRoot({ unguarded: true, refreshMs: 250 });
+    const viewer = await startRequests('express', { imports: [board] }, { locks });
+    const page = await readPage(`${viewer.url}/locks/events?view=jobs`);
+    expect(await page.next('state', (state) => state)).toEqual({ jobs: [], hasMore: false });
+    await other.app.get(Cleanup).run();
+    const { jobs } = await page.next('state', (state) => state.jobs[0]?.last.outcome === 'done' && state);
+    expect(jobs).toMatchObject([{ name: 'Cleanup.run', key: SLOTS, next: null, last: { outcome: 'done' } }]);
+  });
+
   it('shows what this instance has lost, the latest first', async () => {
     const { locks, url } = await start();
     const page = await readPage(`${url}/locks/events?view=losses`);
-    expect(await page.next('state', (state) => state)).toEqual({ losses: [], searched: null });
+    expect(await page.next('state', (state) => state)).toEqual({ losses: [], limit: 200, searched: null });
     const lost = [await locks.acquire(freshKey()), await locks.acquire(freshKey(), { mode: 'read' })];
     for (const { key, signal } of lost) {
       await locks.forceRelease(key);
@@ -88,7 +106,7 @@ describe('the board', () => {
     const locks = { history: true, keyPrefix: `${freshKey('history')}:` };
     const [viewer, other] = [await start(locks), await start(locks)];
     const page = await readPage(`${viewer.url}/locks/events?view=losses`);
-    expect(await page.next('state', (state) => state)).toEqual({ losses: [], searched: 2_000 });
+    expect(await page.next('state', (state) => state)).toEqual({ losses: [], limit: 200, searched: 2_000 });
     const lost = [await other.locks.acquire(freshKey()), await viewer.locks.acquire(freshKey(), { mode: 'read' })];
     for (const { key, signal } of lost) {
       await viewer.locks.forceRelease(key);

@@ -3,7 +3,6 @@ import { OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
 import { type JobsOptions } from 'bullmq';
 import { currentLock, Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { untilWaiting } from '../../support/waiting/waiters.js';
 import { closePlaces, gateOfTest, SideBySide } from '../support/places.js';
 import {
   add,
@@ -74,8 +73,8 @@ describe('a locked WorkerHost.process', () => {
     const until = gateOfTest();
     a.work.until = b.work.until = until.opened;
     const jobs = await Promise.all(['7', '7', '7', '8'].map((id) => add(a, { id })));
-    await untilWaiting(a, 'job:7', 2);
-    await eventually(() => running(a, b) === 2);
+    const waiting = () => a.locks.activity.waiting + b.locks.activity.waiting;
+    await eventually(() => waiting() === 2 && running(a, b) === 2);
     until.open();
     const values = await Promise.all(jobs.map(async (job) => (await job.ended()).value));
     expect(values).toEqual(['7', '7', '7', '8'].map((id) => `${id} under job:${id}`));

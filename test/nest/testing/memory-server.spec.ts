@@ -112,6 +112,14 @@ describe('a server that is stopped', () => {
     await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toBeInstanceOf(LockStoreError);
   });
 
+  it('is told by what it cannot do, if that is about no lock', async () => {
+    server.stop();
+    await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toThrow(
+      /^The store cannot list the locks: /,
+    );
+    await expect(orders.locks.history()).rejects.toThrow(/^The store cannot read the history of the locks: /);
+  });
+
   it('makes holders lose their locks as `unreachable` when the lease ends meanwhile', async () => {
     const until = gate();
     orders.until = until.opened;

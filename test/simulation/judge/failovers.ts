@@ -14,7 +14,7 @@ type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : n
 
 /**
  * What is lost by failovers, and no more: what the new master did not have when it took over, and what another server did
- * since then. If all replicas confirm grants, no grant is lost, but renewals may be, and releases.
+ * since then. If all replicas confirm grants, no grant is lost unless its slot moves, but renewals may be, and releases.
  */
 export class Failovers implements FailoverWatch {
   /** When something was lost last. */
@@ -25,7 +25,8 @@ export class Failovers implements FailoverWatch {
   readonly #excuses = new Map<string, Excuse>();
   /** The attempts whose end was lost. */
   readonly #forgotten = new Set<string>();
-
+  /** The attempts whose holds have moved with their slot: the replicas that confirmed them were those of another master. */
+  readonly #moved = new Set<string>();
   /** The attempts that asked a server which does not count: they may have a token of it. */
   readonly #elsewhere = new Set<string>();
 
@@ -71,6 +72,10 @@ export class Failovers implements FailoverWatch {
     }
   }
 
+  onMoved(key: string, to: SimServer): void {
+    for (const attempt of to.lock(key).holds.keys()) this.#moved.add(attempt);
+  }
+
   /** A server that does not count for a key has run a script. */
   onStale({ script, key, live, before }: Change): void {
     const { facts } = this;
@@ -87,7 +92,7 @@ export class Failovers implements FailoverWatch {
     const known = now.holds.get(attempt);
     const until = hold.deadline;
     // Unless it was there, and ran out because a renewal was lost.
-    if (!known && this.#confirmsAll && !this.#excuses.has(attempt)) return;
+    if (!known && this.#confirmsAll && !this.#moved.has(attempt) && !this.#excuses.has(attempt)) return;
     if (!known) this.#excuse(attempt, { from: -Infinity, until });
     else if (known.deadline < until) this.#excuse(attempt, { from: known.deadline, until });
   }

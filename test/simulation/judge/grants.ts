@@ -40,7 +40,8 @@ export class Grants implements Rule {
     const { delayMax, resendMax } = plan.profile.network;
     const isQuick = plan.profile.isCalm && plan.profile.messages.lost === 0;
     const pollMs = (waiterLeaseMs(call.leaseMs) / 3) * 1.02;
-    const boundMs = confirmMs + (isQuick ? 8 * delayMax + 60 : pollMs + 4 * (delayMax + resendMax) + 60);
+    // Answers that take longer than a command may are of no use: then a later poll tells.
+    const boundMs = confirmMs + (isQuick ? 8 * delayMax + 60 : pollMs + 8 * (delayMax + resendMax) + 60);
     const waitedMs = world.now - Math.max(since, this.facts.recoveredAt(call.process));
     const isHeld = call.plan.keys.some((key) => this.facts.lockThatCounts(key).liveHold(attempt));
     if (!isHeld) return void this.#unknown.delete(attempt);

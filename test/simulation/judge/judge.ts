@@ -1,6 +1,7 @@
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type LockLostReason } from '../../../lib/core/lock.errors.js';
 import { type Lock } from '../../../lib/core/lock.js';
+import { type AcquireReply, type AcquireRequest, type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type Library } from '../library/library.js';
 import { type ScriptCall } from '../server/server-scripts.js';
@@ -49,6 +50,9 @@ export class Judge implements ServerWatch {
       const call = facts.calls.get(where);
       if (call) for (const rule of this.rules) rule.onFailed?.(call);
     });
+    // Nobody listens in every other process, as far as the library knows: there, the store calls back.
+    if (app.process.slot % 2 === 1) app.locker.events.hearsAnswers = () => false;
+    else app.locker.events.on('released', () => undefined);
     this.#watchStore(app);
   }
 
@@ -57,26 +61,58 @@ export class Judge implements ServerWatch {
     const tell = (command: Omit<SentCommand, 'app'>): void => {
       for (const rule of this.rules) rule.onSent?.({ app, ...command });
     };
-    const [acquire, renew] = [store.acquire.bind(store), store.renew.bind(store)];
-    const [release, downgrade] = [store.release.bind(store), store.downgrade.bind(store)];
-    store.acquire = (request, ...rest) => {
-      const { attempt, keys } = request;
-      this.#onAsked(attempt, request.holder);
+    const [renew, downgrade] = [store.renew.bind(store), store.downgrade.bind(store)];
+    const onAsked = ({ attempt, keys, holder }: AcquireRequest): void => {
+      this.#onAsked(attempt, holder);
       tell({ name: 'acquire', attempt, keys });
-      const answer = acquire(request, ...rest);
-      answer.then(
-        (reply) => this.#onAnswered(attempt, 'unanswered' in reply && reply.unanswered ? null : reply.outcome),
-        (error: { wasSent?: boolean }) => this.#onAnswered(attempt, error.wasSent === false ? 'not sent' : null),
-      );
-      return answer;
     };
+    const onAnswered = (attempt: string, reply: AcquireReply): void =>
+      this.#onAnswered(attempt, 'unanswered' in reply && reply.unanswered ? null : reply.outcome);
+    const onFailed = (attempt: string, error: unknown): void =>
+      this.#onAnswered(attempt, (error as { wasSent?: boolean }).wasSent === false ? 'not sent' : null);
+    const onReleasing = ({ attempt, key }: ReleaseRequest): void => tell({ name: 'release', attempt, keys: [key] });
+    if (store.startAcquire && store.startRelease) {
+      // Its promises come from these, too.
+      const [acquire, release] = [store.startAcquire.bind(store), store.startRelease.bind(store)];
+      store.startAcquire = (request, timeoutMs, outcome) => {
+        const { attempt } = request;
+        onAsked(request);
+        acquire(request, timeoutMs, {
+          resolve(reply) {
+            onAnswered(attempt, reply);
+            outcome.resolve(reply);
+          },
+          reject(error) {
+            onFailed(attempt, error);
+            outcome.reject(error);
+          },
+          onLate: (reply) => outcome.onLate(reply),
+        });
+      };
+      store.startRelease = (request, ...rest) => {
+        onReleasing(request);
+        release(request, ...rest);
+      };
+    } else {
+      const [acquire, release] = [store.acquire.bind(store), store.release.bind(store)];
+      store.acquire = (request, ...rest) => {
+        const { attempt } = request;
+        onAsked(request);
+        const answer = acquire(request, ...rest);
+        answer.then(
+          (reply) => onAnswered(attempt, reply),
+          (error: unknown) => onFailed(attempt, error),
+        );
+        return answer;
+      };
+      store.release = (request, timeoutMs) => {
+        onReleasing(request);
+        return release(request, timeoutMs);
+      };
+    }
     store.renew = (requests) => {
       for (const { attempt, key } of requests) tell({ name: 'renew', attempt, keys: [key] });
       return renew(requests);
-    };
-    store.release = (request, timeoutMs) => {
-      tell({ name: 'release', attempt: request.attempt, keys: [request.key] });
-      return release(request, timeoutMs);
     };
     store.downgrade = (hold, timeoutMs) => {
       tell({ name: 'downgrade', attempt: hold.attempt, keys: [hold.key] });

@@ -15,12 +15,18 @@ const SLACK_MS = 100;
 /** After a pause, a process has done what was due within this time. */
 const WELL_MS = 1_000;
 
+/** The last command of an attempt: when it was sent, on the clock of the process, and for which lease. */
+interface Asked {
+  readonly leaseMs: number;
+  readonly at: number;
+}
+
 /** What a process does for one key. */
 interface Doing {
   readonly app: Application;
   readonly key: string;
-  /** When each attempt that has not ended was asked for last, on the clock of the process, and with which lease. */
-  readonly asked: Map<string, { readonly leaseMs: number; readonly at: number }>;
+  /** Of each attempt that has not ended. */
+  readonly asked: Map<string, Asked>;
   /** When the store last granted it. */
   grantedAt: number;
 }
@@ -109,8 +115,12 @@ export class LocalWaits implements Rule {
   }
 
   #isAsked(app: Application, key: string): boolean {
-    const now = app.process.clock.now();
-    return [...this.#doingOf(app, key).asked.values()].some(({ at, leaseMs }) => now - at <= silenceMs(leaseMs));
+    const { clock, stops, rate } = app.process;
+    const now = clock.now();
+    // The answer that it finds after a stop is as old as that, and followed by a pause.
+    const runsForMs = (this.facts.world.now - (stops.at(-1)?.to ?? -Infinity)) * rate;
+    const isRecent = ({ at, leaseMs }: Asked): boolean => Math.min(now - at, runsForMs) <= silenceMs(leaseMs);
+    return [...this.#doingOf(app, key).asked.values()].some(isRecent);
   }
 
   #doingOf(app: Application, key: string): Doing {

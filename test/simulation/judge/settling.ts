@@ -25,17 +25,14 @@ export class Settling implements Rule {
   constructor(private readonly facts: Facts) {}
 
   onSettled(call: Call, outcome: Outcome): void {
-    const { now } = this.facts.world;
     this.#checkTime(call, outcome);
     this.#checkPatience(call, outcome);
     this.#checkListeners(call);
-    const wasStopped = call.process.stops.some(({ to }) => to >= call.abortedAt);
-    const isEnded = now - call.abortedAt <= 1 + this.#givingBackMs(call);
-    if (isEnded || outcome === 'granted' || wasStopped) return;
-    this.facts.world.violate(
-      'an abort ends a wait at once',
-      `${call.text}: ${outcome}, ${now - call.abortedAt} ms later`,
-    );
+    const { process, abortedAt } = call;
+    const wasStopped = process.stops.some(({ to }) => to >= abortedAt);
+    const laterMs = (this.facts.world.now - abortedAt) * process.rate;
+    if (laterMs <= 1 + this.#givingBackMs(call) || outcome === 'granted' || wasStopped) return;
+    this.facts.world.violate('an abort ends a wait at once', `${call.text}: ${outcome}, ${laterMs} ms later`);
   }
 
   onTick(): void {

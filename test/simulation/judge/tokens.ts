@@ -61,6 +61,8 @@ export class Tokens implements Rule {
     const { hold, lock, owner, call } = held;
     if (hold && hold.handedOn > 0) this.#onHandedOn(held);
     if (!this.facts.isQuorum || !hold || !lock.held || call.plan.options.owner !== undefined) return;
+    // An adopted hold goes on with its token.
+    if (call.plan.entry === 'adopt') return;
     for (const [i, key] of hold.keys.entries()) {
       const token = hold.fencingTokens[i]!;
       const before = this.#granted.get(key) ?? [];

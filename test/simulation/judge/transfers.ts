@@ -12,21 +12,38 @@ const SAFE_SHARE = 0.9;
 export class Transfers implements Rule {
   readonly #transferredAt = new Map<Held, number>();
   readonly #adoptedBy = new Map<Held, Call>();
+  /** The attempts of transferred holds that no server has given to another attempt so far, and until when one may. */
+  readonly #unused = new Map<string, number>();
 
   constructor(private readonly facts: Facts) {}
 
   onTransferred(held: Held, wasHeld: boolean): void {
-    this.#transferredAt.set(held, this.facts.world.now);
+    const { now } = this.facts.world;
+    this.#transferredAt.set(held, now);
+    this.#unused.set(held.attempt, now + held.call.leaseMs * SAFE_SHARE);
     if (held.lock.held || wasHeld) this.#violate('the first handle counts as released', held.call, 'is held still');
   }
 
+  onChange(change: Change): void {
+    if (change.script.name === 'adopt') this.#onAdopt(change);
+    if (change.script.name === 'release') this.#onRelease(change);
+  }
+
+  /** Only who adopts it may end it. */
+  #onRelease({ script, before, lock, key, server }: Change): void {
+    const attempt = script.text('attempt');
+    const isKept = this.facts.world.now < (this.#unused.get(attempt) ?? -Infinity);
+    if (!isKept || !before.holds.has(attempt) || lock.holds.has(attempt)) return;
+    this.#violateAt('the store keeps it for its heir', `${server.name} ${key}: ${this.facts.who(attempt)} is released`);
+  }
+
   /** The script makes the hold that of another attempt, and of no other token. */
-  onChange({ script, before, lock, key, server }: Change): void {
-    if (script.name !== 'adopt') return;
+  #onAdopt({ script, before, lock, key, server }: Change): void {
     const [attempt, from] = [script.text('attempt'), script.text('from')];
     const was = before.holds.get(attempt) ?? before.holds.get(from);
     const is = lock.holds.get(attempt);
     const where = `${server.name} ${key}: ${this.facts.show(server, key)}`;
+    if (is) this.#unused.delete(from);
     if (is && lock.holds.has(from)) this.#violateAt('one hold at a time', where);
     if (is && is.token !== was?.token) this.#violateAt('the fencing token goes on', where);
   }

@@ -160,7 +160,7 @@ export class ClusterBus implements Topology, Cluster {
   }
 
   #endMigration(slot: number): void {
-    const { world, rng } = this.parts;
+    const { world, rng, watch } = this.parts;
     const { source, target } = this.migrations.get(slot)!;
     // Nodes that are away are waited for.
     if (!source.isUp || !target.isUp) return void world.after(500, null, 'server', () => this.#endMigration(slot));
@@ -169,6 +169,7 @@ export class ClusterBus implements Topology, Cluster {
     target.data.set(slot, dataset);
     dataset.owner = target;
     target.adopt(slot, dataset);
+    for (const key of source.keys) if (slotOf(key) === slot) watch.onMoved(key, target.server);
     source.drop(slot);
     const moved = new Map([...this.#truth.moved, [slot, Math.floor(target.server.id / this.#size)]]);
     this.#change({ moved }, [target, source]);

@@ -40,6 +40,8 @@ export interface Topology {
 export interface FailoverWatch {
   /** `next` takes over the keys of `old`. */
   onPromotion(old: SimServer, next: SimServer): void;
+  /** A key has moved to another master, whose replicas may not have it yet. */
+  onMoved(key: string, to: SimServer): void;
   /** Until when the failover may still cause trouble. */
   trouble(until: number): void;
 }

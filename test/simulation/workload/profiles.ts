@@ -138,6 +138,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   transfersTurns: profile(TURNS, { shares: { turns: 0.8, transfers: 0.4 } }),
   transfersNetwork: profile(TRANSFERS, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
   transfersProcesses: profile(TRANSFERS, faults(PROCESSES, { sleep: 5_000 })),
+  transfersQuorum: profile(QUORUM, TRANSFERS, BAD_NETWORK, faults(NETWORK, { slow: 700 })),
 
   semaphores: profile(SEMAPHORES),
   semaphoresNetwork: profile(SEMAPHORES, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),

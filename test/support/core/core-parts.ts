@@ -104,8 +104,13 @@ function grantAll(store: FakeStore): void {
 }
 
 /** A locker on a store that grants everything at once, unless the test takes its answers away. */
-export function startLocker({ clock = new FakeClock(), clientId = 'client', reservesTokens = false } = {}) {
-  const [store, reporter] = [new FakeStore(clientId, reservesTokens), new FakeReporter()];
+export function startLocker({
+  clock = new FakeClock(),
+  clientId = 'client',
+  reservesTokens = false,
+  store = new FakeStore(clientId, reservesTokens),
+} = {}) {
+  const reporter = new FakeReporter();
   grantAll(store);
   const locker = new Locker(systemRuntime(clock), store, reporter, 'host:1');
   const enter = async (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<Hold> => {

@@ -51,6 +51,7 @@ export function startAcquisition(
   const attempts = new NotedAttempts({
     clock,
     store,
+    events,
     releaser: { giveBack: () => undefined },
     nextId: () => `client.${++counter}`,
     isHeld: (attempt) => held.has(attempt),

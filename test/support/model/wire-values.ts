@@ -37,12 +37,14 @@ export function operationsOf({ args }: LuaScript<any, any, any>, operands: reado
   const locks = words.splice(0, 1 + Number(words[0])).slice(1);
   // The clock of a test has an operand, too.
   const shared = Object.fromEntries(args.map((name): [string, string] => [name, words.shift()!]));
-  const terms = words.splice(0, Number(shared['terms'])).map((text) => text.split('\n'));
-  return locks.map((lock) => {
-    const [name, ...texts] = terms[Number(words.shift()) - 1] as [OperationKind, ...string[]];
+  const terms = words.map((text) => text.split('\n'));
+  const lines = shared['own']!.split('\n');
+  return locks.map((lock, index) => {
+    const [number, ...values] = lines[index]!.split(' ');
+    const [name, ...texts] = terms[Number(number) - 1] as [OperationKind, ...string[]];
     const { own, body } = OPERATIONS[name];
     const named = Object.fromEntries(body.args.map((arg, i): [string, string] => [arg, texts[i]!]));
-    for (const arg of own) named[arg] = shared[arg] ?? words.shift()!;
+    for (const arg of own) named[arg] = shared[arg] ?? values.shift()!;
     return { name, values: { ...named, lock } };
   });
 }

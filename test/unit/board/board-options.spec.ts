@@ -9,6 +9,16 @@ class AdminGuard {
   }
 }
 
+class Fields {
+  canActivate = (): boolean => true;
+}
+
+class Static {
+  static canActivate(): boolean {
+    return true;
+  }
+}
+
 describe('the options of RedisLockBoardModule', () => {
   it.each<[string, unknown, RegExp]>([
     ['no object', undefined, /the options of RedisLockBoardModule to be an object, got undefined/],
@@ -17,6 +27,18 @@ describe('the options of RedisLockBoardModule', () => {
     ['a list of no guards', { guard: [] }, /no `guard`/],
     ['a guard that is none', { guard: 'admin' }, /`guard` to be a guard of Nest.*got `admin`/],
     ['a guard in a list that is none', { guard: [AdminGuard, {}] }, /`guard` to be a guard of Nest/],
+    [
+      'a class that is no guard',
+      { guard: Map },
+      /`guard`.*got the function `Map` without a method `canActivate`.*Pass a class/,
+    ],
+    ['a function in place of a guard', { guard: () => true }, /got the function `guard`.*everybody could open/],
+    ['a class in a list that is no guard', { guard: [AdminGuard, Map] }, /got the function `Map`/],
+    [
+      'a guard class with a field in place of the method',
+      { guard: Fields },
+      /a field of the class.*`new AdminGuard\(\)`/,
+    ],
     ['a guard beside its absence', { guard: AdminGuard, unguarded: true }, /Leave one of them out/],
     ['a word for `unguarded`', { unguarded: 'yes' }, /`unguarded` to be true or false, got `yes`/],
     ['an empty path', { unguarded: true, path: '' }, /`path` to be a path.*'admin\/locks', got ""/],
@@ -36,6 +58,9 @@ describe('the options of RedisLockBoardModule', () => {
   it.each<[string, RedisLockBoardOptions]>([
     ['a guard class', { guard: AdminGuard }],
     ['a guard object, and a class', { guard: [new AdminGuard(), AdminGuard] }],
+    ['a guard object with a field in place of the method', { guard: new Fields() }],
+    ['a guard class that is a guard itself', { guard: Static }],
+    ['a guard class that inherits the method', { guard: class extends AdminGuard {} }],
     ['no guard, in so many words', { unguarded: true }],
     ['everything', { guard: AdminGuard, path: '/ops/locks/', refreshMs: 1_000, actions: { forceRelease: true } }],
   ])('accept %s', (_what, options) => {

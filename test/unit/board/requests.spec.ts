@@ -8,6 +8,11 @@ describe('the links of the page', () => {
     ['/locks/index.html', 'locks', ''],
     ['/api/v1/admin/locks', 'admin/locks', 'locks/'],
     ['/seen/through/a/proxy/', 'locks', ''],
+    ['/Locks', 'locks', 'locks/'],
+    ['/LOCKS/', 'locks', ''],
+    ['/ops/locks', 'Ops/Locks', 'Locks/'],
+    ['/locks/Index.html', 'locks', ''],
+    ['/locks/index.html/', 'locks', '../'],
   ])('of %s, mounted at %s, begin with "%s"', (originalUrl, path, base) => {
     expect(linkBase({ originalUrl, url: '/elsewhere', headers: {} }, path)).toBe(base);
     expect(linkBase({ url: originalUrl, headers: {} }, path)).toBe(base);
@@ -36,6 +41,10 @@ describe('an action', () => {
     ],
     ['of the page itself, without https', { ...JSON_BODY, origin: 'http://a.example:3000', host: 'a.example:3000' }],
     ['behind a proxy', { ...JSON_BODY, origin: 'http://a.example', host: 'app:80', 'x-forwarded-host': 'a.example' }],
+    [
+      'behind two proxies',
+      { ...JSON_BODY, origin: 'http://a.example', host: 'app:80', 'x-forwarded-host': 'a.example, b.example' },
+    ],
     ['of a script that is no browser', JSON_BODY],
   ])('%s is accepted', (_what, headers) => {
     expect(whyNoAction({ headers })).toBeUndefined();
@@ -47,6 +56,11 @@ describe('an action', () => {
     ['typed into the address bar', { ...JSON_BODY, 'sec-fetch-site': 'none' }, /another site/],
     ['of another site', { ...JSON_BODY, 'sec-fetch-site': 'cross-site' }, /another site/],
     ['of another host', { ...JSON_BODY, origin: 'http://b.example', host: 'a.example' }, /another host/],
+    [
+      'of the host that is only that of the second proxy',
+      { ...JSON_BODY, origin: 'http://b.example', host: 'app', 'x-forwarded-host': 'a.example, b.example' },
+      /another host/,
+    ],
     ['of no origin', { ...JSON_BODY, origin: 'null', host: 'a.example' }, /another host/],
   ])('%s is refused', (_what, headers, why) => {
     expect(whyNoAction({ headers })).toMatch(why);

@@ -1,5 +1,8 @@
 import { type LockHistoryEntry, NO_FACTS } from '../../../lib/core/history/history-entry.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
+import { type JobOfKey } from '../../../lib/core/store/lock-state.js';
+import { type Job } from '../../../lib/board/jobs.js';
+import { type LockView } from '../../../lib/board/lock-views.js';
 import { type LossView } from '../../../lib/board/losses.js';
 import { BoardTopics } from '../../../lib/board/topics.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -28,13 +31,27 @@ const loss = (at: number, facts: Partial<LossView>): LossView => ({
   ...facts,
 });
 
+const run = (job: string, key: string): JobOfKey => ({
+  job,
+  key,
+  fire: new Date(1_000),
+  instance: 'a:7',
+  attempt: 'client.1',
+  started: new Date(2_000),
+  ended: new Date(2_500),
+  outcome: 'done',
+});
+
 interface Given {
   readonly hasHistory?: boolean;
   readonly entries?: readonly LockHistoryEntry[] | Error;
   readonly own?: readonly LossView[];
+  readonly jobs?: readonly Job[];
+  readonly found?: readonly JobOfKey[];
+  readonly state?: object;
 }
 
-function setUp({ hasHistory = true, entries = [], own = [] }: Given) {
+function setUp({ hasHistory = true, entries = [], own = [], jobs = [], found = [], state = {} }: Given) {
   const queries: object[] = [];
   const service = {
     list: () => {
@@ -49,6 +66,7 @@ function setUp({ hasHistory = true, entries = [], own = [] }: Given) {
       holders: [],
       queue: [],
       fencingToken: 0,
+      ...state,
     }),
     history: async (query: object) => {
       queries.push(query);
@@ -56,7 +74,12 @@ function setUp({ hasHistory = true, entries = [], own = [] }: Given) {
       return entries;
     },
   };
-  const topics = new BoardTopics({ service: service as never, hasHistory, jobs: [], losses: { all: own } });
+  const store = {
+    async *jobs({ limit }: { readonly limit: number }): AsyncGenerator<JobOfKey> {
+      yield* found.slice(0, limit);
+    },
+  };
+  const topics = new BoardTopics({ service: service as never, store, hasHistory, jobs, losses: { all: own } });
   return { topics, queries };
 }
 
@@ -66,7 +89,7 @@ describe('the topics of the board', () => {
     const { topics, queries } = setUp({ hasHistory: false, own });
     expect(await topics.history()).toEqual({ history: null });
     expect(await topics.lock('order')).toMatchObject({ lock: { key: 'order' }, history: null });
-    expect(await topics.losses()).toEqual({ losses: own, searched: null });
+    expect(await topics.losses()).toEqual({ losses: own, limit: 200, searched: null });
     expect(queries).toEqual([]);
   });
 
@@ -74,7 +97,7 @@ describe('the topics of the board', () => {
     const { topics, queries } = setUp({});
     expect(await topics.history()).toEqual({ history: { entries: [], limit: 200 } });
     expect(await topics.lock('order')).toMatchObject({ history: { entries: [], limit: 50 } });
-    expect(await topics.losses()).toEqual({ losses: [], searched: 2_000 });
+    expect(await topics.losses()).toEqual({ losses: [], limit: 200, searched: 2_000 });
     expect(queries).toEqual([{ limit: 200 }, { key: 'order', limit: 50 }, { limit: 2_000 }]);
   });
 
@@ -111,6 +134,44 @@ describe('the topics of the board', () => {
       heldMs: 4,
     });
     expect(own).toHaveLength(3);
+  });
+
+  it('have at most 200 jobs, and say whether there are more', async () => {
+    const own = Array.from({ length: 203 }, (_, i) => ({ name: `Jobs.${i}`, key: `job ${i}`, nextMs: () => null }));
+    const found = own.map(({ name, key }) => run(name, key));
+    const jobsOf = async (given: Given) => (await setUp(given).topics.jobs()) as { jobs: Job[]; hasMore: boolean };
+    for (const given of [{ jobs: own }, { found }, { jobs: own.slice(0, 3), found }]) {
+      const { jobs, hasMore } = await jobsOf(given);
+      expect([jobs.length, hasMore]).toEqual([200, true]);
+    }
+    for (const given of [
+      { jobs: own.slice(3) },
+      { found: found.slice(3) },
+      { jobs: own.slice(3), found: found.slice(3) },
+    ]) {
+      expect(await jobsOf(given)).toMatchObject({ jobs: { length: 200 }, hasMore: false });
+    }
+  });
+
+  it('have the jobs of other apps behind those of this one, without a next fire', async () => {
+    const own = { name: 'Jobs.own', key: 'own', nextMs: () => null };
+    const found = [run('Jobs.own', 'own'), run('Jobs.own', 'other'), run('Jobs.a', 'a')];
+    const { jobs } = (await setUp({ jobs: [own], found }).topics.jobs()) as { jobs: object[] };
+    const last = { fire: 1_000, instance: 'a:7', outcome: 'done', ranMs: 500 };
+    expect(jobs).toEqual([
+      { name: 'Jobs.own', key: 'own', next: null, nextInMs: null, last: null },
+      { name: 'Jobs.a', key: 'a', next: null, nextInMs: null, last },
+      { name: 'Jobs.own', key: 'other', next: null, nextInMs: null, last },
+    ]);
+  });
+
+  it('have at most 1,000 holders and waiters of one lock, and say how many there are', async () => {
+    const queue = Array.from({ length: 1_002 }, (_, i) => ({ attempt: `w${i}`, since: new Date(0), until: null }));
+    const holders = Array.from({ length: 1_001 }, (_, i) => ({ attempt: `h${i}`, since: new Date(0) }));
+    const { topics } = setUp({ state: { waiters: 1_003, queue, holders } });
+    const { lock } = (await topics.lock('order')) as { lock: LockView };
+    expect([lock.holders.length, lock.queue.length]).toEqual([1_000, 1_000]);
+    expect(lock).toMatchObject({ holderCount: 1_001, queueCount: 1_002, waiters: 1_003 });
   });
 
   it('have at most 200 losses', async () => {

@@ -4,6 +4,7 @@ import { systemClock } from '../../../lib/core/clock.js';
 import { onAbort } from '../../../lib/core/abort-listener.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { findCurrentHold } from '../../../lib/core/reentry/context.js';
+import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
@@ -132,6 +133,20 @@ describe('an event of a call', () => {
       ['acquireFailed', 'who waits too long'],
       ['acquireFailed', 'who is shut down'],
     ]);
+  });
+});
+
+describe('a call that finds the lock busy only when it asks again', () => {
+  it('waits, as its listeners hear, in the context of the caller', async () => {
+    const { clock, store, heard, enter } = setUp();
+    store.onAcquire = () => {
+      throw new LockStoreError('down');
+    };
+    caller.run('a caller', () => outcomeOf(enter('k')));
+    await settled();
+    store.onAcquire = () => busy();
+    await clock.advance(2_000);
+    expect(heard).toEqual([['waiting', 'a caller']]);
   });
 });
 

@@ -25,7 +25,8 @@ function setUp() {
     },
   });
   const add = (count: number, key = 'k'): void => {
-    for (let i = 0; i < count; i += 1) buffer.add({ ...NO_FACTS, event: 'acquired', key: `${key}${i}` });
+    for (let i = 0; i < count; i += 1)
+      buffer.add({ ...NO_FACTS, event: 'acquired', key: `${key}${i}`, keys: [`${key}${i}`] });
   };
   const fail = (error: unknown): void => {
     store.append = () => Promise.reject(error);
@@ -113,6 +114,44 @@ describe('the buffer of the history', () => {
     expect(new Set(written()).size).toBe(2_002);
     const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
     expect(told).toEqual([expect.objectContaining({ key: '', count: 500 })]);
+  });
+
+  it('keeps long texts up to a length, whatever their number', async () => {
+    const { buffer, reporter, batches, add, fail, work, pass } = setUp();
+    fail(AWAY);
+    add(1);
+    await pass(100);
+    add(1_100, 'k'.repeat(999));
+    // Each of them has a number of one to four digits behind its thousand letters.
+    expect(buffer.size).toBe(1 + 998);
+    expect(reporter.lines).toEqual([
+      expect.stringContaining('drops entries, since 998 wait to be written: Redis is away.'),
+    ]);
+    work();
+    await pass(10_000);
+    const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
+    expect(told).toEqual([expect.objectContaining({ count: 102 })]);
+    expect(buffer.size).toBe(0);
+  });
+
+  it('writes long texts in shorter batches, and one that is longer than a batch alone', async () => {
+    const { buffer, batches, add, pass } = setUp();
+    add(99, 'k'.repeat(998));
+    await pass(0);
+    expect(batches).toEqual([]);
+    add(1, 'k'.repeat(200_000));
+    add(1, 'last');
+    await pass(0);
+    await pass(100);
+    expect(batches.map(({ records }) => records.length)).toEqual([99, 1, 1]);
+    expect(buffer.size).toBe(0);
+  });
+
+  it('is flushed of all that was added, in as many batches as it takes', async () => {
+    const { buffer, batches, add } = setUp();
+    add(250, 'k'.repeat(996));
+    await buffer.flush();
+    expect(batches.map(({ records }) => records.length)).toEqual([100, 100, 50]);
   });
 
   it('tells of a second outage, too', async () => {

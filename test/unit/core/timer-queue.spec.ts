@@ -63,6 +63,16 @@ describe('the timer queue', () => {
     expect(log).toEqual(['first', 'second']);
   });
 
+  it('leaves an overdue timer armed: after a block of the event loop, it fires before a new one', () => {
+    const { clock, queue } = setUp();
+    queue.schedule(10, () => undefined);
+    clock.jump(2_000);
+    queue.schedule(2_010, () => undefined);
+    expect([clock.delays, clock.timers]).toEqual([[10, 0], 2]);
+    clock.turn();
+    expect(clock.timers).toBe(1);
+  });
+
   it('is not put off by calls that are scheduled while one is overdue', () => {
     const { clock, queue, log } = setUp();
     clock.jump(5_000);

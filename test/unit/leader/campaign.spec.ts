@@ -294,6 +294,25 @@ describe('a campaign that fails', () => {
     await clock.advance(31_000);
     expect(leadership.isLeader()).toBe(true);
   });
+
+  it('is tried again soon if it has waited well since its last failure', async () => {
+    const { leaders, store, clock } = startLeaders();
+    const answer = store.onAcquire;
+    const fail = (): never => {
+      throw new LockStoreError('Wrong password.', { retryable: false });
+    };
+    store.onAcquire = fail;
+    const leadership = leaders.lead('reports');
+    await clock.advance(300_000);
+    store.onAcquire = () => busy();
+    await clock.advance(60_000);
+    const before = store.acquires.length;
+    store.onAcquire = fail;
+    while (store.acquires.length === before) await clock.advance(100);
+    store.onAcquire = answer;
+    await clock.advance(1_000);
+    expect(leadership.isLeader()).toBe(true);
+  });
 });
 
 describe('a campaign cannot begin', () => {

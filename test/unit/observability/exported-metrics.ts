@@ -9,6 +9,7 @@ export type ExportedMetrics = ReadonlyMap<string, ReadonlyMap<string, ReadonlySe
 
 const LOCK = {
   key: 'order:7',
+  keys: ['order:7'],
   template: 'order:<0>',
   where: '',
   note: undefined,

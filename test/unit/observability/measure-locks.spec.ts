@@ -7,6 +7,7 @@ import { FakeReporter } from '../../support/core/fake-store.js';
 
 const LOCK = {
   key: 'order:7',
+  keys: ['order:7'],
   template: 'order:<0>',
   where: 'Orders.charge',
   note: undefined,

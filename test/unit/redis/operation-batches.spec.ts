@@ -51,11 +51,20 @@ class FakeRunner {
   readonly alone: ScriptCall[] = [];
   isCluster = false;
   isSent = false;
+  /** How many commands each write has. */
+  readonly writes: number[] = [];
+
+  inOneWrite(send: () => void): void {
+    const before = this.started.length;
+    send();
+    this.writes.push(this.started.length - before);
+  }
 
   start(...[call, outcome]: Started): void {
     this.started.push({ call, outcome });
     call.onStart?.(() => {
-      if (!this.isSent) outcome.reject(new LockStoreError('It was withdrawn.', { key: call.key, wasSent: false }));
+      if (!this.isSent)
+        outcome.reject(new LockStoreError('It was withdrawn.', { key: call.subject as string, wasSent: false }));
       return !this.isSent;
     });
   }
@@ -162,7 +171,7 @@ describe('operations of one turn', () => {
     endTurn();
     expect(again.terms).not.toBe(release('c').terms);
     const { script, operands } = runner.started[0]!.call.toSend();
-    expect(operands[1 + 4 + script.args.indexOf('terms')]).toBe(2);
+    expect(operands).toHaveLength(1 + 4 + script.args.length + 2);
     expect(runner.sent()).toEqual(['release lock:a', 'acquire lock:b', 'release lock:c', 'release lock:d']);
   });
 
@@ -215,6 +224,15 @@ describe('operations of one turn', () => {
     startAll(release('a'), release('b'), acquire('a'));
     endTurn();
     expect([runner.sent(0), runner.sent(1)]).toEqual([['release lock:a', 'acquire lock:a'], ['alone: release lock:b']]);
+  });
+
+  it('leave in one write when they travel in several commands', () => {
+    runner.isCluster = true;
+    startAll(release('a'), release('b'), acquire('c'));
+    endTurn();
+    startAll(release('a'));
+    endTurn();
+    expect([runner.started.length, runner.writes]).toEqual([4, [3]]);
   });
 
   it('of another turn travel in another command', () => {

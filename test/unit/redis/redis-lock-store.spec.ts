@@ -244,6 +244,13 @@ describe('the store on Redis', () => {
     expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);
   });
 
+  it('keeps no acquire beyond its time limit because another one has more time, and asks the server first', async () => {
+    await redis.call('CLIENT', 'PAUSE', '600');
+    const patient = acquire(request(['a']));
+    await expect(acquire(request(['b']), 200)).rejects.toThrow('within 200 ms');
+    expect(await patient).toMatchObject({ outcome: 'granted' });
+  });
+
   it('treats a release that finds no trace as done when its connection was lost meanwhile', async () => {
     await acquire(request(['a']));
     const attempt = newAttempt();

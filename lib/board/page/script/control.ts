@@ -24,10 +24,11 @@ function viewOf(hash) {
 function showSummary(state) {
   const at = 'Updated at ' + clockTime(state.receivedAt) + '.';
   if (!state.locks) return setText(byId('summary'), at);
-  const waiting = state.locks.reduce((sum, { waiters }) => sum + waiters, 0);
+  const waiting = sumOf(state.locks, ({ waiters }) => waiters);
   const held = state.locks.filter(({ mode }) => mode !== 'free').length;
   const more = state.hasMore ? ' There are more than the ' + state.limit + ' locks that this page shows.' : '';
-  const text = count(held, 'lock is', 'locks are') + ' held, ' + count(waiting, 'call waits.', 'calls wait.');
+  const atLeast = state.hasMore ? 'At least ' : '';
+  const text = atLeast + count(held, 'lock is', 'locks are') + ' held, ' + count(waiting, 'call waits.', 'calls wait.');
   setText(byId('summary'), text + more + ' ' + at);
 }
 

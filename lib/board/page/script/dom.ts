@@ -75,6 +75,12 @@ setInterval(() => {
   }
 }, 500);
 
-/** Tells a screen reader something. */
-const tell = (text) => setText(byId('news'), text);
+const KEPT_NEWS = 5;
+
+/** Tells a screen reader something; each time it is told, even if the text is the same as before. */
+function tell(text) {
+  const news = byId('news');
+  news.append(el('p', {}, text));
+  if (news.childElementCount > KEPT_NEWS) news.firstElementChild.remove();
+}
 `;

@@ -1,18 +1,17 @@
 /** The views of all locks. */
 export const LISTS = String.raw`
-/** How long the lease of each hold was when the page first saw it, by attempt: the bars are measured by it. */
+/** The longest lease that the page saw of each hold, by attempt: the bars are measured by it. Those last seen are the last. */
 const fullLeases = new Map();
+
+/** As many as the list of all locks and the view of one can show. */
+const MAX_FULL_LEASES = 11000;
 
 function fullLease({ attempt, remainingMs }) {
   const full = Math.max(remainingMs, fullLeases.get(attempt) ?? 0);
+  fullLeases.delete(attempt);
   fullLeases.set(attempt, full);
+  if (fullLeases.size > MAX_FULL_LEASES) fullLeases.delete(fullLeases.keys().next().value);
   return full;
-}
-
-/** Forgets the holds that are over. */
-function forgetLeases(locks) {
-  const known = new Set(locks.flatMap(({ holders }) => holders.map(({ attempt }) => attempt)));
-  for (const attempt of fullLeases.keys()) if (!known.has(attempt)) fullLeases.delete(attempt);
 }
 
 const byKey = (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key));
@@ -51,31 +50,54 @@ function listView({ title, table, itemsOf, about = () => '', empty, filtered }) 
   };
 }
 
+/** The rows of one lock: a holder each, and how many are not shown. */
+function holdersOf(lock) {
+  const { holders, holderCount } = lock;
+  const more = holderCount - holders.length;
+  const shown = holderCount > 0 ? holders : [null];
+  return [...shown.map((holder) => ({ holder })), ...(more > 0 ? [{ more }] : [])].map((row, at) => ({ lock, at, ...row }));
+}
+
 /** The held locks, a row for each holder. */
 function heldView() {
-  const holderOf = ({ holder }) => (holder ? holder.instance : 'nobody; it is free for the next caller');
+  const holderOf = ({ holder, more }) => {
+    if (more) return 'and ' + count(more, 'more holder', 'more holders');
+    return holder ? holder.instance : 'nobody; it is free for the next caller';
+  };
   const columns = [
     keyColumn('Lock', ({ lock }) => lock.key),
     marking(textColumn('Holder', holderOf), ({ holder }) => holder?.attempt),
     textColumn('Method', ({ holder }) => (holder ? workOf(holder) : '–')),
     textColumn('Mode', ({ lock, holder }) => holder?.mode ?? lock.mode),
     ageColumn('Held for', ({ holder }) => holder?.heldMs ?? null),
-    leftColumn('Lease left', ({ holder }) => holder?.remainingMs ?? null, ({ holder }) => holder && fullLease(holder)),
+    leftColumn('Lease left', ({ holder }) => holder?.remainingMs ?? null, 'over', ({ holder }) => holder && fullLease(holder)),
     textColumn('Token', ({ holder }) => holder?.token ?? '–', { number: true, code: true }),
     textColumn('Waiting', ({ lock, at }) => (at === 0 ? String(lock.waiters) : ''), { number: true }),
   ];
   return listView({
     title: 'Held locks',
     table: makeTable('Held locks', columns, ({ lock, at }) => lock.key + '\n' + at),
-    itemsOf: ({ locks }) => {
-      forgetLeases(locks);
-      const holdersOf = (lock) => (lock.holders.length > 0 ? lock.holders : [null]);
-      return locks.sort(byKey).flatMap((lock) => holdersOf(lock).map((holder, at) => ({ lock, holder, at })));
-    },
+    itemsOf: ({ locks }) => locks.sort(byKey).flatMap(holdersOf),
     empty: () => 'Nobody holds a lock at the moment. As soon as a method with @Locked runs, its lock is shown here.',
     filtered: ({ lock }) => printable(lock.key),
   });
 }
+
+/** The rows of those who wait for one lock, and how many are not shown; that row follows those. */
+function waitersOf(lock) {
+  const { queue, queueCount } = lock;
+  const more = queueCount - queue.length;
+  const rows = queue.map((waiter) => ({ lock, waiter, waitedMs: waiter.waitedMs }));
+  return more > 0 ? [...rows, { lock, more, waitedMs: Math.min(...queue.map(({ waitedMs }) => waitedMs)) }] : rows;
+}
+
+const sumOf = (items, numberOf) => items.reduce((sum, item) => sum + numberOf(item), 0);
+
+const withoutPlace = (waiters) =>
+  waiters === 0
+    ? ''
+    : count(waiters, 'call waits without a place of its', 'calls wait without a place of their') + ' own in the queue: ' +
+      'calls that are not fair, calls in a quorum, and calls behind another one of their process.';
 
 const firstHolder = ({ holders }) => (holders[0] ? holders[0].instance + ' ' + holders[0].where : 'nobody');
 
@@ -83,20 +105,18 @@ const firstHolder = ({ holders }) => (holders[0] ? holders[0].instance + ' ' + h
 function waitsView() {
   const columns = [
     keyColumn('Lock', ({ lock }) => lock.key),
-    ageColumn('Waits for', ({ waiter }) => waiter.waitedMs),
-    textColumn('Who waits', ({ waiter }) => waiter.instance),
-    textColumn('Method', ({ waiter }) => workOf(waiter)),
-    textColumn('Place', ({ waiter }) => String(waiter.place), { number: true }),
-    leftColumn('Gives up in', ({ waiter }) => waiter.leftMs, () => 0),
+    ageColumn('Waits for', ({ waiter }) => waiter?.waitedMs ?? null),
+    textColumn('Who waits', ({ waiter, more }) => (waiter ? waiter.instance : 'and ' + more + ' more')),
+    textColumn('Method', ({ waiter }) => (waiter ? workOf(waiter) : '–')),
+    textColumn('Place', ({ waiter }) => (waiter ? String(waiter.place) : '–'), { number: true }),
+    leftColumn('Gives up in', ({ waiter }) => waiter?.leftMs ?? null, 'overdue'),
     textColumn('Held by', ({ lock }) => firstHolder(lock)),
   ];
   return listView({
     title: 'What waits longest',
-    table: makeTable('What waits longest', columns, ({ lock, waiter }) => lock.key + '\n' + waiter.attempt),
-    itemsOf: ({ locks }) =>
-      locks
-        .flatMap((lock) => lock.queue.map((waiter) => ({ lock, waiter })))
-        .sort((a, b) => b.waiter.waitedMs - a.waiter.waitedMs),
+    table: makeTable('What waits longest', columns, ({ lock, waiter }) => lock.key + '\n' + (waiter?.attempt ?? '')),
+    itemsOf: ({ locks }) => locks.flatMap(waitersOf).sort((a, b) => b.waitedMs - a.waitedMs),
+    about: ({ locks }) => withoutPlace(sumOf(locks, ({ waiters, queueCount }) => Math.max(0, waiters - queueCount))),
     empty: () => 'Nobody waits in the queue of a lock. Callers that are not fair, or that wait in a quorum, have no place in a queue.',
     filtered: ({ lock }) => printable(lock.key),
   });
@@ -116,6 +136,11 @@ function instancesView() {
   return listView({
     title: 'Instances',
     table: makeTable('Instances', columns, ({ instance }) => instance),
+    about: ({ locks }) => {
+      const more = sumOf(locks, ({ holders, holderCount, queue, queueCount }) =>
+        holderCount - holders.length + queueCount - queue.length);
+      return more === 0 ? '' : 'There are ' + more + ' more holders and waiters of long lists, so the numbers are at least these.';
+    },
     itemsOf: ({ locks }) => {
       const instances = new Map();
       const of = (instance) => {

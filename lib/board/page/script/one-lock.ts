@@ -31,8 +31,9 @@ function lockView(key) {
     holders.update(lock.holders);
     nobody.hidden = lock.holders.length > 0;
     queue.update(lock.queue);
-    noQueue.hidden = lock.queue.length > 0;
-    setText(noQueue, lock.waiters > 0 ? 'Who waits has no place in a queue that the store knows.' : 'Nobody waits.');
+    noQueue.hidden = lock.queue.length > 0 && lock.waiters <= lock.queueCount;
+    const others = lock.waiters - lock.queueCount;
+    setText(noQueue, others > 0 ? withoutPlace(others) : 'Nobody waits.');
     past.update(history);
     const now = lock.holders.map(({ instance }) => instance).join(', ') || 'nobody';
     if (before !== undefined && before !== now) tell('Now held by ' + printable(now) + '.');
@@ -53,7 +54,7 @@ function showFacts(list, lock) {
     ['State', lock.mode === 'free' ? 'free' : lock.mode === 'write' ? 'held for writing' : 'held for reading'],
     ['Holders', lock.holderCount + shown(lock.holderCount, lock.holders.length)],
     ['Permits', lock.permits ? lock.permits.used + ' of ' + lock.permits.allowed + ' are taken' : '–'],
-    ['Waiting', String(lock.waiters)],
+    ['Waiting', lock.waiters + shown(lock.queueCount, lock.queue.length)],
     ['Last token', lock.token === '0' ? 'none is remembered' : lock.token],
   ];
   if (!list.hasChildNodes()) list.append(...facts.flatMap(([name]) => [el('dt', {}, name), el('dd')]));
@@ -67,7 +68,7 @@ const HOLDER_COLUMNS = [
   textColumn('Mode', ({ mode }) => mode),
   textColumn('Since', ({ since }) => dateTime(since)),
   ageColumn('Held for', ({ heldMs }) => heldMs),
-  leftColumn('Lease left', ({ remainingMs }) => remainingMs, fullLease),
+  leftColumn('Lease left', ({ remainingMs }) => remainingMs, 'over', fullLease),
   textColumn('Token', ({ token }) => (token === '0' ? 'released; kept for holdAtLeastMs' : token), { number: true, code: true }),
 ];
 
@@ -77,6 +78,6 @@ const QUEUE_COLUMNS = [
   textColumn('Method', workOf),
   textColumn('Mode', ({ mode }) => mode),
   ageColumn('Waits for', ({ waitedMs }) => waitedMs),
-  leftColumn('Gives up in', ({ leftMs }) => leftMs, () => 0),
+  leftColumn('Gives up in', ({ leftMs }) => leftMs, 'overdue'),
 ];
 `;

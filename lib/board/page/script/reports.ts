@@ -1,6 +1,6 @@
 /** The views of what has happened. */
 export const REPORTS = String.raw`
-/** The jobs of the app, with their last run and their next fire. */
+/** The jobs, with their last run and, for those of this app, their next fire. */
 function jobsView() {
   const lastOf = (show) => ({ last }) => (last ? show(last) : '–');
   const columns = [
@@ -11,13 +11,15 @@ function jobsView() {
     textColumn('Outcome', lastOf(({ outcome }) => outcome)),
     textColumn('Took', lastOf(({ ranMs, outcome }) => duration(ranMs) + (outcome === 'running' ? ' so far' : ''))),
     textColumn('Next fire', ({ next }) => (next === null ? '–' : dateTime(next)), { number: true }),
-    leftColumn('Due in', ({ nextInMs }) => nextInMs, () => 0),
+    leftColumn('Due in', ({ nextInMs }) => nextInMs, 'now'),
   ];
   return listView({
     title: 'Jobs',
-    table: makeTable('Jobs', columns, ({ name }) => name),
+    table: makeTable('Jobs', columns, ({ key, name }) => name + ' ' + key),
     itemsOf: ({ jobs }) => jobs,
-    empty: () => 'This app has no job that is locked with oncePer. Put @Locked with oncePer on a scheduled method to see its runs here.',
+    about: ({ jobs, hasMore }) => (hasMore ? 'There are more than the ' + jobs.length + ' jobs that are shown.' : ''),
+    empty: () =>
+      'This app has no job that is locked with oncePer, and no run of one is known. Put @Locked with oncePer on a scheduled method to see its runs here.',
   });
 }
 
@@ -37,10 +39,11 @@ function lossesView() {
     title: 'Losses',
     table: makeTable('Losses', columns, ({ id, key }) => id + key),
     itemsOf: ({ losses }) => losses,
-    about: ({ searched }) =>
-      searched === null
+    about: ({ losses, limit, searched }) =>
+      (searched === null
         ? 'The losses of this instance since it started. With the option history: true of RedisLockModule, those of all instances.'
-        : 'The losses of all instances in the last ' + searched + ' entries of the history, and of this one since it started.',
+        : 'The losses of all instances in the last ' + searched + ' entries of the history, and of this one since it started.') +
+      (losses.length < limit ? '' : ' There may be more than the last ' + limit + ', which are shown.'),
     empty: ({ searched }) =>
       searched === null
         ? 'This instance has lost no lock since it started. It does not know what other instances have lost.'

@@ -81,8 +81,8 @@ const ageColumn = (title, msOf) => ({
   },
 });
 
-/** A column of what is left of a time, with a bar if there is anything to measure it by. */
-const leftColumn = (title, msOf, fullOf) => ({
+/** A column of what is left of a time, then the text over; with a bar if there is anything to measure it by. */
+const leftColumn = (title, msOf, over, fullOf = () => 0) => ({
   title,
   number: true,
   make: (cell) => {
@@ -94,7 +94,7 @@ const leftColumn = (title, msOf, fullOf) => ({
       bar.hidden = ms === null || !full;
       live(text, (passed) => {
         const left = ms === null ? 0 : Math.max(0, ms - passed);
-        setText(text, ms === null ? '–' : left === 0 ? 'over' : duration(left));
+        setText(text, ms === null ? '–' : left === 0 ? over : duration(left));
         if (full) bar.value = left / full;
         bar.classList.toggle('low', left < full / 4);
       });

@@ -48,6 +48,9 @@ export abstract class IoredisBase<Client extends Ioredis> {
     protected readonly owner: ClientOwner,
   ) {}
 
+  /** Of the present connections; undefined while there is none. */
+  protected abstract readonly sockets: readonly (Redis['stream'] | undefined)[];
+
   get status(): ClientStatus {
     return STATUSES[this.client.status] ?? 'closed';
   }
@@ -82,6 +85,17 @@ export abstract class IoredisBase<Client extends Ioredis> {
 
   supervise(): () => void {
     return supervise(this.client, this.owner.parts.clock);
+  }
+
+  inOneWrite(send: () => void): void {
+    // What stands in for ioredis in a test may have no real socket.
+    const sockets: readonly (Partial<Redis['stream']> | undefined)[] = this.sockets;
+    for (const socket of sockets) socket?.cork?.();
+    try {
+      send();
+    } finally {
+      for (const socket of sockets) socket?.uncork?.();
+    }
   }
 
   evaluateSha(sha1: string, operands: Operands): Promise<unknown> {

@@ -25,6 +25,10 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
     return this.client.status === 'ready';
   }
 
+  protected get sockets() {
+    return this.client.nodes('all').map(({ stream }) => stream);
+  }
+
   duplicate(): ClusterClient {
     return this.owner.duplicateCluster(this.client);
   }

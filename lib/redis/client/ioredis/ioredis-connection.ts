@@ -38,6 +38,10 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     return { host: (remoteAddress ?? '').replace(/^::ffff:/, ''), port: remotePort };
   }
 
+  protected get sockets() {
+    return [this.client.stream];
+  }
+
   /**
    * With the database, and with the credentials that the original has when a connection begins. It never resubscribes by
    * itself: ioredis leaves that rejection unhandled when the connection closes meanwhile.

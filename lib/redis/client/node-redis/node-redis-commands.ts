@@ -8,6 +8,11 @@ export abstract class NodeRedisCommands {
 
   protected abstract send(args: readonly string[]): Promise<unknown>;
 
+  /** node-redis itself writes at once what is sent in one turn. */
+  inOneWrite(send: () => void): void {
+    send();
+  }
+
   evaluateSha(sha1: string, operands: Operands): Promise<unknown> {
     return this.send(['evalsha', sha1, ...this.#words(operands)]);
   }

@@ -28,6 +28,8 @@ export interface LockStoreSupport {
   readonly shortLeases?: boolean;
   /** The store sends wake-ups to waiters and holders, through `listen`. @default true */
   readonly wakeUps?: boolean;
+  /** The store has a `history`. @default true */
+  readonly history?: boolean;
 }
 
 /** The store under test. */
@@ -54,6 +56,7 @@ const ALL: Required<LockStoreSupport> = {
   sameGrant: true,
   shortLeases: true,
   wakeUps: true,
+  history: true,
 };
 
 /** One case: its clients, and keys of its own. */

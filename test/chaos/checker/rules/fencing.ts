@@ -30,7 +30,8 @@ export const fencing =
       return called.flatMap((call) => {
         for (; next < grants.length && grants[next]!.grantedAt! < call.calledAt; next++) count(max, grants[next]!, key);
         const token = tokenOf(call, key);
-        if (token === undefined || joined.has(call)) return [];
+        // A lock that changes hands keeps its token.
+        if (token === undefined || joined.has(call) || call.adopts !== undefined) return [];
         const compared = isQuorum && call.mode === 'read' ? [max.write] : [max.read, max.write];
         const before = compared.find((latest) => latest.token >= token);
         if (!before) return [];
@@ -60,7 +61,8 @@ function joining(history: History, key: string, ownedCalls: readonly Call[]): Se
       if (isBeside || wasLost) joined.add(call);
       const { endedAt = Infinity } = history.process(call.process);
       const settled = Math.min(call.failedAt ?? Infinity, endedAt);
-      heldUntil = Math.max(heldUntil, call.releasedAt ?? settled + call.leaseMs);
+      const transferredUntil = call.transferredAt === undefined ? undefined : call.until + call.leaseMs;
+      heldUntil = Math.max(heldUntil, transferredUntil ?? call.releasedAt ?? settled + call.leaseMs);
     }
   }
   return joined;

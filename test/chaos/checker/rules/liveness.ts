@@ -53,7 +53,9 @@ function starvation(
 /** When a call may have kept the key from others, by its own report or as a hold or a place that nobody knows of. */
 function possibleHold(history: History, call: Call, faults: readonly Span[]): Span[] {
   const { endedAt = Infinity } = history.process(call.process);
-  const { grantedAt, failedAt, lostAt, releasedAt, leaseMs, until } = call;
+  const { grantedAt, failedAt, lostAt, leaseMs, until } = call;
+  // What was transferred is not released.
+  const releasedAt = call.releasedAt ?? call.transferredAt;
   const finite = Number.isFinite(until) ? until : 0;
   if (grantedAt === undefined) {
     const settled = Math.min(failedAt ?? Infinity, endedAt);
@@ -79,7 +81,8 @@ function waitsIn(history: History, call: Call, gap: Span, faults: readonly Span[
 
 /** A process that nothing disturbs any more is granted locks again, and a run without a grant proves nothing. */
 export function recovery(history: History): Violation[] {
-  const granted = [...history.calls.values()].filter(({ grantedAt }) => grantedAt !== undefined);
+  const ofLanes = [...history.calls.values()].filter(({ fire, leads }) => fire === undefined && !leads);
+  const granted = ofLanes.filter(({ grantedAt }) => grantedAt !== undefined);
   const ready = [...history.processes.values()].filter(({ readyAt }) => readyAt !== undefined);
   if (granted.length === 0 && ready.length > 0)
     return [{ rule: 'recovery', t: history.endedAt, text: 'no call was granted' }];

@@ -69,7 +69,8 @@ class Places {
   /** When the line of a call that waits until `t` had a place at the latest: the one before it in the line had come to its end. */
   latest(waiting: Call, t: number): number {
     const served = this.#lines.get(waiting.line)!.filter(({ grantedAt = Infinity }) => grantedAt < t);
-    return Math.max(waiting.calledAt, ...served.map(({ releasedAt = Infinity }) => releasedAt));
+    const ends = served.map(({ releasedAt, transferredAt }) => releasedAt ?? transferredAt ?? Infinity);
+    return Math.max(waiting.calledAt, ...ends);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { stoodStill } from '../allowances.js';
 import { type Call, type History } from '../history.js';
+import { MISUSE } from '../../worker/misuse.mjs';
 import { type Violation } from '../violation.js';
 
 /** A call has an answer from the store at least this long, however short its wait is. */
@@ -52,8 +53,9 @@ export function noStrayErrors(history: History): Violation[] {
   return [...errors, ...ends];
 }
 
-/** What calls may fail with: errors of the library, the reason of the caller's own signal, and the skip of a fire. */
-const isTyped = (code: string): boolean => /^LOCK_[A-Z_]+$/.test(code) || ['TimeoutError', 'skipped'].includes(code);
+/** What calls may fail with: errors of the library that a fault may cause, the reason of the caller's own signal, and the skip of a fire. */
+const isTyped = (code: string): boolean =>
+  (/^LOCK_[A-Z_]+$/.test(code) && !MISUSE.includes(code)) || ['TimeoutError', 'skipped'].includes(code);
 
 /** Calls fail only with errors that the library documents. */
 export function typedErrors(history: History): Violation[] {

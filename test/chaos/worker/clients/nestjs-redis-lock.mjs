@@ -37,10 +37,18 @@ export async function open(connection, { minReplicas = 0, keepMs } = {}) {
       const within = (lock) => work({ ...holdOf(lock, () => lock.release()), nested });
       if (call.via) return runDecorated(app.get(Decorated), call, within);
       if (!call.isNested) {
-        const lock = await locks.acquire(call.keys, options);
-        return work(holdOf(lock, () => lock.release()));
+        return work(handleOf(await locks.acquire(call.keys, options)));
       }
       return locks.withLock(call.keys, options, within);
+    },
+    adopt: async (text) => handleOf(await locks.adopt(text)),
+    lead(key, { leaseMs, onElected, onDemoted }) {
+      const leadership = locks.lead(key, {
+        leaseMs,
+        onElected: ({ signal }) => onElected({ ...holdOf(currentLock()), held: () => leadership.isLeader() }, signal),
+        onDemoted: (_term, reason) => onDemoted(reason),
+      });
+      return leadership;
     },
     /** Looks at locks in each way that there is. */
     async look(key) {
@@ -89,6 +97,13 @@ const optionsOf = ({ mode, leaseMs, waitMs, permits, owner, fair, abortAfterMs }
   ...(owner && { owner }),
   fair,
   ...(abortAfterMs !== undefined && { signal: AbortSignal.timeout(abortAfterMs) }),
+});
+
+/** A lock that its caller releases, or transfers. */
+const handleOf = (lock) => ({
+  ...holdOf(lock, () => lock.release()),
+  mode: () => lock.mode,
+  transfer: (leaseMs) => lock.transfer({ leaseMs }),
 });
 
 const holdOf = (lock, release) => ({

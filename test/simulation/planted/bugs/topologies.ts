@@ -14,8 +14,8 @@ export const TOPOLOGIES: readonly FoundBug[] = [
   {
     name: 'a grant is not confirmed at all',
     file: 'lib/redis/acquire/acquirer.ts',
-    find: "const needsReplicas = replicas && call && reply[0] === 'granted';",
-    replace: 'const needsReplicas = false;',
+    find: "if (replicas && call && reply[0] === 'granted') return this.#confirm(pending, replicas, call);",
+    replace: '',
     rules: ['1: a belief is backed', '1: two do not believe'],
     profile: 'sentinelConfirm',
     seeds: 3,
@@ -37,6 +37,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     rules: ['6: a free lock is granted within the poll'],
     profile: 'replicasFailover',
     seeds: 18,
+    foundBy: 6,
   },
   {
     name: 'a demoted master is kept',

@@ -47,4 +47,13 @@ export const TRANSFERS: readonly FoundBug[] = [
     profile: 'transfers',
     seeds: 3,
   },
+  {
+    name: 'a late node of a quorum ends a lock that was transferred',
+    file: 'lib/core/hold/holds.ts',
+    find: 'this.#givenAway.set(hold.attempt, hold.keptUntil);',
+    replace: '',
+    rules: ['transfer: the store keeps it for its heir'],
+    profile: 'transfersQuorum',
+    seeds: 6,
+  },
 ];

@@ -59,6 +59,7 @@ export const TURNS: readonly FoundBug[] = [
     rules: NO_WAKE_UP,
     profile: 'turnsServer',
     seeds: 8,
+    foundBy: 5,
   },
   {
     name: 'nobody asks when the call that asked has failed',

@@ -136,6 +136,7 @@ export const WAITING: readonly FoundBug[] = [
     rules: ['6: a free lock of a quorum is granted'],
     profile: 'quorumServers',
     seeds: 60,
+    foundBy: 11,
   },
   {
     name: 'siblings do not wait for each other',
@@ -154,5 +155,6 @@ export const WAITING: readonly FoundBug[] = [
     rules: ['nothing is lost in calm'],
     profile: 'calm',
     seeds: 20,
+    foundBy: 18,
   },
 ];

@@ -5,8 +5,16 @@ import { LockLostError } from '../../../../lib/core/lock.errors.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { settled } from '../../../support/core/fake-clock.js';
 
-const EVENT = { key: 'k', template: undefined, mode: 'write', where: '', note: undefined, reason: 'busy' } as const;
-const LOCK = { key: 'k', template: undefined, mode: 'write', where: '', note: undefined } as const;
+const EVENT = {
+  key: 'k',
+  keys: ['k'],
+  template: undefined,
+  mode: 'write',
+  where: '',
+  note: undefined,
+  reason: 'busy',
+} as const;
+const LOCK = { key: 'k', keys: ['k'], template: undefined, mode: 'write', where: '', note: undefined } as const;
 const HELD = { ...LOCK, attempt: 'client.1', fencingToken: 7 };
 const LOSS = new LockLostError('gone', { key: 'k', reason: 'expired' });
 

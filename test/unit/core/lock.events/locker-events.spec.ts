@@ -8,7 +8,7 @@ import { busy, granted } from '../../../support/core/fake-store.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const LABEL = { where: 'Orders.charge', template: 'order:<0>' };
-const LOCK = { key: 'k', mode: 'write', ...LABEL };
+const LOCK = { key: 'k', keys: ['k'], mode: 'write', ...LABEL };
 
 /** A locker, and the events that it tells, with their names. */
 function setUp() {
@@ -144,7 +144,7 @@ describe('the events of a locker', () => {
       const first = under('k', () => clock.advance(300));
       await Promise.all([first, under('k', () => undefined)]);
     });
-    const nested = { key: 'k', mode: 'write', where: '', template: undefined };
+    const nested = { key: 'k', keys: ['k'], mode: 'write', where: '', template: undefined };
     expect(seen.map(([name]) => name)).toEqual(['acquired', 'reentered', 'reentered', 'released']);
     expect([seen[1]![1], seen[2]![1]]).toEqual([
       { ...nested, waitedMs: 0 },

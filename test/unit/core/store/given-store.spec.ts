@@ -28,7 +28,10 @@ describe('checkStore', () => {
     ['an id with a dot', storeWith({ clientId: 'a.b' }), '`store.clientId` to be a text without dots and spaces'],
     ['no id', storeWith({ clientId: undefined }), '`store.clientId` to be a text without dots and spaces'],
     ['an odd withdraw', storeWith({ withdraw: true }), '`store.withdraw` to be a method or left out'],
+    ['odd jobs', storeWith({ jobs: [] }), '`store.jobs` to be a method or left out'],
     ['odd tokens', storeWith({ reservesTokens: 64 }), '`store.reservesTokens` to be true or false'],
+    ['a name that the core calls', storeWith({ startRelease: () => undefined }), '`store.startRelease` to be left out'],
+    ['the other such name', storeWith({ startAcquire: () => undefined }), '`store.startAcquire` to be left out'],
   ])('refuses %s, and says why', (_what, store, expected) => {
     const error = thrownBy(() => checkStore(store));
     expect(error).toBeInstanceOf(LockConfigurationError);

@@ -1,5 +1,6 @@
 import { inspect } from 'node:util';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { LISTING } from '../../../../lib/core/store/subject.js';
 import { isRetryable, readRedirect, storeError } from '../../../../lib/redis/connection/redis-errors.js';
 
 const error = (name: string, message: string): Error => Object.assign(new Error(message), { name });
@@ -47,6 +48,11 @@ describe('a failure of Redis', () => {
   it('becomes a LockStoreError that names the lock and what to do, with the cause', () => {
     const down = error('Error', 'connect ECONNREFUSED');
     expect(storeError('k', down)).toMatchObject({ code: 'LOCK_STORE', key: 'k', cause: down, retryable: true });
+    const ofList = storeError(LISTING, down);
+    expect([ofList.key, ofList.message]).toEqual([
+      undefined,
+      expect.stringMatching(/^Redis could not list the locks: .*ECONNREFUSED/),
+    ]);
     expect(storeError('k', down).message).toBe(
       'Redis could not serve the lock "k": connect ECONNREFUSED. Is Redis reachable?',
     );

@@ -2,6 +2,7 @@ import { readServerFacts } from '../../../../lib/redis/connection/server-facts.j
 import { unsafetyOf, warningsOf } from '../../../../lib/redis/connection/server-findings.js';
 
 const SINGLE = { isCluster: false, findsMaster: false, minReplicas: 0 };
+const WITH_HISTORY = { ...SINGLE, writesHistory: true };
 const info = (...lines: string[]): string => ['# Server', ...lines, ''].join('\r\n');
 const kindsOf = (text: string, use = SINGLE): string[] => {
   const facts = readServerFacts(text);
@@ -20,6 +21,12 @@ describe('what a server tells about itself', () => {
     ['a limit without a policy', info('maxmemory:9'), SINGLE, []],
     ['an old version', info('redis_version:3.2.1'), SINGLE, ['version']],
     ['the oldest version that works', info('redis_version:5.0.0'), SINGLE, []],
+    ['a version without a history', info('redis_version:6.0.20'), WITH_HISTORY, ['history']],
+    ['a version too old for anything', info('redis_version:4.0.0'), WITH_HISTORY, ['version', 'history']],
+    ['the oldest version with a history', info('redis_version:6.2.0'), WITH_HISTORY, []],
+    ['a later version with a history', info('redis_version:10.0.0'), WITH_HISTORY, []],
+    ['a version without a history that nobody writes', info('redis_version:6.0.20'), SINGLE, []],
+    ['a version that is none, with a history', info('redis_version:unstable'), WITH_HISTORY, []],
     ['a version of two digits', info('redis_version:10.0.0'), SINGLE, []],
     ['a version that is none', info('redis_version:unstable'), SINGLE, []],
     ['a replica', info(...REPLICA, 'slave_read_only:1'), SINGLE, ['replica']],

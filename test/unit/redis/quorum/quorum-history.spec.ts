@@ -1,7 +1,9 @@
-import { type LockHistoryBatch, NO_FACTS } from '../../../../lib/core/history/history-entry.js';
+import { type LockHistoryBatch, type LockHistoryEntry, NO_FACTS } from '../../../../lib/core/history/history-entry.js';
 import { QuorumHistory } from '../../../../lib/redis/quorum/quorum-history.js';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
-import { FakeClock } from '../../../support/core/fake-clock.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
+import { gate } from '../../../support/waiting/gate.js';
 import { rejection } from '../../../support/waiting/rejection.js';
 
 const batchOf = (id: string): LockHistoryBatch => ({
@@ -25,11 +27,71 @@ describe('the history of a quorum', () => {
       };
       return { name, ask } as unknown as QuorumNode;
     });
-    const history = new QuorumHistory(nodes, new FakeClock(), async () => []);
+    const history = new QuorumHistory(nodes, new FakeClock());
     expect(await rejection(history.append(batchOf('a.1')))).toMatchObject({ code: 'LOCK_STORE' });
     away.clear();
     await history.append(batchOf('a.1'));
     await history.append(batchOf('a.2'));
     expect(asked).toEqual(['n1', 'n2', 'n3', 'n2', 'n3', 'n1', 'n2', 'n3']);
+  });
+
+  const entryOf = (id: string, ms: number): LockHistoryEntry => ({
+    ...NO_FACTS,
+    id,
+    at: new Date(ms),
+    event: 'acquired',
+    host: 'host',
+    pid: 1,
+    key: 'k',
+    keys: ['k'],
+  });
+
+  /** Nodes whose histories the test gives; null: it hangs. */
+  function quorumOf(
+    ...answers: readonly (readonly LockHistoryEntry[] | Error | Promise<readonly LockHistoryEntry[]> | null)[]
+  ) {
+    const clock = new FakeClock();
+    const nodes = answers.map((answer, i) => {
+      const askPatiently = async (): Promise<readonly LockHistoryEntry[]> => {
+        if (answer instanceof Error) throw answer;
+        return answer ?? new Promise(() => undefined);
+      };
+      return { name: `n${i + 1}`, askPatiently, isAway: false } as unknown as QuorumNode;
+    });
+    return { clock, history: new QuorumHistory(nodes, clock) };
+  }
+
+  it('is that of a majority when a master does not answer', async () => {
+    const { clock, history } = quorumOf([entryOf('a.1', 1)], [entryOf('a.2', 2), entryOf('a.1', 1)], null);
+    const reading = history.read({ limit: 10 });
+    await settled();
+    await clock.advance(1_000);
+    expect((await reading).map(({ id }) => id)).toEqual(['a.2', 'a.1']);
+  });
+
+  it('is waited for as long as many commands take, until a majority has answered', async () => {
+    const slow = gate();
+    const late = slow.opened.then(() => [entryOf('a.1', 1)]);
+    const { clock, history } = quorumOf(late, late, null);
+    const reading = history.read({ limit: 10 });
+    await settled();
+    await clock.advance(20_000);
+    slow.open();
+    expect((await reading).map(({ id }) => id)).toEqual(['a.1']);
+  });
+
+  it('cannot be read as soon as a majority has failed, or when the time for all of it is over', async () => {
+    const away = new LockStoreError('it is away');
+    const message = expect.stringMatching(
+      /^Only 0 of 3 masters answered when asked to read the history of the locks, and a majority of 2 is needed\./,
+    );
+    const failed = quorumOf(away, away, null);
+    expect(await rejection(failed.history.read({ limit: 10 }))).toMatchObject({ key: undefined, message });
+    const hanging = quorumOf(null, null, null);
+    const reading = rejection(hanging.history.read({ limit: 10 }));
+    await settled();
+    await hanging.clock.advance(1_000);
+    await hanging.clock.advance(30_000);
+    expect(await reading).toMatchObject({ message });
   });
 });

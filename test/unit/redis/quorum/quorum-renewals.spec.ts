@@ -1,35 +1,58 @@
-import { RenewalsUnderWay } from '../../../../lib/redis/quorum/quorum-renewals.js';
-import { settled } from '../../../../lib/testing/manual-clock.js';
+import { type RenewReply, type RenewRequest } from '../../../../lib/core/store/lock-store.js';
+import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
+import { QuorumRenewals } from '../../../../lib/redis/quorum/quorum-renewals.js';
+import { ManualClock, settled } from '../../../../lib/testing/manual-clock.js';
 import { gate } from '../../../support/waiting/gate.js';
 
-describe('the renewals under way', () => {
-  it('of an attempt all learn that it is released, as long as one is unanswered', async () => {
-    const renewals = new RenewalsUnderWay();
-    const [first, second] = [gate(), gate()];
-    const heard: boolean[] = [];
-    const renew = (attempt: string, { opened }: { opened: Promise<void> }) =>
-      renewals.during(attempt, async (own) => {
-        await opened;
-        heard.push(own.isReleased);
-      });
-    const all = [renew('client.1', first), renew('client.1', second), renew('client.2', second)];
-    first.open();
+const RENEWED: RenewReply = { outcome: 'renewed', remainingMs: 3_000 };
+const LOST: RenewReply = { outcome: 'lost', lastToken: 0, revoked: false };
+
+/** Renewals on three nodes, of which the third one answers last, that it has lost the hold. */
+function lateLoss() {
+  const hold = { isOver: false };
+  const late = gate();
+  const answers: (() => Promise<RenewReply>)[] = [
+    async () => RENEWED,
+    async () => RENEWED,
+    async () => late.opened.then(() => LOST),
+  ];
+  const nodes = answers.map((answer, i) => ({
+    name: `n${i + 1}`,
+    askAbout: async () => [await answer()],
+  })) as unknown as QuorumNode[];
+  const restored: string[] = [];
+  const restore = (on: readonly QuorumNode[]): void => void restored.push(...on.map(({ name }) => name));
+  const renewals = new QuorumRenewals(nodes, { restore }, new ManualClock());
+  const request: RenewRequest = {
+    key: 'k',
+    attempt: 'client.1',
+    fencingToken: 7,
+    leaseMs: 3_000,
+    mode: 'write',
+    owner: undefined,
+    holder: 'host:1',
+    timeoutMs: 500,
+    hold,
+  };
+  return { renewals, request, hold, late, restored };
+}
+
+describe('a renewal in a quorum', () => {
+  it('restores the hold on a node that answers late that it has lost it', async () => {
+    const { renewals, request, late, restored } = lateLoss();
+    expect(await renewals.renew(request)).toEqual(RENEWED);
+    expect(restored).toEqual([]);
+    late.open();
     await settled();
-    renewals.onRelease('client.1');
-    second.open();
-    await Promise.all(all);
-    expect(heard).toEqual([false, true, false]);
+    expect(restored).toEqual(['n3']);
   });
 
-  it('are forgotten when all have ended, including failed ones', async () => {
-    const renewals = new RenewalsUnderWay();
-    const failed = renewals.during('client.1', () => Promise.reject(new Error('lost')));
-    const done = renewals.during('client.1', async () => 7);
-    expect(renewals.size).toBe(1);
-    await expect(failed).rejects.toThrow('lost');
-    expect([await done, renewals.size]).toEqual([7, 0]);
-    renewals.onRelease('client.1');
-    expect(await renewals.during('client.1', async ({ isReleased }) => isReleased)).toBe(false);
-    expect(renewals.size).toBe(0);
+  it('does not restore a hold that was released, transferred or lost meanwhile', async () => {
+    const { renewals, request, hold, late, restored } = lateLoss();
+    await renewals.renew(request);
+    hold.isOver = true;
+    late.open();
+    await settled();
+    expect(restored).toEqual([]);
   });
 });

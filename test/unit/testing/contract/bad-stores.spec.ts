@@ -2,6 +2,7 @@ import { lockStoreContract } from '../../../../lib/testing/index.js';
 import { ManualClock, MemoryLockServer } from '../../../../lib/testing/index.js';
 import { type BadStore } from './bad-stores.js';
 import { BAD_ADOPTIONS } from './bad-stores-adoptions.js';
+import { BAD_HISTORIES } from './bad-stores-history.js';
 import { BAD_HOLDS } from './bad-stores-holds.js';
 import { BAD_JOBS } from './bad-stores-jobs.js';
 import { BAD_SEMAPHORES } from './bad-stores-semaphores.js';
@@ -13,6 +14,7 @@ const BAD_STORES: readonly BadStore[] = [
   ...BAD_ADOPTIONS,
   ...BAD_SEMAPHORES,
   ...BAD_JOBS,
+  ...BAD_HISTORIES,
 ];
 
 describe('the contract of a store notices one of which', () => {

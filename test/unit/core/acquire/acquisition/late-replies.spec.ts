@@ -67,6 +67,19 @@ describe('a reply that comes after the caller was told that it failed', () => {
     expect(store.givenBack).toEqual(['k', 'k']);
   });
 
+  it('gives the attempt back on its terms: the lock stays taken for `holdAtLeastMs` after a grant that its caller had', async () => {
+    const { clock, store, locker } = startLocker();
+    store.onAcquire = null;
+    const acquiring = locker.acquire(locker.request(['k'], lockOptions({ holdAtLeastMs: 900 })));
+    store.acquires[0]!.fail(new LockStoreError('timed out'));
+    await clock.advance(100);
+    store.acquires[1]!.reply(granted(3_000));
+    await (await acquiring).release();
+    store.acquires[0]!.replyLate(granted(3_000));
+    await settled();
+    expect(store.releases.map(({ request }) => request.holdAtLeastMs)).toEqual([900, 900]);
+  });
+
   it('gives a replaced attempt back while its successor goes on', async () => {
     const { clock, store, abandoned, outcome } = startAcquisition();
     store.acquires[0]!.fail(new LockStoreError('timed out'));

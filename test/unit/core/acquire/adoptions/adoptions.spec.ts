@@ -94,7 +94,7 @@ describe('a hold that is adopted', () => {
     const seen: unknown[] = [];
     locker.events.on('adopted', (event) => seen.push(event));
     const { attempt } = await adopt();
-    const lock = { key: 'k', mode: 'write', where: '', template: undefined };
+    const lock = { key: 'k', keys: ['k'], mode: 'write', where: '', template: undefined };
     expect(seen).toEqual([{ ...lock, fencingToken: 100, attempt, from: 'other.00000001' }]);
   });
 

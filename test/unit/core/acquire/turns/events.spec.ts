@@ -28,7 +28,7 @@ describe('the events of a lock that is handed on', () => {
     clock.jump(1);
     await second!.value!.release();
     const { attempt } = first!.value!;
-    const of = { key: 'k', mode: 'write', where: '', template: undefined };
+    const of = { key: 'k', keys: ['k'], mode: 'write', where: '', template: undefined };
     expect(heard).toEqual([
       ['waiting', { ...of, ahead: 1, holder: undefined }],
       ['acquired', { ...of, attempt, fencingToken: 1_000, waitedMs: 0, waited: false, local: false, serverTimeMs: 0 }],

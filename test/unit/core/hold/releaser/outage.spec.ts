@@ -1,12 +1,9 @@
-import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { Releaser } from '../../../../../lib/core/hold/releaser.js';
-import { TimerQueue } from '../../../../../lib/core/timer-queue.js';
 import { outcomeOf } from '../../../../support/waiting/outcome.js';
-import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
-import { FakeReporter, FakeStore, released } from '../../../../support/core/fake-store.js';
-import { releasing } from '../../../../support/core/releasing.js';
+import { settled } from '../../../../support/core/fake-clock.js';
+import { released } from '../../../../support/core/fake-store.js';
+import { releasing, startReleaser } from '../../../../support/core/releasing.js';
 
 const LEASE_MS = 600_000;
 /** How many may wait, and how many are tried at a time. */
@@ -16,9 +13,7 @@ const down = () => new LockStoreError('down');
 
 /** A releaser of which so many releases had no answer, by key in the order of their numbers. */
 async function setUp(count: number, leaseMs = LEASE_MS) {
-  const clock = new FakeClock();
-  const [store, reporter, timers] = [new FakeStore(), new FakeReporter(), new TimerQueue(clock)];
-  const releaser = new Releaser({ clock, random: systemRandomness, timers, store, reporter });
+  const { clock, store, reporter, timers, releaser } = startReleaser();
   const fail = () => {
     throw down();
   };

@@ -1,30 +1,15 @@
-import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { Releaser } from '../../../../../lib/core/hold/releaser.js';
-import { TimerQueue } from '../../../../../lib/core/timer-queue.js';
-import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
-import { FakeReporter, FakeStore, released } from '../../../../support/core/fake-store.js';
-import { releasing } from '../../../../support/core/releasing.js';
+import { settled } from '../../../../support/core/fake-clock.js';
+import { released } from '../../../../support/core/fake-store.js';
+import { releasing, startReleaser } from '../../../../support/core/releasing.js';
 
 const REQUEST = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 10_000 };
-
-function setUp() {
-  const clock = new FakeClock();
-  const [store, reporter, timers] = [new FakeStore(), new FakeReporter(), new TimerQueue(clock)];
-  return {
-    clock,
-    store,
-    reporter,
-    timers,
-    releaser: new Releaser({ clock, random: systemRandomness, timers, store, reporter }),
-  };
-}
 
 const down = () => new LockStoreError('down', { key: 'k' });
 
 describe('the releaser', () => {
   it('resolves with the answer of the store, and keeps nothing', async () => {
-    const { store, releaser, timers } = setUp();
+    const { store, releaser, timers } = startReleaser();
     store.onRelease = () => released();
     expect(await releasing(releaser, REQUEST, Infinity, 250)).toEqual({ reply: released(), tries: 1 });
     expect(store.releases[0]).toMatchObject({ request: REQUEST, timeoutMs: 250 });
@@ -32,7 +17,7 @@ describe('the releaser', () => {
   });
 
   it('retries until it is confirmed, with growing pauses, and reports how often', async () => {
-    const { clock, store, releaser, reporter } = setUp();
+    const { clock, store, releaser, reporter } = startReleaser();
     const done = releasing(releaser, REQUEST, clock.now() + 60_000, 250);
     for (let i = 0; i < 5; i += 1) {
       store.releases[i]!.fail(down());
@@ -45,7 +30,7 @@ describe('the releaser', () => {
   });
 
   it('stops when the lease is over, and reports it once, without rejecting', async () => {
-    const { clock, store, releaser, reporter } = setUp();
+    const { clock, store, releaser, reporter } = startReleaser();
     store.onRelease = () => {
       throw down();
     };
@@ -59,7 +44,7 @@ describe('the releaser', () => {
   });
 
   it('retries at once when told to, and keeps no timer of the pause', async () => {
-    const { clock, store, releaser, timers } = setUp();
+    const { clock, store, releaser, timers } = startReleaser();
     const done = releasing(releaser, REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(down());
     await settled();
@@ -72,14 +57,14 @@ describe('the releaser', () => {
   });
 
   it('tries once even when the lease has ended already', async () => {
-    const { clock, store, releaser } = setUp();
+    const { clock, store, releaser } = startReleaser();
     store.onRelease = () => released();
     await releasing(releaser, REQUEST, clock.now() - 1, 250);
     expect(store.releases).toHaveLength(1);
   });
 
   it('does not retry when that cannot help', async () => {
-    const { clock, store, releaser, reporter } = setUp();
+    const { clock, store, releaser, reporter } = startReleaser();
     const done = releasing(releaser, REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(new LockStoreError('WRONGPASS', { retryable: false }));
     expect(await done).toEqual({ reply: undefined, tries: 1 });
@@ -87,7 +72,7 @@ describe('the releaser', () => {
   });
 
   it('is idle when all releases are confirmed, including those that came meanwhile', async () => {
-    const { store, releaser } = setUp();
+    const { store, releaser } = startReleaser();
     void releasing(releaser, REQUEST, Infinity, 250);
     let idle = false;
     const done = releaser.idle().then(() => (idle = true));
@@ -101,7 +86,7 @@ describe('the releaser', () => {
   });
 
   it('reports those that were under way at the shutdown when they fail, and leaves no timer', async () => {
-    const { clock, store, releaser, reporter, timers } = setUp();
+    const { clock, store, releaser, reporter, timers } = startReleaser();
     for (let i = 0; i < 12; i += 1) void releasing(releaser, { ...REQUEST, key: `k${i}` }, clock.now() + 60_000, 250);
     releaser.stop();
     for (const release of store.releases) release.fail(down());

@@ -230,6 +230,20 @@ describe('a handle that is transferred', () => {
     await clock.advance(2 * LEASE_MS);
     expect(locker.live.timers).toBe(0);
   });
+
+  it('has no grant of a late node of a quorum given back while the store may have it', async () => {
+    const { clock, store, acquire } = setUp();
+    const lock = await acquire('k');
+    await lock.transfer({ leaseMs: 2 * LEASE_MS });
+    await clock.advance(2 * LEASE_MS - 1);
+    store.acquires[0]!.replyLate(granted(LEASE_MS, 100));
+    await settled();
+    expect(store.releases).toEqual([]);
+    await clock.advance(1);
+    store.acquires[0]!.replyLate(granted(LEASE_MS, 100));
+    await settled();
+    expect(store.releases).toHaveLength(1);
+  });
 });
 
 describe('a lock that has no handle', () => {

@@ -26,9 +26,9 @@ async function renewing() {
 
 describe('the watchdog and a lock of several keys', () => {
   it('renews every hold in one call, each with its own fencing token', async () => {
-    const { store } = await renewing();
+    const { store, lock } = await renewing();
     const timeoutMs = commandTimeoutMs(LEASE_MS);
-    const wish = { mode: 'write', owner: undefined, holder: 'host:1' };
+    const wish = { mode: 'write', owner: undefined, holder: 'host:1', hold: lock };
     expect(store.renews.map(({ request }) => request)).toEqual([
       holdsOf('client.1').map((hold) => ({ ...hold, ...wish, leaseMs: LEASE_MS, timeoutMs })),
     ]);
@@ -138,7 +138,7 @@ describe('the events of the watchdog', () => {
     await clock.advance(200);
     store.renews[1]!.reply([renewed(DEADLINE_MS)]);
     await settled();
-    const common = { key: 'k', mode: 'write', attempt: 'client.1', fencingToken: 100 };
+    const common = { key: 'k', keys: ['k'], mode: 'write', attempt: 'client.1', fencingToken: 100 };
     const label = { where: 'Orders.charge', template: 'k' };
     expect(seen).toEqual([
       { ...common, ...label, cause },

@@ -15,7 +15,7 @@ describe('the watchdog, renewing', () => {
     expect(store.renews).toHaveLength(1);
     const timeoutMs = commandTimeoutMs(LEASE_MS);
     const hold = { key: 'k', attempt: 'client.1', fencingToken: 100 };
-    const wish = { mode: 'write', owner: undefined, holder: 'host:1' };
+    const wish = { mode: 'write', owner: undefined, holder: 'host:1', hold: lock };
     expect(store.renews[0]!.request).toEqual([{ ...hold, ...wish, leaseMs: LEASE_MS, timeoutMs }]);
     await clock.advance(60_000);
     expect(lock.held).toBe(true);

@@ -180,7 +180,8 @@ describe('a nested call for one key that no sibling uses', () => {
     locker.events.on('reentered', (event) => events.push(event));
     await under('k', () => {
       void underNow(() => events.push('work'), { mode: 'read' });
-      expect(events).toEqual([{ key: 'k', mode: 'read', where: '', template: undefined, waitedMs: 0 }, 'work']);
+      const label = { where: '', template: undefined };
+      expect(events).toEqual([{ key: 'k', keys: ['k'], mode: 'read', ...label, waitedMs: 0 }, 'work']);
     });
   });
 });

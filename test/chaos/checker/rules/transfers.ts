@@ -1,0 +1,87 @@
+import { RECOVERY_MS, faultsOf, lossesOf } from '../allowances.js';
+import { type Call, type History, type Span } from '../history.js';
+import { touches } from '../spans.js';
+import { type Violation } from '../violation.js';
+
+/** The last extension of the first process may be under way for so long, although it was answered by another try. */
+const LATE_MS = 1_000;
+
+/**
+ * A lock that changes hands (docs/adr/020): the first handle counts as released, and the hold goes on with its fencing token. Its text
+ * works once, until its lease is over. That nobody else gets the lock meanwhile, is the rule of exclusion.
+ */
+export function transfers(history: History): Violation[] {
+  return [...history.calls.values()].flatMap((call) => [
+    ...(call.transferredAt === undefined ? [] : [...ofHandle(call), ...ofText(history, call)]),
+    ...ofOrigin(history, call),
+  ]);
+}
+
+const violation = (t: number, text: string): Violation => ({ rule: 'transfers', t, text });
+
+function ofHandle({ op, transferredAt, isHeldAfterTransfer, lostAt = -Infinity }: Call): Violation[] {
+  return [
+    ...(isHeldAfterTransfer ? [violation(transferredAt!, `${op} transferred its lock, and held it still`)] : []),
+    ...(lostAt > transferredAt! ? [violation(lostAt, `${op} transferred its lock, and was told of its loss`)] : []),
+  ];
+}
+
+/** Only a lock that was transferred is adopted, with its token. */
+function ofOrigin(history: History, { op, adopts, grantedAt, tokens }: Call): Violation[] {
+  if (adopts === undefined || grantedAt === undefined) return [];
+  const from = history.calls.get(adopts);
+  if (from?.transferredAt === undefined)
+    return [violation(grantedAt, `${op} adopted what ${adopts} had not transferred`)];
+  const [theirs, ours] = [from, { tokens }].map((call) => String(call.tokens));
+  return theirs === ours
+    ? []
+    : [violation(grantedAt, `${op} adopted the lock of ${adopts} with the token ${ours}, not ${theirs}`)];
+}
+
+function ofText(history: History, from: Call): Violation[] {
+  const adoptions = history.adoptions.get(from.op) ?? [];
+  const granted = adoptions.filter(({ grantedAt }) => grantedAt !== undefined);
+  const late = granted.filter((call) => isTooLate(history, from, call));
+  const refused = adoptions.filter((call) => isRefused(history, from, call, adoptions));
+  return [
+    ...twice(history, from, granted),
+    ...late.map(({ op, grantedAt }) => violation(grantedAt!, `${op} adopted the lock of ${from.op} after its lease`)),
+    ...refused.map(({ op, failedAt }) =>
+      violation(failedAt!, `${op} could not adopt the lock of ${from.op} within its lease`),
+    ),
+  ];
+}
+
+/** What forgets the first adoption lets in a second one. */
+function twice(history: History, from: Call, granted: readonly Call[]): Violation[] {
+  const inOrder = granted.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
+  const losses = from.keys.flatMap((key) => lossesOf(history, key));
+  const second = inOrder.slice(1).find((call, i) => {
+    const span = { from: Math.min(inOrder[i]!.calledAt, call.calledAt), to: call.grantedAt! };
+    return !losses.some((loss) => touches(loss, span));
+  });
+  const names = inOrder.map(({ op }) => op).join(' and ');
+  return second ? [violation(second.grantedAt!, `${names} adopted the lock of ${from.op}`)] : [];
+}
+
+const isTooLate = (history: History, from: Call, { process, calledAt, grantedAt }: Call): boolean =>
+  calledAt > from.transferredAt! + from.leaseMs + LATE_MS &&
+  isQuiet(history, [from.process, process], { from: from.calledAt, to: grantedAt! });
+
+/** Whether it failed although the lease was not over, and nobody else had the text. */
+function isRefused(
+  history: History,
+  from: Call,
+  { op, process, failedAt, failure }: Call,
+  all: readonly Call[],
+): boolean {
+  if (failure !== 'LOCK_LOST' || failedAt! >= from.until) return false;
+  const others = all.filter((other) => other.op !== op && other.calledAt <= failedAt!);
+  return others.length === 0 && isQuiet(history, [from.process, process], { from: from.calledAt, to: failedAt! });
+}
+
+/** No fault concerned the processes, or might still. */
+const isQuiet = (history: History, processes: readonly string[], span: Span): boolean =>
+  processes
+    .flatMap((name) => faultsOf(history, history.process(name).worker, RECOVERY_MS))
+    .every((fault) => !touches(fault, span));

@@ -1,0 +1,54 @@
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
+
+const LEASE = { leaseMs: 20_000 };
+
+/** Three masters, and two apps that are connected to all of them. */
+async function twoApps() {
+  const net = await startNet(3);
+  const [giver, taker] = [await net.app(), await net.app()];
+  for (const { locks } of [giver, taker]) {
+    await eventually(() => locks.withLock(freshKey(), () => locks.inspect('any').then(Boolean)));
+  }
+  const key = freshKey();
+  /** All that the giver has asked the nodes for was done, and what it has sent because of an answer. */
+  const heard = async (): Promise<void> => {
+    for (let i = 0; i < 2; i += 1) await giver.locks.inspect(key);
+  };
+  return { net, giver, taker, key, heard };
+}
+
+describe('a grant of a late node of a quorum', () => {
+  afterEach(closeAll);
+
+  it.each(['before', 'after'])('takes nothing from a lock that was transferred, %s its adoption', async (when) => {
+    const { net, giver, taker, key, heard } = await twoApps();
+    giver.proxies[2]!.delayMs = 150;
+    const lock = await giver.locks.acquire(key, LEASE);
+    const text = await lock.transfer();
+    expect(await heldRow(net.admins, key)).toBe('110');
+    if (when === 'before') await heard();
+    const adopted = await taker.locks.adopt(text);
+    await heard();
+    const [holds] = await holdsOn(net.admins, key);
+    expect((await holdsOn(net.admins, key)).slice(0, 2)).toEqual([holds, holds]);
+    expect([adopted.held, await taker.locks.tryAcquire(key)]).toEqual([true, null]);
+    expect(await adopted.release()).toBe(true);
+    await eventually(async () => (await heldRow(net.admins, key)) === '000');
+  });
+
+  it('is not asked for by the one that has transferred the lock, whose late renewal finds it gone', async () => {
+    const { net, giver, taker, key, heard } = await twoApps();
+    const lock = await giver.locks.acquire(key, { ...LEASE, mode: 'read' });
+    await heard();
+    giver.proxies[2]!.delayMs = 400;
+    const adopted = await taker.locks.adopt(await lock.transfer());
+    // The node remembers the last seven attempts that have ended.
+    for (let i = 0; i < 10; i += 1) await taker.locks.withLock(key, { mode: 'read' }, async () => undefined);
+    await heard();
+    expect((await holdsOn(net.admins, key)).map((holds) => holds.length)).toEqual([1, 1, 1]);
+    expect(await adopted.release()).toBe(true);
+    await eventually(async () => (await heldRow(net.admins, key)) === '000');
+  });
+});
