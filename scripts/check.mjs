@@ -1,19 +1,19 @@
 // Runs the checks of the project; the last line sums them up. `npm test` tests every promise, and `npm run test:all` (`--all`)
 // repeats the tests: on other topologies, for longer, in other apps.
-import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { endOnSignals, follow } from './follow.mjs';
 import { ensureChromium, ensureRedisServer } from './programs.mjs';
 
 /** @typedef {{ passed: number, failed: number, skipped?: number }} Counts */
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** A step that hangs (a test left something open) fails after this time. */
+/** A step that hangs (a test left something open) fails after this time, and is ended with all that it started. */
 const STEP_LIMIT_MS = 1_800_000;
 
 /** The steps that both commands run first. */
@@ -183,20 +183,10 @@ function counted(ok) {
 }
 
 /** Runs a child. Its output goes to that of this process, or into `out`. `env` replaces no variables that are set already. */
-function follow(command, args, out, env) {
-  return new Promise((resolve) => {
-    const stdio = ['ignore', ...(out ? ['pipe', 'pipe'] : ['inherit', 'inherit'])];
-    const child = spawn(command, args, { cwd: root, env: { ...env, ...process.env }, stdio, timeout: STEP_LIMIT_MS });
-    for (const stream of out ? [child.stdout, child.stderr] : []) stream.on('data', (data) => out.push(data));
-    child.once('error', (error) => {
-      console.error(error.message);
-      resolve(127);
-    });
-    child.once('close', resolve);
-  });
-}
+const runChild = (command, args, out, env) =>
+  follow(command, args, { cwd: root, limitMs: STEP_LIMIT_MS, env: { ...env, ...process.env }, out });
 
-const run = (name, args, out, env) => follow('npm', ['run', '--silent', name, ...args], out, env);
+const run = (name, args, out, env) => runChild('npm', ['run', '--silent', name, ...args], out, env);
 
 async function npm(name, args = [], out) {
   return counted((await run(name, args, out)) === 0);
@@ -204,7 +194,7 @@ async function npm(name, args = [], out) {
 
 /** Runs a script whose last line counts its checks. */
 async function script(name, args, out) {
-  const status = await follow(process.execPath, [join(root, 'scripts', name), ...args], out);
+  const status = await runChild(process.execPath, [join(root, 'scripts', name), ...args], out);
   const last = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(Buffer.concat(out).toString());
   const [passed = 0, failed = 0, skipped = 0] = (last ?? []).slice(1).map((count) => Number(count ?? 0));
   return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
@@ -276,4 +266,5 @@ async function main(isAll) {
   process.exitCode = total.failed > 0 ? 1 : 0;
 }
 
+endOnSignals();
 await main(process.argv.includes('--all'));

@@ -1,11 +1,11 @@
 // Builds the docs site from `docs` and from the docstrings, and checks its links: `npm run docs -- --help`.
 import { spawnSync } from 'node:child_process';
-import { cpSync, createReadStream, existsSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { dirname, extname, join, relative } from 'node:path';
+import { cpSync, existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { flag, refuseWords, runCommand, whole } from './command.mjs';
+import { createDocsServer } from './docs-server.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const site = join(root, 'site');
@@ -70,24 +70,8 @@ function build() {
   if (broken.length > 0) process.exit(1);
 }
 
-const TYPES = {
-  '.html': 'text/html; charset=utf-8',
-  '.css': 'text/css',
-  '.js': 'text/javascript',
-  '.json': 'application/json',
-  '.svg': 'image/svg+xml',
-};
-
-/** The server of VitePress itself listens on all addresses. */
 function serveSite(port) {
-  const server = createServer(({ url }, response) => {
-    const { pathname } = new URL(url, 'http://site');
-    const file = join(DIST, decodeURIComponent(pathname.endsWith('/') ? `${pathname}index.html` : pathname));
-    const found = file.startsWith(DIST) && statSync(file, { throwIfNoEntry: false })?.isFile();
-    const sent = found ? file : join(DIST, '404.html');
-    response.writeHead(found ? 200 : 404, { 'content-type': TYPES[extname(sent)] ?? 'application/octet-stream' });
-    createReadStream(sent).pipe(response);
-  });
+  const server = createDocsServer(DIST);
   server.listen(port, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/`));
 }
 

@@ -1,11 +1,11 @@
 // Finds a program of this machine, or installs it.
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { platform, tmpdir } from 'node:os';
+import { accessSync, constants, statSync } from 'node:fs';
+import { platform } from 'node:os';
 import { delimiter, join } from 'node:path';
 import process from 'node:process';
 
-const INSTALL_WITHIN_MS = 300_000;
+const WAIT_AT_MOST_S = 300;
 
 /**
  * A program, and where it comes from.
@@ -21,7 +21,7 @@ const INSTALL_WITHIN_MS = 300_000;
  * @param {Program} program
  */
 export function ensureProgram(program) {
-  return program.find() ?? alone(() => program.find() ?? install(program));
+  return program.find() ?? install(program);
 }
 
 /** Returns the path of the first of these programs that is on PATH. */
@@ -41,6 +41,8 @@ function isExecutable(path) {
 
 function install(program) {
   for (const command of installCommands(program) ?? []) {
+    // Another process may have installed it while this one waited for its turn.
+    if (program.find()) break;
     // All output goes to stderr, because a caller may parse stdout. If `update` fails, the old lists may still do.
     spawnSync(command[0], command.slice(1), { stdio: ['ignore', 2, 2] });
   }
@@ -49,12 +51,16 @@ function install(program) {
   throw new Error(program.missing);
 }
 
-/** RUNLEVEL=1 keeps a Debian package from starting its service. */
+/**
+ * RUNLEVEL=1 keeps a Debian package from starting its service. Two `apt-get update` at once fail, so each waits for its turn; the
+ * kernel ends the turn of a process that dies.
+ */
 function installCommands({ apt, brew }) {
   if (brew && platform() === 'darwin' && onPath('brew')) return [['brew', 'install', brew]];
   const sudo = rootPrefix();
   if (!onPath('apt-get') || !sudo) return undefined;
-  const command = [...sudo, 'env', 'RUNLEVEL=1', 'DEBIAN_FRONTEND=noninteractive', 'apt-get'];
+  const alone = ['flock', '--close', '--wait', String(WAIT_AT_MOST_S), '/var/lib/dpkg'];
+  const command = [...alone, ...sudo, 'env', 'RUNLEVEL=1', 'DEBIAN_FRONTEND=noninteractive', 'apt-get'];
   const options = ['-o', 'DPkg::Lock::Timeout=120', '-y', '--no-install-recommends'];
   return [
     [...command, 'update'],
@@ -65,42 +71,4 @@ function installCommands({ apt, brew }) {
 function rootPrefix() {
   if (process.getuid?.() === 0) return [];
   return onPath('sudo') && spawnSync('sudo', ['-n', 'true']).status === 0 ? ['sudo', '-n'] : undefined;
-}
-
-/** Runs the work in one process of this machine at a time: two `apt-get update` at once fail. */
-function alone(work) {
-  const lock = join(tmpdir(), 'nestjs-redis-lock-install.pid');
-  const deadline = Date.now() + INSTALL_WITHIN_MS;
-  while (!takeLock(lock)) {
-    if (Date.now() > deadline) throw new Error(`Another process has been installing for too long, see ${lock}`);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
-  }
-  try {
-    return work();
-  } finally {
-    rmSync(lock, { force: true });
-  }
-}
-
-function takeLock(lock) {
-  try {
-    writeFileSync(lock, String(process.pid), { flag: 'wx' });
-    return true;
-  } catch (error) {
-    if (error.code !== 'EEXIST') throw error;
-    if (isAbandoned(lock)) rmSync(lock, { force: true });
-    return false;
-  }
-}
-
-function isAbandoned(lock) {
-  try {
-    const pid = Number(readFileSync(lock, 'utf8'));
-    // Its owner may have created it, and not written to it yet.
-    if (!pid) return Date.now() - statSync(lock).mtimeMs > 5_000;
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return error.code === 'ESRCH';
-  }
 }

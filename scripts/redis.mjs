@@ -240,7 +240,8 @@ async function runWithRedis([command, ...args]) {
 function runCommand(command, args, env) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: 'inherit', env });
-    process.on('SIGTERM', () => child.kill('SIGTERM'));
+    // When a terminal is closed, a command may be told twice, by the terminal and from here: that is no harm.
+    for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
     // A terminal sends Ctrl-C to the command as well: a second one would cut short a graceful shutdown.
     const fromTerminal = hasTerminal();
     process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));

@@ -52,7 +52,8 @@ async function takePictures(browser, url) {
     await board.getByRole('link', { name: 'order:1' }).click();
     await board.getByRole('heading', { name: 'order:1' }).waitFor();
     await board.getByText('OrdersService.charge').nth(1).waitFor();
-    await board.screenshot({ path: join(folder, 'board-lock.png') });
+    await board.getByRole('region', { name: 'History' }).getByText('acquired').waitFor();
+    await board.screenshot({ path: join(folder, 'board-lock.png'), fullPage: true });
   }
   await playground.getByText('charged it after').nth(1).waitFor();
   await playground.screenshot({ path: join(folder, 'playground.png'), fullPage: true });

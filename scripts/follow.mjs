@@ -1,0 +1,62 @@
+// Runs the command of a step of `npm test`, within a limit of time.
+import { spawn } from 'node:child_process';
+import process from 'node:process';
+
+/** How long a step that has reached its limit, or was interrupted, may take to end. */
+const END_WITHIN_MS = 10_000;
+
+/** The process groups that run, by the id of their first process. */
+const groups = new Set();
+
+function signalGroup(pid, signal) {
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error;
+  }
+}
+
+/** Has signals end this process and all commands: their process groups do not receive Ctrl-C, nor the end of a terminal. */
+export function endOnSignals() {
+  const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
+  for (const [signal, code] of Object.entries(codes)) {
+    process.once(signal, () => {
+      for (const pid of groups) signalGroup(pid, 'SIGTERM');
+      process.exit(code);
+    });
+  }
+}
+
+/**
+ * Runs a command and all that it starts in a process group of its own, which ends at the limit, in milliseconds.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {object} options
+ * @param {string} options.cwd
+ * @param {number} options.limitMs
+ * @param {NodeJS.ProcessEnv} options.env All of its variables.
+ * @param {Buffer[]} [options.out] Gets the output; without it, that goes to the output of this process.
+ * @returns {Promise<number | null>} The exit code; null if a signal ended the command.
+ */
+export function follow(command, args, { cwd, limitMs, env, out }) {
+  return new Promise((resolve) => {
+    const output = out ? 'pipe' : 'inherit';
+    const child = spawn(command, args, { cwd, env, stdio: ['ignore', output, output], detached: true });
+    for (const stream of out ? [child.stdout, child.stderr] : []) stream.on('data', (data) => out.push(data));
+    child.once('error', (error) => {
+      console.error(error.message);
+      resolve(127);
+    });
+    const { pid } = child;
+    if (pid === undefined) return;
+    groups.add(pid);
+    const timers = ['SIGTERM', 'SIGKILL'].map((signal, at) =>
+      setTimeout(() => signalGroup(pid, signal), limitMs + at * END_WITHIN_MS),
+    );
+    child.once('close', (code) => {
+      for (const timer of timers) clearTimeout(timer);
+      groups.delete(pid);
+      resolve(code);
+    });
+  });
+}
