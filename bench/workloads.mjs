@@ -28,6 +28,7 @@ const own = (callers, peers) => ({
   title: callers === 1 ? 'One caller, a free lock' : `${callers} callers, each with a lock of its own`,
   measure: 'compare',
   loop: { callers },
+  candidates: [OURS, BASELINE, ...ON_NODE_REDIS],
   peers,
   all: ALL,
 });
@@ -44,7 +45,7 @@ const hot = (callers, peers) => ({
 /** What is measured; `isAsked`: only by its name. */
 export const WORKLOADS = [
   { ...own(1, ['redis-semaphore']), candidates: [OURS, EARLY, BASELINE, ...ON_NODE_REDIS] },
-  { ...own(64, ['@redis-kit/lock']), candidates: [OURS, BASELINE, ...ON_NODE_REDIS] },
+  own(64, ['@redis-kit/lock']),
   own(512, ['@redis-kit/lock']),
   hot(2, ['redlock 5, 20 ms']),
   hot(8, [GREEDIEST]),

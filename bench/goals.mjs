@@ -1,0 +1,100 @@
+// What this package wants to reach beside the baseline and the best other package, and what limits it where it does not.
+import { BASELINE, EARLY, OURS, isOwn } from './candidates/index.mjs';
+
+const short = (value) => value.toLocaleString('en', { maximumSignificantDigits: 3 });
+
+const rateOf = ({ ratios }) => ratios.rate.median;
+
+/** Beside the best other package; those whose calls gave up were done soon. */
+function besideBestPeer(ours, rows) {
+  const peers = rows.filter(({ name, ratios, failures }) => !isOwn(name) && ratios && !failures);
+  return rateOf(ours) / Math.max(...peers.map(rateOf));
+}
+
+/** What a call takes of both sides. */
+function costs(ours, rows) {
+  const hand = rows.find(({ name }) => name === BASELINE);
+  const of = ({ clientMicros, redisMicros, bytes }) =>
+    `${short(clientMicros)} µs of the client, ${short(redisMicros)} µs of Redis and ${short(bytes)} bytes of objects`;
+  return `a pair takes ${of(ours)}; by hand, ${of(hand)}`;
+}
+
+/** Of a lock that many want. */
+const waits = ({ p50, p99 }) => `half of the calls wait ${short(p50)} ms, and 99 % up to ${short(p99)} ms`;
+
+const roundTrips = (_ours, rows) => {
+  const { inRoundTrips, p99InRoundTrips } = rows.find(({ name }) => name === BASELINE);
+  return `by hand, which polls: ${short(inRoundTrips)} at p50, ${short(p99InRoundTrips)} at p99`;
+};
+
+const made = ({ promises, bytes }) =>
+  `each call makes ${short(promises)} promises and ${short(bytes)} bytes of objects`;
+
+const held = () =>
+  'its handle and its hold, its place among the holds and on the wheel, and the texts of its key and its attempt';
+
+const kept = ({ timers, listeners }) => `${timers} timers and ${listeners} listeners are left`;
+
+const seconds = ({ plain, locked }) => `${short(locked.median)} s; with plain decorators, ${short(plain.median)} s`;
+
+const isLast = ({ name }) => name.startsWith(OURS) && name.endsWith('3 masters');
+const clientOf = (rows, name) => rows.find((row) => row.name === name).clientMicros;
+
+/** `value`: of our row, which is the one of our name unless `row` says which. `limit`: what limits it, by what was counted. */
+const GOALS = [
+  { workload: 'one-caller', figure: 'rate, of the baseline', least: 0.85, value: rateOf, limit: costs },
+  { workload: 'one-caller', figure: 'rate with `awaitRelease: false`, of the baseline', least: 1.4, value: rateOf, limit: costs, row: ({ name }) => name === EARLY }, // prettier-ignore
+  { workload: 'one-caller', figure: 'CPU of Redis, of the baseline', most: 1.5, value: ({ ratios }) => ratios.redisMicros.median, limit: costs }, // prettier-ignore
+  { workload: '64-callers', figure: 'rate, of the baseline', least: 1.8, value: rateOf, limit: costs },
+  { workload: '64-callers', figure: 'CPU of Redis, of the baseline', most: 1, value: ({ ratios }) => ratios.redisMicros.median, limit: costs }, // prettier-ignore
+  { workload: '512-callers', figure: 'rate, of the baseline', least: 3, value: rateOf, limit: costs },
+  { workload: 'hot-64', figure: 'rate, of the best other package', least: 50, value: besideBestPeer, limit: costs },
+  { workload: 'hot-64', figure: 'commands', most: 0.05, value: ({ commands }) => commands, limit: costs },
+  { workload: 'hot-64', figure: 'longest wait, in medians', most: 3, value: ({ patience }) => patience, limit: waits },
+  { workload: 'hot-4x8', figure: 'rate, of the best other package', least: 3, value: besideBestPeer, limit: costs },
+  { workload: 'hot-4x8', figure: 'commands', most: 1, value: ({ commands }) => commands, limit: costs },
+  { workload: 'hot-4x8', figure: 'largest share of a process', most: 2, value: ({ share }) => share, limit: costs },
+  { workload: 'hot-4x8', figure: 'longest wait, in medians', most: 3, value: ({ patience }) => patience, limit: waits },
+  {
+    workload: 'hand-over',
+    figure: 'p50, in round trips',
+    most: 1.2,
+    value: (row) => row.inRoundTrips,
+    limit: roundTrips,
+  },
+  {
+    workload: 'hand-over',
+    figure: 'p99, in round trips',
+    most: 3,
+    value: (row) => row.p99InRoundTrips,
+    limit: roundTrips,
+  },
+  { workload: 'leases-30s', figure: 'commands a second', most: 20, value: ({ perSecond }) => perSecond, limit: held },
+  { workload: 'leases-30s', figure: 'bytes of heap each', most: 600, value: ({ heap }) => heap, limit: held },
+  { workload: 'leases-30s', figure: 'CPU of the client, %', most: 2, value: ({ client }) => client, limit: held },
+  { workload: 'nested', figure: 'CPU, µs', most: 2, value: ({ micros }) => micros.median, limit: made },
+  { workload: 'decorator', figure: 'CPU, µs', most: 5, value: ({ micros }) => micros.median, limit: made },
+  { workload: 'leaks', figure: 'heap afterwards, KiB', most: 5 * 1_024, value: ({ heapKiB }) => heapKiB, limit: kept },
+  { workload: 'cluster', figure: 'CPU of the client with 3 masters, of that with one', most: 1.1, value: (row, rows) => row.clientMicros / clientOf(rows, `${OURS}, 1 master`), limit: made, row: isLast }, // prettier-ignore
+  { workload: 'compiler', figure: 'time of tsc, of plain decorators', most: 1.15, value: ({ ratio }) => ratio.median, limit: seconds, row: () => true }, // prettier-ignore
+];
+
+const isOurs = ({ name }) => name === OURS;
+
+/** The goals of the workloads that were measured, as a table in Markdown. */
+export function goals(results) {
+  const lines = GOALS.flatMap(({ workload, figure, least, most, value, limit, row = isOurs }) => {
+    const rows = results.find(({ name }) => name === workload)?.rows;
+    const ours = rows?.find(row);
+    if (!ours) return [];
+    const reached = value(ours, rows);
+    const isReached = least === undefined ? reached <= most : reached >= least;
+    const goal = least === undefined ? `at most ${short(most)}` : `at least ${short(least)}`;
+    return [
+      `| \`${workload}\` | ${figure} | ${goal} | ${short(reached)} | ${isReached ? 'reached' : limit(ours, rows)} |`,
+    ];
+  });
+  return ['| workload | figure | goal | now | what limits it |', '| --- | --- | --- | ---: | --- |', ...lines].join(
+    '\n',
+  );
+}
