@@ -24,6 +24,8 @@ import { ReportsModule } from './reports/reports.module.js';
         // Apps that share a Redis but not their locks need different prefixes.
         keyPrefix: config.get('LOCK_PREFIX', 'sample-app:'),
         waitMs: Number(config.get('LOCK_WAIT_MS', 10_000)),
+        // The board shows what has happened.
+        history: true,
       }),
     }),
     RedisLockBoardModule.forRoot({

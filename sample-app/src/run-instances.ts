@@ -20,6 +20,8 @@ import { Standstill } from './runner/standstill.js';
 const EXTRA_MS = 60_000;
 
 const print = (line: string): void => console.log(line);
+// A terminal that was closed takes no more lines.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 /** Returns the number of fires to run for; `Infinity` without `--fires`. */
 function wantedFires(): number {
@@ -55,6 +57,7 @@ async function runInstances(folder: string, wanted: number, interrupted: AbortSi
       timeLine.addFire(fire, reports);
       if (complete.push(fire) === wanted) over.abort();
     },
+    onLate: (fire, name, report) => timeLine.correctFire(fire, name, report),
   });
   const onEnd = (): void => (group.living.length > 0 ? board.recheck() : over.abort());
   const given = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379';
@@ -110,7 +113,7 @@ async function main(): Promise<number> {
   const wanted = wantedFires();
   const interruption = new AbortController();
   // A terminal sends Ctrl-C to the instances, too. They stop at the first signal, and so does this process.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interruption.abort());
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interruption.abort());
   const folder = mkdtempSync(join(tmpdir(), 'sample-app-'));
   const file = join(folder, 'lottery.db');
   try {

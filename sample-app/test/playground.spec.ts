@@ -57,7 +57,10 @@ describe('the playground', () => {
     for (const row of await lottery.allTextContents()) expect(row.match(/drew/g)).toHaveLength(1);
     expect(troubles).toEqual([]);
     expect(requests.filter((url) => !url.startsWith(playground.url) && !url.startsWith('data:'))).toEqual([]);
+    await page.evaluate("setTimeout(() => { throw new Error('no such moment'); })");
+    await page.getByRole('alert').getByText('The script of this page failed').waitFor();
     await end(playground);
+    await page.getByRole('alert').getByText('The playground does not answer.').waitFor();
     await expectNothingLeft(playground);
   }, 360_000);
 

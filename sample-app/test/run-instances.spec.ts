@@ -1,4 +1,5 @@
-import { cleanUp } from './support/processes.js';
+import { readdirSync } from 'node:fs';
+import { cleanUp, isRunning, later } from './support/processes.js';
 import { allReady, expectNothingLeft, printed, run } from './support/runner.js';
 
 describe('the runner of three instances', () => {
@@ -31,6 +32,27 @@ describe('the runner of three instances', () => {
     endless.child.kill('SIGKILL');
     await endless.ended;
     await expectNothingLeft(endless);
+  }, 120_000);
+
+  it('leaves no instance running when it is killed while one is frozen', async () => {
+    const endless = run([]);
+    await printed(endless, allReady);
+    const frozen = endless.pids()[0]!;
+    process.kill(frozen, 'SIGSTOP');
+    later(() => isRunning(frozen) && process.kill(frozen, 'SIGKILL'));
+    endless.child.kill('SIGKILL');
+    await endless.ended;
+    await expectNothingLeft(endless);
+  }, 120_000);
+
+  it('ends when its terminal is closed, which nobody can print to any more', async () => {
+    const endless = run([]);
+    await printed(endless, allReady);
+    for (const stream of [endless.child.stdout, endless.child.stderr]) stream!.destroy();
+    process.kill(-endless.child.pid!, 'SIGHUP');
+    expect(await endless.ended).toBe(0);
+    await expectNothingLeft(endless);
+    expect(readdirSync(endless.folder)).toEqual([]);
   }, 120_000);
 
   it('continues with two instances when one is killed', async () => {

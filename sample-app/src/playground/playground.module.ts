@@ -24,7 +24,7 @@ export class PlaygroundModule {
     return {
       module: PlaygroundModule,
       imports: [
-        RedisLockModule.forRoot({ connection: redisUrl, keyPrefix }),
+        RedisLockModule.forRoot({ connection: redisUrl, keyPrefix, history: true }),
         RedisLockBoardModule.forRoot({
           path: 'locks',
           guard: LocalGuard,

@@ -2,6 +2,7 @@ import type { FireReport } from '../lottery/fire-report.js';
 import type { InstanceName } from '../runner/instance-group.js';
 
 const KEPT = 60;
+const LOTTERY = 'Lottery';
 
 /** What one instance did: it won, did not, or was not heard of. */
 export interface Part {
@@ -19,7 +20,7 @@ export interface Moment {
 
 /** What happened lately. */
 export class TimeLine {
-  readonly #moments: Moment[] = [];
+  readonly #moments: (Moment & { readonly parts: Partial<Record<InstanceName, readonly Part[]>> })[] = [];
 
   /** The newest first. */
   get moments(): readonly Moment[] {
@@ -36,8 +37,14 @@ export class TimeLine {
 
   /** Adds a fire of the lottery, of which all instances have reported that are heard of. */
   addFire(fire: number, reports: ReadonlyMap<InstanceName, FireReport>): void {
-    const show = this.begin('Lottery', fire);
+    const show = this.begin(LOTTERY, fire);
     for (const [name, report] of reports) show(name, partOf(report));
+  }
+
+  /** Corrects what an instance did at a fire: it was frozen, and reports late. */
+  correctFire(fire: number, name: InstanceName, report: FireReport): void {
+    const moment = this.#moments.find(({ at, title }) => at === fire && title === LOTTERY);
+    if (moment) moment.parts[name] = [partOf(report)];
   }
 }
 

@@ -13,6 +13,8 @@ export interface FireBoardListener {
   print(line: string): void;
   /** Called once per fire, when all instances have reported or time is up, with their reports. */
   onComplete(fire: number, reports: ReadonlyMap<InstanceName, FireReport>): void;
+  /** Called for each report of a fire that is complete: an instance that was frozen reports late. */
+  onLate(fire: number, instance: InstanceName, report: FireReport): void;
 }
 
 /** Collects the reports of each fire, and prints one line when all instances have reported. */
@@ -31,7 +33,10 @@ export class FireBoard {
     if (report.fire <= this.#from) return;
     const fire = this.#fires.get(report.fire) ?? this.#open(report.fire);
     // A stopped instance may fire twice in one period when it resumes: what it drew counts.
-    if (fire.reports.get(instance)?.outcome !== 'drew') fire.reports.set(instance, report);
+    if (fire.reports.get(instance)?.outcome !== 'drew') {
+      fire.reports.set(instance, report);
+      if (fire.complete) this.listener.onLate(report.fire, instance, report);
+    }
     this.#completeIfAllReported(report.fire, fire);
   }
 

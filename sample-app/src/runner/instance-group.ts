@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -31,7 +31,7 @@ export interface RunningInstance {
   readonly isFrozen: boolean;
 }
 
-/** The instances that this process started. None of them outlives `stop`. */
+/** The instances that this process started. None of them outlives `stop`, nor this process. */
 export class InstanceGroup {
   readonly #running = new Map<InstanceName, RunningInstance>();
   /** Those that get SIGKILL, and have not ended yet. */
@@ -65,6 +65,7 @@ export class InstanceGroup {
     const child = fork(MAIN, [], { env: { ...process.env, PORT: '0', ...this.env, INSTANCE: name }, silent: true });
     this.#running.set(name, { process: child, url: undefined, isFrozen: false });
     this.#printOutput(name, child);
+    guard(child);
     const onEnd = (how: string): void => {
       this.#killed.delete(child);
       if (this.#running.get(name)?.process !== child) return;
@@ -135,4 +136,19 @@ async function stopChild(child: ChildProcess): Promise<void> {
   child.kill('SIGCONT');
   await ended;
   clearTimeout(timer);
+}
+
+/**
+ * An instance ends by itself when this process has ended, but not one that is frozen: a shell, whose input ends with this process, lets
+ * it go on, and kills it if it still runs after a while.
+ */
+function guard(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  const within = STOP_WITHIN_MS / 1_000;
+  const script = `read -r _; kill -CONT "$0"; for _ in $(seq ${within}); do sleep 1; kill -0 "$0" || exit; done; kill -KILL "$0"`;
+  const stdio = ['pipe', 'ignore', 'ignore'] as const;
+  const shell = spawn('sh', ['-c', script, String(child.pid)], { detached: true, stdio: [...stdio] });
+  for (const part of [shell, shell.stdin]) part.on('error', () => undefined);
+  shell.unref();
+  child.once('exit', () => shell.kill('SIGKILL'));
 }

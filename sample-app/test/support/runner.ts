@@ -6,6 +6,8 @@ import { hasEnded, isRunning, kill, later, sampleApp, temporaryFolder } from './
 /** The runner, in a process of its own. */
 export interface Run {
   readonly child: ChildProcess;
+  /** Where it makes its own folder. */
+  readonly folder: string;
   readonly output: () => string;
   /** The instances that it started. */
   readonly pids: () => number[];
@@ -14,9 +16,10 @@ export interface Run {
 
 /** Runs the built runner as `npm start` does, in a process group of its own, as a shell would. */
 export function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run {
+  const folder = temporaryFolder();
   const child = spawn(process.execPath, [join(sampleApp, 'dist', 'run-instances.js'), ...args], {
     // A runner that is killed cannot remove its folder.
-    env: { ...process.env, TMPDIR: temporaryFolder(), ...env },
+    env: { ...process.env, TMPDIR: folder, ...env },
     detached: true,
   });
   later(() => kill(child));
@@ -24,7 +27,7 @@ export function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run {
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += String(data)));
   const pids = () => [...output.matchAll(/started with the pid (\d+)/g)].map(([, pid]) => Number(pid));
   const ended = new Promise<number | null>((resolve) => child.once('close', (code) => resolve(code)));
-  return { child, output: () => output, pids, ended };
+  return { child, folder, output: () => output, pids, ended };
 }
 
 /** Expects that the runner and its instances have ended. */

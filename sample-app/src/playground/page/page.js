@@ -93,4 +93,15 @@ document.addEventListener('click', ({ target }) => {
   if (path) void post(path);
 });
 
-new EventSource('events').addEventListener('message', ({ data }) => show(JSON.parse(data)));
+addEventListener('error', ({ message }) => {
+  find('problem').textContent = `The script of this page failed: ${message}. Reload the page.`;
+});
+
+const events = new EventSource('events');
+events.addEventListener('error', () => {
+  find('problem').textContent = 'The playground does not answer. Has it ended?';
+});
+events.addEventListener('open', () => {
+  find('problem').textContent = '';
+});
+events.addEventListener('message', ({ data }) => show(JSON.parse(data)));
