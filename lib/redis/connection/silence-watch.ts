@@ -1,4 +1,4 @@
-import { type Clock, setDeadline } from '../../core/clock.js';
+import { type Clock, setDeadline, wasHeldUp } from '../../core/clock.js';
 import { ANSWER_TIME_GROWTH, MAX_SILENCE_MS, SILENCE_FACTOR } from '../timing.js';
 import { type RedisClient } from '../client/redis-client.js';
 
@@ -46,7 +46,9 @@ export class SilenceWatch {
   onTimeout(connection: RedisClient, sentAt: number, timeoutMs: number, onDead: () => void): void {
     const record = this.#recordOf(connection);
     if (record.isSuspected) return;
-    const silentSince = Math.max(sentAt, record.answeredAt);
+    // While the event loop is blocked, a library may hold a command back that it was given.
+    const writtenAt = wasHeldUp(this.clock, sentAt + timeoutMs) ? this.clock.now() : sentAt;
+    const silentSince = Math.max(writtenAt, record.answeredAt);
     const usualMs = Math.max(timeoutMs, SILENCE_FACTOR * record.usualMs);
     const patienceMs = Math.max(timeoutMs, Math.min(usualMs * 2 ** record.deaths, MAX_SILENCE_MS));
     const decide = (): void => {

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { Locked } from '../../../lib/index.js';
 import { CONNECTIONS } from '../../support/redis/connections.js';
-import { ownRedis } from '../../support/redis/own-redis.js';
+import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -49,6 +49,23 @@ describe.each(Object.entries(CONNECTIONS))(
         await lock.release();
       },
     );
+
+    it('keeps its connections to a Redis that is far away', async () => {
+      const { url, admin } = await ownRedis();
+      const proxy = await proxyTo(url);
+      // Each way: the answers come later than those that are there when the block ends.
+      proxy.delayMs = 40;
+      const { locks } = await startApp({ connection: open(proxy.url) });
+      await locks.withLock(freshKey(), () => undefined);
+      const idsOf = async () => ((await admin.client('LIST')) as string).match(/^id=\d+/gm);
+      const before = await idsOf();
+      const acquiring = locks.acquire(freshKey(), { leaseMs: 400 });
+      await nextTurn();
+      block(400);
+      const lock = await acquiring;
+      expect(await idsOf()).toEqual(before);
+      await lock.release();
+    });
 
     it('does not run unlocked beside the holder', async () => {
       const { url } = await ownRedis();

@@ -115,6 +115,31 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toHaveLength(1);
   });
 
+  it('gets its time anew after the event loop was blocked: the command may have been written only then', async () => {
+    const { clock, health, connection, answer, giveUp, deaths } = start();
+    await answer(1);
+    const sentAt = clock.now();
+    await clock.advance(350);
+    health.onTimeout(connection, sentAt, TIMEOUT_MS, () => deaths.push(clock.now()));
+    await clock.advance(99);
+    expect(deaths).toEqual([]);
+    health.onAnswer(connection, sentAt);
+    await clock.advance(60_000);
+    expect(deaths).toEqual([]);
+    await giveUp();
+    expect(deaths).toHaveLength(1);
+  });
+
+  it('is dead when nothing came after the event loop was blocked either', async () => {
+    const { clock, health, connection, answer, deaths } = start();
+    await answer(1);
+    const sentAt = clock.now();
+    await clock.advance(350);
+    health.onTimeout(connection, sentAt, TIMEOUT_MS, () => deaths.push(clock.now() - sentAt));
+    await clock.advance(60_000);
+    expect(deaths).toEqual([450]);
+  });
+
   it('always gets at least the limit of the command', async () => {
     const { giveUp, deaths } = start();
     for (let i = 0; i < 5; i += 1) await giveUp(8_000);
