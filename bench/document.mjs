@@ -5,7 +5,16 @@ import { cpus, loadavg } from 'node:os';
 import { basename, join } from 'node:path';
 import process from 'node:process';
 import { ensureRedisServer } from '../scripts/redis.mjs';
-import { AGAIN, BASELINE, OURS, isOnNodeRedis, onNodeRedis, versions } from './candidates/index.mjs';
+import {
+  AGAIN,
+  BASELINE,
+  OURS,
+  OUR_COMMANDS,
+  TOKEN_IN_LIST,
+  isOwn,
+  onNodeRedis,
+  versions,
+} from './candidates/index.mjs';
 import { goals } from './goals.mjs';
 import { plot } from './plot.mjs';
 import { table } from './table.mjs';
@@ -17,7 +26,9 @@ const INTRODUCTION = `# Performance
 
 The baseline ("${BASELINE}") is the shortest code that people write by hand: \`SET key token NX PX\` and a Lua compare-and-delete on one
 connection of ioredis; when the lock is busy, it polls every millisecond. It has no fencing token, no renewal, no queue and no events.
-Ours runs with its defaults and does all of that.
+Ours runs with its defaults and does all of that. "${OUR_COMMANDS}" sends the commands of ours, with all operands, in place of those of the
+baseline: what is between it and ours is what the client does around them. "${TOKEN_IN_LIST}" is no lock, but the fastest way in which
+Redis hands anything on: \`LPUSH\` to a client that waits in \`BLPOP\`.
 
 \`${onNodeRedis(OURS)}\` is ours on a client of node-redis that the app passes to the module. Its baseline is \`${onNodeRedis(BASELINE)}\`: the same
 code by hand on such a client.
@@ -90,8 +101,7 @@ function slower(results) {
     // Of the history, ours is the reference.
     if (!ours.ratios) return [];
     const faster = rows.filter(
-      ({ name, ratios, failures }) =>
-        name !== AGAIN && !isOnNodeRedis(name) && !failures && ratios?.rate.median > ours.ratios.rate.median,
+      ({ name, ratios, failures }) => !isOwn(name) && !failures && ratios?.rate.median > ours.ratios.rate.median,
     );
     const names = faster.map(({ name, ratios }) => `${name} (${ratios.rate.median.toFixed(2)})`);
     if (ours.ratios.rate.median < 1) names.unshift(`${BASELINE} (1)`);

@@ -1,5 +1,5 @@
 // What this package wants to reach beside the baseline and the best other package, and what limits it where it does not.
-import { BASELINE, EARLY, OURS, isOwn } from './candidates/index.mjs';
+import { BASELINE, EARLY, OURS, OUR_COMMANDS, TOKEN_IN_LIST, isOwn } from './candidates/index.mjs';
 
 const short = (value) => value.toLocaleString('en', { maximumSignificantDigits: 3 });
 
@@ -19,12 +19,22 @@ function costs(ours, rows) {
   return `a pair takes ${of(ours)}; by hand, ${of(hand)}`;
 }
 
+/** What the commands and scripts of ours cost by themselves. */
+function alone(ours, rows) {
+  const { ratios, clientMicros } = rows.find(({ name }) => name === OUR_COMMANDS);
+  const its = `${short(ratios.rate.median)} of the rate, ${short(clientMicros)} µs of the client, ${short(ratios.redisMicros.median)} of the CPU of Redis`;
+  return `its own commands, sent by hand, have ${its}; ${costs(ours, rows)}`;
+}
+
 /** Of a lock that many want. */
 const waits = ({ p50, p99 }) => `half of the calls wait ${short(p50)} ms, and 99 % up to ${short(p99)} ms`;
 
 const roundTrips = (_ours, rows) => {
-  const { inRoundTrips, p99InRoundTrips } = rows.find(({ name }) => name === BASELINE);
-  return `by hand, which polls: ${short(inRoundTrips)} at p50, ${short(p99InRoundTrips)} at p99`;
+  const of = (one) => {
+    const { inRoundTrips, p99InRoundTrips } = rows.find(({ name }) => name === one);
+    return `${short(inRoundTrips)} at p50, ${short(p99InRoundTrips)} at p99`;
+  };
+  return `a token in a list, which is no lock: ${of(TOKEN_IN_LIST)}; by hand, which polls: ${of(BASELINE)}`;
 };
 
 const made = ({ promises, bytes }) =>
@@ -42,9 +52,9 @@ const clientOf = (rows, name) => rows.find((row) => row.name === name).clientMic
 
 /** `value`: of our row, which is the one of our name unless `row` says which. `limit`: what limits it, by what was counted. */
 const GOALS = [
-  { workload: 'one-caller', figure: 'rate, of the baseline', least: 0.85, value: rateOf, limit: costs },
-  { workload: 'one-caller', figure: 'rate with `awaitRelease: false`, of the baseline', least: 1.4, value: rateOf, limit: costs, row: ({ name }) => name === EARLY }, // prettier-ignore
-  { workload: 'one-caller', figure: 'CPU of Redis, of the baseline', most: 1.5, value: ({ ratios }) => ratios.redisMicros.median, limit: costs }, // prettier-ignore
+  { workload: 'one-caller', figure: 'rate, of the baseline', least: 0.85, value: rateOf, limit: alone },
+  { workload: 'one-caller', figure: 'rate with `awaitRelease: false`, of the baseline', least: 1.4, value: rateOf, limit: alone, row: ({ name }) => name === EARLY }, // prettier-ignore
+  { workload: 'one-caller', figure: 'CPU of Redis, of the baseline', most: 1.5, value: ({ ratios }) => ratios.redisMicros.median, limit: alone }, // prettier-ignore
   { workload: '64-callers', figure: 'rate, of the baseline', least: 1.8, value: rateOf, limit: costs },
   { workload: '64-callers', figure: 'CPU of Redis, of the baseline', most: 1, value: ({ ratios }) => ratios.redisMicros.median, limit: costs }, // prettier-ignore
   { workload: '512-callers', figure: 'rate, of the baseline', least: 3, value: rateOf, limit: costs },

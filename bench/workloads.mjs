@@ -1,5 +1,5 @@
 // The workloads. `peers` is what a short run compares with: the best peer of this workload in the last full run.
-import { BASELINE, EARLY, OURS, WITH_HISTORY, onNodeRedis } from './candidates/index.mjs';
+import { BASELINE, EARLY, OURS, OUR_COMMANDS, TOKEN_IN_LIST, WITH_HISTORY, onNodeRedis } from './candidates/index.mjs';
 
 /** Peers that work at their defaults for this. */
 const POLLING = [
@@ -44,7 +44,7 @@ const hot = (callers, peers) => ({
 
 /** What is measured; `isAsked`: only by its name. */
 export const WORKLOADS = [
-  { ...own(1, ['redis-semaphore']), candidates: [OURS, EARLY, BASELINE, ...ON_NODE_REDIS] },
+  { ...own(1, ['redis-semaphore']), candidates: [OURS, EARLY, OUR_COMMANDS, BASELINE, ...ON_NODE_REDIS] },
   own(64, ['@redis-kit/lock']),
   own(512, ['@redis-kit/lock']),
   hot(2, ['redlock 5, 20 ms']),
@@ -61,6 +61,7 @@ export const WORKLOADS = [
     name: 'hand-over',
     title: 'Hand-over between two processes that want the same lock',
     measure: 'handOver',
+    candidates: [OURS, BASELINE, TOKEN_IN_LIST],
     peers: ['redis-semaphore, 1 ms'],
     all: FOR_LATENCY,
   },

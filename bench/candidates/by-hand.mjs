@@ -41,7 +41,9 @@ const CLIENTS = {
   },
 };
 
-export async function open({ library = 'ioredis', leaseMs, retryMs = 1, ...server }) {
+export async function open({ library = 'ioredis', leaseMs, retryMs = 1, isOurs, isList, ...server }) {
+  if (isOurs) return openOurCommands({ leaseMs, ...server });
+  if (isList) return openList(server);
   const redis = await CLIENTS[library](server);
   let last = 0;
   return {
@@ -52,5 +54,66 @@ export async function open({ library = 'ioredis', leaseMs, retryMs = 1, ...serve
     },
     release: ({ key, token }) => redis.deleteOwn(key, token),
     close: redis.close,
+  };
+}
+
+/** Sends what ours sends for a free lock, without what ours does around it. */
+async function openOurCommands({ port, leaseMs }) {
+  const { Redis } = require('ioredis');
+  const redis = new Redis(port, '127.0.0.1');
+  const [acquire, release] = await commandsOfOurs(redis, leaseMs);
+  const [, , ownKey, ownAttempt, sentMicros, untilMicros] = acquire;
+  const prefix = ownKey.slice(0, -KEY.length);
+  let last = 0;
+  /** The same command, for another key and attempt. */
+  const send = async (words, key, attempt, ...times) => {
+    const [sha1, keys, , , ...rest] = words;
+    const reply = await redis.evalsha(sha1, keys, prefix + key, attempt, ...times, ...rest.slice(times.length));
+    if (!PLAIN_REPLY.test(reply)) throw new Error(`The commands of ours are not sent as they should be: ${reply}`);
+  };
+  return {
+    async acquire(key) {
+      const attempt = ownAttempt.slice(0, -6) + String(++last % 1e6).padStart(6, '0');
+      const now = Math.round((performance.timeOrigin + performance.now()) * 1_000);
+      await send(acquire, key, attempt, now, now + untilMicros - sentMicros);
+      return { key, attempt };
+    },
+    release: ({ key, attempt }) => send(release, key, attempt),
+    close: () => redis.quit(),
+  };
+}
+
+const KEY = 'bench:our-commands';
+const PLAIN_REPLY = /^(granted|released) /;
+
+/** The words of EVALSHA by which ours acquires and releases a lock. */
+async function commandsOfOurs(redis, leaseMs) {
+  const { open: openOurs } = await import('./ours.mjs');
+  const sent = [];
+  const evalsha = redis.evalsha.bind(redis);
+  redis.evalsha = (...words) => {
+    sent.push(words);
+    return evalsha(...words);
+  };
+  const ours = await openOurs({ connection: redis, leaseMs });
+  // The first commands load the scripts.
+  for (let i = 0; i < 2; i++) await ours.release(await ours.acquire(KEY));
+  await ours.close();
+  delete redis.evalsha;
+  return sent.slice(-2);
+}
+
+/** One caller in each process. */
+async function openList({ port }) {
+  const { Redis } = require('ioredis');
+  const redis = new Redis(port, '127.0.0.1');
+  return {
+    async acquire(key) {
+      if (await redis.set(`${key}:made`, '1', 'NX')) await redis.lpush(key, 'token');
+      while ((await redis.blpop(key, 1)) === null);
+      return key;
+    },
+    release: (key) => redis.lpush(key, 'token'),
+    close: () => redis.quit(),
   };
 }

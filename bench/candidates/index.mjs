@@ -6,6 +6,12 @@ export const BASELINE = 'by hand';
 /** The baseline once more, in a process of its own: two equal things differ by the noise of a run. */
 export const AGAIN = `${BASELINE}, again`;
 
+/** The commands of ours, sent by the code of the baseline: what they cost by themselves. */
+export const OUR_COMMANDS = `${BASELINE}, our commands`;
+
+/** No lock: a token in a list, which Redis hands to the next one that waits for it. Nothing can be faster. */
+export const TOKEN_IN_LIST = `${BASELINE}, a token in a list`;
+
 /** Ours, with calls that return before their release. */
 export const EARLY = `${OURS}, awaitRelease: false`;
 
@@ -24,6 +30,8 @@ const OWN = {
 
 const SETTINGS = {
   again: {},
+  'our commands': { isOurs: true },
+  'a token in a list': { isList: true },
   lean: { isLean: true },
   'awaitRelease: false': { awaitRelease: false },
   history: { history: true },
