@@ -5,18 +5,27 @@ const MAX_KEY_BYTES = 1_024;
 const MAX_KEYS = 16;
 const MAX_JOB_LENGTH = 128;
 const KEPT_JOB_LENGTH = 96;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Whether a text is the same after a round trip through UTF-8. */
-export const isWellFormed = (text: string): boolean => !LONE_SURROGATE.test(text);
+export const isWellFormed = (text: string): boolean => text.isWellFormed();
 
 /**
  * Percent-encodes `%`, `{` and `}`: injective, and never an accidental hash tag of a cluster (`a` and `{a}` are two
  * locks).
  */
-export const encodeKey = (key: string): string =>
-  // Most keys have none of them, and to look for them takes a third of the time.
-  /[%{}]/.test(key) ? key.replace(/[%{}]/g, encodeURIComponent) : key;
+export const encodeKey = (key: string): string => withCodes(key, CODES);
+
+const CODES = new Map([
+  ['%', '%25'],
+  ['{', '%7B'],
+  ['}', '%7D'],
+]);
+
+/** A text with a code in place of each of these characters, one after the other. Most texts have none of them. */
+export function withCodes(text: string, codes: ReadonlyMap<string, string>): string {
+  for (const [char, code] of codes) if (text.includes(char)) text = text.replaceAll(char, code);
+  return text;
+}
 
 const NO_TAG = (): string => '';
 

@@ -1,4 +1,4 @@
-import { isWellFormed } from '../core/key.js';
+import { isWellFormed, withCodes } from '../core/key.js';
 import { shortened } from '../core/read-options.js';
 
 /** A value that may fill a key: it has one stable string form. */
@@ -57,9 +57,9 @@ export function valueEncoder(
     const pair = `${names[index]} and ${names[index + 1]}`;
     throw errorFor(text === '' ? `nothing separates ${pair}` : `'${text}' does not separate ${pair}`);
   });
-  const codes = new Set(['%', ':', ...delimiters].map((char) => `\\u{${char.codePointAt(0)?.toString(16)}}`));
-  const encoded = new RegExp(`[${[...codes].join('')}]`, 'gu');
-  return (value) => String(value).replace(encoded, percentCode);
+  // `%` comes first: it is in the codes of the others. To make a code takes longer than all else that is done for a key.
+  const codes = new Map(['%', ':', ...delimiters].map((char) => [char, percentCode(char)]));
+  return (value) => withCodes(String(value), codes);
 }
 
 function percentCode(char: string): string {
