@@ -30,7 +30,6 @@ import {
   readDowngradeReply,
   readForceReleaseReply,
   readReleaseReply,
-  readRenewReply,
   readWriteBackReply,
 } from './codec/store-replies.js';
 import { CommandRunner } from './connection/command-runner.js';
@@ -38,6 +37,7 @@ import { ServerCheck } from './connection/server-check.js';
 import { OperationBatches } from './operation-batches.js';
 import { RedisHistory } from './redis-history.js';
 import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
+import { renewTogether } from './renewals.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
 import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
 import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
@@ -154,15 +154,9 @@ export class RedisLockStore implements LockStore, CallbackStore {
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return Promise.all(requests.map((request) => this.#renewOne(request)));
-  }
-
-  async #renewOne(request: RenewRequest): Promise<RenewReply> {
-    try {
-      return readRenewReply(request, await this.#batches.run(this.#calls.renew(request)));
-    } catch (cause) {
-      return { outcome: 'unknown', cause };
-    }
+    return renewTogether(requests, (request, outcome) => {
+      this.#batches.start(this.#calls.renew(request), outcome);
+    });
   }
 
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
