@@ -1,4 +1,4 @@
-import { type Clock } from '../clock.js';
+import { type Clock, systemClock } from '../clock.js';
 import { CLOCK_DRIFT, ROUNDING_MS } from '../timing.js';
 
 /**
@@ -9,9 +9,14 @@ import { CLOCK_DRIFT, ROUNDING_MS } from '../timing.js';
 export interface Lease {
   /** On the monotonic clock. */
   readonly deadline: number;
-  /** On the wall clock: it passes before `deadline` if the machine sleeps, or if somebody sets the clock. */
+  /** On the wall clock, from the start of the process on: it passes before `deadline` if the machine sleeps, or if somebody sets the clock. */
   readonly wallDeadline: number;
 }
+
+/** Times of the wall clock are counted from the start of the process: V8 keeps great numbers in objects of their own, too. */
+const WALL_BASE = systemClock.wallNow();
+
+const wallAt = (clock: Clock): number => clock.wallNow() - WALL_BASE;
 
 /** A moment on both clocks, taken before a command is sent. */
 export interface Moment {
@@ -19,13 +24,13 @@ export interface Moment {
   readonly wallAt: number;
 }
 
-export const moment = (clock: Clock): Moment => ({ at: clock.now(), wallAt: clock.wallNow() });
+export const moment = (clock: Clock): Moment => ({ at: clock.now(), wallAt: wallAt(clock) });
 
 /** The lease that a reply proves: the server had `remainingMs` left some time after `sent`. */
 export function leaseFrom(sent: Moment, remainingMs: number): Lease {
   const provenMs = remainingMs * (1 - CLOCK_DRIFT) - ROUNDING_MS;
   // Whole milliseconds: V8 keeps each fraction in an object of its own, and thousands of leases may be held.
-  return { deadline: Math.floor(sent.at + provenMs), wallDeadline: sent.wallAt + provenMs };
+  return { deadline: Math.floor(sent.at + provenMs), wallDeadline: Math.floor(sent.wallAt + provenMs) };
 }
 
 /**
@@ -51,4 +56,4 @@ const ofEachClock = (choose: (a: number, b: number) => number, a: Lease, b: Leas
 
 /** How much of a lease is left, in milliseconds, by the more pessimistic clock; 0 if it is over. */
 export const remainingOf = (lease: Lease, clock: Clock): number =>
-  Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - clock.wallNow()));
+  Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - wallAt(clock)));

@@ -14,7 +14,7 @@ export const HOLDING: readonly FoundBug[] = [
   {
     name: 'a sleep of the machine goes unnoticed',
     file: 'lib/core/hold/lease.ts',
-    find: 'Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - clock.wallNow()))',
+    find: 'Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - wallAt(clock)))',
     replace: 'Math.max(0, lease.deadline - clock.now())',
     rules: ['1: a belief is backed'],
     profile: 'sleeps',

@@ -8,7 +8,7 @@ describe('a lease', () => {
     clock.jump(400);
     const lease = leaseFrom(sent, 10_000);
     expect(lease.deadline).toBe(1_000 + 9_898);
-    expect(lease.wallDeadline).toBe(clock.wallOffsetMs + 1_000 + 9_898);
+    expect(lease.wallDeadline).toBe(sent.wallAt + 9_898);
     expect(remainingOf(lease, clock)).toBe(9_898 - 400);
   });
 
@@ -97,7 +97,7 @@ describe('the lease of a grant that was pushed', () => {
       set.jump(600);
       set.wallOffsetMs -= 3_600_000;
     });
-    expect(lease.wallDeadline).toBe(clock.wallNow() + 2_000 * 0.99 - 2);
+    expect(lease.wallDeadline).toBe(moment(clock).wallAt + PROVEN_MS);
     expect(remainingOf(lease, clock)).toBe(PROVEN_MS - 600);
   });
 });
