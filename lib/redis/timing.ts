@@ -42,6 +42,9 @@ export const SILENCE_FACTOR = 3;
 /** The longest silence that is waited for, unless the command itself has more time. */
 export const MAX_SILENCE_MS = 5_000;
 
+/** How long a connection has to answer after a block of the event loop, at least: its command may have been written only then. */
+export const AFTER_BLOCK_MS = 500;
+
 /** The factor by which the usual answer time may grow per answer: a single slow answer says little about the network. */
 export const ANSWER_TIME_GROWTH = 1.1;
 

@@ -1,5 +1,5 @@
 import { type Clock, setDeadline, wasHeldUp } from '../../core/clock.js';
-import { ANSWER_TIME_GROWTH, MAX_SILENCE_MS, SILENCE_FACTOR } from '../timing.js';
+import { AFTER_BLOCK_MS, ANSWER_TIME_GROWTH, MAX_SILENCE_MS, SILENCE_FACTOR } from '../timing.js';
 import { type RedisClient } from '../client/redis-client.js';
 
 /** What is known of one connection. */
@@ -46,10 +46,9 @@ export class SilenceWatch {
   onTimeout(connection: RedisClient, sentAt: number, timeoutMs: number, onDead: () => void): void {
     const record = this.#recordOf(connection);
     if (record.isSuspected) return;
-    // While the event loop is blocked, a library may hold a command back that it was given.
-    const writtenAt = wasHeldUp(this.clock, sentAt + timeoutMs) ? this.clock.now() : sentAt;
-    const silentSince = Math.max(writtenAt, record.answeredAt);
-    const usualMs = Math.max(timeoutMs, SILENCE_FACTOR * record.usualMs);
+    const silentSince = Math.max(sentAt, record.answeredAt);
+    const answerMs = SILENCE_FACTOR * record.usualMs;
+    const usualMs = Math.max(timeoutMs, answerMs);
     const patienceMs = Math.max(timeoutMs, Math.min(usualMs * 2 ** record.deaths, MAX_SILENCE_MS));
     const decide = (): void => {
       record.isSuspected = false;
@@ -57,7 +56,9 @@ export class SilenceWatch {
       record.deaths += 1;
       onDead();
     };
-    const restMs = silentSince + patienceMs - this.clock.now();
+    // While the event loop is blocked, a library may hold a command back that it was given.
+    const leastMs = wasHeldUp(this.clock, sentAt + timeoutMs) ? Math.max(AFTER_BLOCK_MS, answerMs) : 0;
+    const restMs = Math.max(silentSince + patienceMs - this.clock.now(), leastMs);
     if (restMs <= 0) return decide();
     record.isSuspected = true;
     setDeadline(this.clock, decide, restMs);

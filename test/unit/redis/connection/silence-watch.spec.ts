@@ -115,14 +115,20 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toHaveLength(1);
   });
 
-  it('gets its time anew after the event loop was blocked: the command may have been written only then', async () => {
-    const { clock, health, connection, answer, giveUp, deaths } = start();
-    await answer(1);
+  /** A command that was sent before the event loop was blocked for 350 ms. */
+  const giveUpAfterBlock = async ({ clock, health, connection, deaths }: ReturnType<typeof start>): Promise<number> => {
     const sentAt = clock.now();
     await clock.advance(350);
-    health.onTimeout(connection, sentAt, TIMEOUT_MS, () => deaths.push(clock.now()));
-    await clock.advance(99);
-    expect(deaths).toEqual([]);
+    health.onTimeout(connection, sentAt, TIMEOUT_MS, () => deaths.push(clock.now() - sentAt));
+    return sentAt;
+  };
+
+  it('has half a second after the event loop was blocked: the command may have been written only then', async () => {
+    const parts = start();
+    const { clock, health, connection, answer, giveUp, deaths } = parts;
+    await answer(1);
+    const sentAt = await giveUpAfterBlock(parts);
+    await clock.advance(499);
     health.onAnswer(connection, sentAt);
     await clock.advance(60_000);
     expect(deaths).toEqual([]);
@@ -131,13 +137,19 @@ describe('a connection on which a command was given up', () => {
   });
 
   it('is dead when nothing came after the event loop was blocked either', async () => {
-    const { clock, health, connection, answer, deaths } = start();
-    await answer(1);
-    const sentAt = clock.now();
-    await clock.advance(350);
-    health.onTimeout(connection, sentAt, TIMEOUT_MS, () => deaths.push(clock.now() - sentAt));
-    await clock.advance(60_000);
-    expect(deaths).toEqual([450]);
+    const parts = start();
+    await parts.answer(1);
+    await giveUpAfterBlock(parts);
+    await parts.clock.advance(60_000);
+    expect(parts.deaths).toEqual([850]);
+  });
+
+  it('has three times its usual answer time after the event loop was blocked', async () => {
+    const parts = start();
+    await parts.answer(400);
+    await giveUpAfterBlock(parts);
+    await parts.clock.advance(60_000);
+    expect(parts.deaths).toEqual([350 + 1_200]);
   });
 
   it('always gets at least the limit of the command', async () => {
