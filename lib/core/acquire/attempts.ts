@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
+import { FreshMap } from '../fresh-map.js';
 import { type Moment } from '../hold/lease.js';
 import { type Releaser } from '../hold/releaser.js';
 import { type Grant } from '../hold/hold-terms.js';
@@ -86,7 +87,7 @@ export interface AcquireContext {
 
 /** Makes, sends and gives back the attempts of a module, and knows the call of each. */
 export class Attempts {
-  readonly #calls = new Map<string, WaitingCall>();
+  readonly #calls = new FreshMap<string, WaitingCall>();
   /** A release that gives an attempt back is no part of the call that made the attempt. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
 

@@ -1,4 +1,5 @@
 import { waitTimeoutError } from '../busy-errors.js';
+import { FreshMap } from '../fresh-map.js';
 import { moment, remainingOf } from '../hold/lease.js';
 import { type Grant } from '../hold/hold-terms.js';
 import { type StoreHold } from '../hold/store-hold.js';
@@ -56,7 +57,7 @@ export class Turn implements TurnOfCall, LocalQueue {
     private readonly key: string,
     readonly leaseMs: number,
     /** All turns of the module. This one leaves them when nobody wants the key any more. */
-    private readonly turns: Map<string, Turn>,
+    private readonly turns: Pick<FreshMap<string, Turn>, 'delete'>,
   ) {}
 
   get waiting(): number {

@@ -1,3 +1,4 @@
+import { FreshMap } from '../fresh-map.js';
 import { type Hold } from '../hold/hold.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError } from '../lock.errors.js';
@@ -14,7 +15,7 @@ import { Turn, type TurnContext } from './turn.js';
  * asks the store, behind the waiters of other processes. Calls with `perInstance` wait at their gates instead.
  */
 export class Turns {
-  readonly #byKey = new Map<string, Turn>();
+  readonly #byKey = new FreshMap<string, Turn>();
   readonly #gates: InstanceGates;
   #isClosing = false;
   /** When messages of the store were last missed. */

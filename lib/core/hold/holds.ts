@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
 import { releasedMeanwhileError, shutdownError, unconfirmedError } from '../error-texts.js';
+import { FreshMap } from '../fresh-map.js';
 import { type LockLostError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
@@ -39,7 +40,7 @@ export interface HoldsParts {
 /** The holds of a module: renews their leases, reports the lost ones, and ends them in the store. */
 export class Holds implements HoldKeeper {
   readonly clock: Clock;
-  readonly #byAttempt = new Map<string, StoreHold>();
+  readonly #byAttempt = new FreshMap<string, StoreHold>();
   /** Attempts that were given away, and until when the store may have their holds. */
   readonly #givenAway = new Map<string, number>();
   readonly #watchdog: Watchdog;

@@ -1,4 +1,5 @@
 import { type Clock } from '../../core/clock.js';
+import { FreshMap } from '../../core/fresh-map.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
 import { type AcquireOutcome } from '../../core/store/callback-store.js';
@@ -46,7 +47,7 @@ interface AcquirerParts {
 
 /** Sends acquires to Redis until there is an outcome: granted, busy or refused. */
 export class Acquirer {
-  readonly #pending = new Map<string, PendingAcquire>();
+  readonly #pending = new FreshMap<string, PendingAcquire>();
   readonly #serverClock: ServerClock;
 
   constructor(private readonly parts: AcquirerParts) {

@@ -1,4 +1,5 @@
 import { type Clock } from '../../core/clock.js';
+import { FreshMap } from '../../core/fresh-map.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type Outcome } from '../../core/store/callback-store.js';
@@ -54,7 +55,7 @@ export class CommandRunner {
   /** Serves the locks on nodes of a given cluster that do not answer its client. */
   #spare: CommandRunner | null = null;
   /** The commands that have no answer yet. */
-  readonly #commands = new Set<Command<any, any>>();
+  readonly #commands = new FreshMap<Command<any, any>, true>();
   #stopWarning = (): void => undefined;
   #stopMove = (): void => undefined;
 
@@ -200,7 +201,7 @@ export class CommandRunner {
     this.#stopWarning();
     await Promise.all([this.#live.close(), this.#spare?.close()]);
     // ioredis never settles a command that it meant to send again.
-    for (const command of this.#commands) command.fail(new Error('the connection was closed'));
+    for (const command of this.#commands.keys()) command.fail(new Error('the connection was closed'));
   }
 
   #spareFor(to: Destination): CommandRunner | null {
@@ -223,7 +224,7 @@ export class CommandRunner {
       },
     };
     const command = new Command(request, delivery, ended, this.#live, this.#health);
-    this.#commands.add(command);
+    this.#commands.set(command, true);
     command.start();
   }
 
