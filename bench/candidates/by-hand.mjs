@@ -69,7 +69,7 @@ async function openOurCommands({ port, leaseMs }) {
   const send = async (words, key, attempt, ...times) => {
     const [sha1, keys, , , ...rest] = words;
     const reply = await redis.evalsha(sha1, keys, prefix + key, attempt, ...times, ...rest.slice(times.length));
-    if (!PLAIN_REPLY.test(reply)) throw new Error(`The commands of ours are not sent as they should be: ${reply}`);
+    if (!PLAIN_REPLY.test(reply)) throw new Error(`The commands of ours were answered by ${JSON.stringify(reply)}.`);
   };
   return {
     async acquire(key) {

@@ -193,10 +193,9 @@ export class Acquirer {
 
   #confirm(pending: PendingAcquire, replicas: ReplicaAcks, call: ScriptCall): void {
     this.#forget(pending);
-    const { outcome } = pending;
     this.#confirmed(pending, replicas, call).then(
-      (answer) => outcome.resolve(answer),
-      (error: unknown) => outcome.reject(error),
+      (answer) => pending.outcome.resolve(answer),
+      (error: unknown) => pending.outcome.reject(error),
     );
   }
 
