@@ -3,7 +3,7 @@ import { spreadOf } from './figures.mjs';
 import { startSide } from './side.mjs';
 
 /** A difference of a few microseconds shows only in many calls, of code that has long been compiled. */
-const SLICES = 5;
+const SLICES = 3;
 
 const COUNTED = { callers: 1, count: 500, ms: 5_000 };
 
