@@ -1,7 +1,17 @@
 // Packs the package and uses the tarball as users do: from ES modules, from CommonJS, and from both in one process.
 // With `--built`, it packs dist as it is; otherwise it builds first.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -127,10 +137,19 @@ export function checkPackage({ built = false } = {}) {
 
 /** Packs this repository into a folder and prints one line. Returns the path of the tarball, or undefined. */
 export function packTarball(folder, { built = false } = {}) {
+  refuseModulesAbove(folder);
   const args = ['pack', '--silent', '--pack-destination', folder, ...(built ? ['--ignore-scripts'] : [])];
   const packed = check('npm pack', 'npm', args, root);
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
   return packed && tarball ? join(folder, tarball) : undefined;
+}
+
+/** An app that must do without a package would find it in a folder above its own. */
+function refuseModulesAbove(folder) {
+  const modules = createRequire(join(folder, 'index.js'))
+    .resolve.paths('ioredis')
+    .find((path) => existsSync(path));
+  if (modules) throw new Error(`apps in ${folder} would find the packages of ${modules}: delete it, or set TMPDIR`);
 }
 
 function checkTarball(folder, tarball) {
