@@ -27,7 +27,18 @@ function alone(ours, rows) {
 }
 
 /** Of a lock that many want. */
-const waits = ({ p50, p99 }) => `half of the calls wait ${short(p50)} ms, and 99 % up to ${short(p99)} ms`;
+const waits = ({ p50, p99, commands }) =>
+  `half of the calls wait ${short(p50)} ms, and 99 % up to ${short(p99)} ms: ${turnsOf({ commands })}, and an answer that is late delays all that wait`;
+
+/** Each turn costs one command: it releases the lock, and asks for it again. */
+const turnsOf = ({ commands }) => `Redis is asked once for ${short(1 / commands)} calls`;
+
+/** One lock in one process. */
+const localTurns = (ours, rows) => `${turnsOf(ours)}, since a grant reserves so many tokens; ${costs(ours, rows)}`;
+
+/** One lock in several processes. */
+const sharedTurns = (ours) =>
+  `${turnsOf(ours)}, those who waited when their process was granted it; with longer turns, the others would wait longer than 3 medians`;
 
 const roundTrips = (_ours, rows) => {
   const of = (one) => {
@@ -42,6 +53,9 @@ const made = ({ promises, bytes }) =>
 
 const held = () =>
   'its handle and its hold, its place among the holds and on the wheel, and the texts of its key and its attempt';
+
+const renewals = ({ client, perSecond }) =>
+  `${short((client * 10_000) / perSecond)} µs for each command, which renews up to 64 leases: their operands, their replies and their places on the wheel`;
 
 const kept = ({ timers, listeners }) => `${timers} timers and ${listeners} listeners are left`;
 
@@ -58,10 +72,22 @@ const GOALS = [
   { workload: '64-callers', figure: 'rate, of the baseline', least: 1.8, value: rateOf, limit: costs },
   { workload: '64-callers', figure: 'CPU of Redis, of the baseline', most: 1, value: ({ ratios }) => ratios.redisMicros.median, limit: costs }, // prettier-ignore
   { workload: '512-callers', figure: 'rate, of the baseline', least: 3, value: rateOf, limit: costs },
-  { workload: 'hot-64', figure: 'rate, of the best other package', least: 50, value: besideBestPeer, limit: costs },
+  {
+    workload: 'hot-64',
+    figure: 'rate, of the best other package',
+    least: 50,
+    value: besideBestPeer,
+    limit: localTurns,
+  },
   { workload: 'hot-64', figure: 'commands', most: 0.05, value: ({ commands }) => commands, limit: costs },
   { workload: 'hot-64', figure: 'longest wait, in medians', most: 3, value: ({ patience }) => patience, limit: waits },
-  { workload: 'hot-4x8', figure: 'rate, of the best other package', least: 3, value: besideBestPeer, limit: costs },
+  {
+    workload: 'hot-4x8',
+    figure: 'rate, of the best other package',
+    least: 3,
+    value: besideBestPeer,
+    limit: sharedTurns,
+  },
   { workload: 'hot-4x8', figure: 'commands', most: 1, value: ({ commands }) => commands, limit: costs },
   { workload: 'hot-4x8', figure: 'largest share of a process', most: 2, value: ({ share }) => share, limit: costs },
   { workload: 'hot-4x8', figure: 'longest wait, in medians', most: 3, value: ({ patience }) => patience, limit: waits },
@@ -81,7 +107,7 @@ const GOALS = [
   },
   { workload: 'leases-30s', figure: 'commands a second', most: 20, value: ({ perSecond }) => perSecond, limit: held },
   { workload: 'leases-30s', figure: 'bytes of heap each', most: 600, value: ({ heap }) => heap, limit: held },
-  { workload: 'leases-30s', figure: 'CPU of the client, %', most: 2, value: ({ client }) => client, limit: held },
+  { workload: 'leases-30s', figure: 'CPU of the client, %', most: 2, value: ({ client }) => client, limit: renewals },
   { workload: 'nested', figure: 'CPU, µs', most: 2, value: ({ micros }) => micros.median, limit: made },
   { workload: 'decorator', figure: 'CPU, µs', most: 5, value: ({ micros }) => micros.median, limit: made },
   { workload: 'leaks', figure: 'heap afterwards, KiB', most: 5 * 1_024, value: ({ heapKiB }) => heapKiB, limit: kept },

@@ -37,14 +37,14 @@ function setUp() {
       return createLockScripts(verbatim(`local time = '${server.ms}000'\n`)).appendHistory;
     },
   };
-  const send = async ({ toSend, read }: Call): Promise<string[][]> => {
+  const send = async (call: Call): Promise<string[][]> => {
     await pass(way.waitMs);
-    const { script, operands } = toSend();
+    const { script, operands } = call.toSend();
     await pass(way.delayMs);
     // The script of the time at which it arrives.
     const { text } = script.text.includes('XADD') ? scripts.appendHistory : script;
     const reply: unknown = way.replies.shift() ?? (await redis.eval(text, ...(operands as [number, ...string[]])));
-    const parts = read(reply);
+    const parts = call.read(reply);
     if (!parts) throw new Error('the reply of another command');
     return parts;
   };

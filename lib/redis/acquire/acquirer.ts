@@ -62,7 +62,7 @@ export class Acquirer {
     if (sent > 1) return false;
     // It waits for the time of the server, or for the end of the turn.
     if (!withdrawable) return (pending.isWithdrawn = true);
-    return typeof withdrawable === 'function' ? withdrawable() : this.parts.batches.withdraw(withdrawable);
+    return withdrawable.withdraw();
   }
 
   /** As `CallbackStore.startAcquire`. */
@@ -127,9 +127,8 @@ export class Acquirer {
         ? calls.acquireMany(request, timeoutMs, times)
         : calls.alone(calls.acquire(request, timeoutMs, pending.sentAt), times);
     const onLate = (reply: string[]): void => pending.onLate(reply);
-    const onStart = (withdraw: () => boolean): void => void (pending.withdrawable = withdraw);
     commands
-      .run({ ...pending.call, onLate, onStart })
+      .run({ ...pending.call, onLate, onStart: (command) => void (pending.withdrawable = command) })
       .then((reply) => pending.resolve(reply))
       .catch((error: unknown) => pending.reject(error));
   };

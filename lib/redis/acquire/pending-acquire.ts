@@ -1,7 +1,8 @@
 import { type AcquireOutcome } from '../../core/store/callback-store.js';
 import { type AcquireRequest } from '../../core/store/lock-store.js';
+import { type Withdrawable } from '../connection/command.js';
 import { type ScriptCall } from '../connection/command-runner.js';
-import { type OperationOutcome, type Pending } from '../operation-batches.js';
+import { type OperationOutcome } from '../operation-batch.js';
 
 /** The name of the server of a client that is not one of a cluster. */
 export const ONLY_SERVER = '';
@@ -13,9 +14,6 @@ interface Receiver {
   /** A reply came after the time of its command was up. */
   onLate(pending: PendingAcquire, reply: readonly string[]): void;
 }
-
-/** What was asked for in this turn with others, or a function that withdraws a command. */
-type Withdrawable = Pending | (() => boolean);
 
 /** An acquire that is not decided yet. It has one command under way at a time, and receives its outcome. */
 export class PendingAcquire implements OperationOutcome {

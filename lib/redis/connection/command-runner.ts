@@ -1,48 +1,26 @@
 import { type Clock } from '../../core/clock.js';
 import { FreshMap } from '../../core/fresh-map.js';
-import { LockStoreError } from '../../core/lock.errors.js';
+import { type LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type Outcome } from '../../core/store/callback-store.js';
-import { type Subject, forSubject, keyOfSubject } from '../../core/store/subject.js';
-import { type LeadsToMaster, type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { type LuaScript } from '../scripts/lua.js';
+import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
 import { type Destination } from './cluster-nodes.js';
-import { Command, type CommandRequest, type Delivery } from './command.js';
+import { Command, type CommandHost, type CommandRequest, type Delivery } from './command.js';
 import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
-import { isNoScript, storeError } from './redis-errors.js';
-import { type Echo, hasWritten, readLone } from './reply-reader.js';
+import { storeError } from './redis-errors.js';
+import { type Echo, readLone } from './reply-reader.js';
+import { type Script, type ScriptsCall, SendingScripts } from './scripts-call.js';
 import { ifElsewhere } from './demotion.js';
 import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { SilenceWatch } from './silence-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
-
-type AnyScript = LuaScript<any, any, any>;
-
-/** A script to send. */
-export interface Script {
-  readonly script: AnyScript;
-  readonly operands: Operands;
-  /** Whether to send ASKING first: a node to which the slot is moving serves no other command. */
-  readonly asking?: boolean;
-}
 
 /** One script for one lock, and what to expect of its reply. */
 export interface ScriptCall extends Script, Pick<CommandRequest<string[]>, 'timeoutMs' | 'onLate' | 'onStart'> {
   /** For errors. */
   readonly key: string;
   readonly echo?: Echo;
-}
-
-/** A script that answers for one lock or several; `storageKey` is that of one of them. */
-interface BatchCall extends Pick<
-  CommandRequest<string[][]>,
-  'subject' | 'storageKey' | 'timeoutMs' | 'onLate' | 'onStart'
-> {
-  /** Is asked when there is a connection, and each time that it is sent. */
-  readonly toSend: () => Script;
-  /** The reply as lists; undefined if it belongs to another command. */
-  readonly read: (reply: unknown) => string[][] | undefined;
 }
 
 /**
@@ -52,6 +30,7 @@ interface BatchCall extends Pick<
 export class CommandRunner {
   readonly #live: LiveClient;
   readonly #health: ConnectionHealth;
+  readonly #host: CommandHost;
   /** Serves the locks on nodes of a given cluster that do not answer its client. */
   #spare: CommandRunner | null = null;
   /** The commands that have no answer yet. */
@@ -69,6 +48,12 @@ export class CommandRunner {
     const silence = new SilenceWatch(clock);
     this.#live = new LiveClient(client, isOwned, clock, reporter, silence);
     this.#health = new ConnectionHealth(this.#live, silence, reporter);
+    this.#host = {
+      live: this.#live,
+      health: this.#health,
+      onEnd: (command) => this.#commands.delete(command),
+      failureOf: (command, error) => this.#failureOf(command, error),
+    };
   }
 
   get isCluster(): boolean {
@@ -127,46 +112,27 @@ export class CommandRunner {
 
   /** Resolves with the script's reply as strings. @throws LockStoreError */
   run(call: ScriptCall): Promise<string[]> {
-    const { operands, key, timeoutMs, echo, onLate, onStart } = call;
-    const read = (reply: unknown): string[][] | undefined => readLone(echo, reply);
-    const request = { subject: key, storageKey: String(operands[1]), timeoutMs, onStart };
-    const late = onLate && { onLate: ([reply]: string[][]): void => onLate(reply!) };
+    const { operands, key, timeoutMs, echo } = call;
     return new Promise((resolve, reject) => {
-      this.start({ ...request, ...late, toSend: () => call, read }, { resolve: ([reply]) => resolve(reply!), reject });
+      const one: ScriptsCall = {
+        subject: key,
+        storageKey: String(operands[1]),
+        timeoutMs,
+        toSend: () => call,
+        read: (reply) => readLone(echo, reply),
+        onStart: (command) => call.onStart?.(command),
+        onLate: ([reply]) => call.onLate?.(reply!),
+      };
+      this.start(one, { resolve: ([reply]) => resolve(reply!), reject });
     });
   }
 
   /** Passes on the replies for all locks, or a `LockStoreError`. */
-  start(call: BatchCall, outcome: Outcome<string[][], Error>): void {
-    const { subject, storageKey, timeoutMs, onLate, onStart, toSend, read } = call;
-    const spare = this.#spareFor({ storageKey });
+  start(call: ScriptsCall, outcome: Outcome<string[][], Error>): void {
+    const spare = this.#spareFor(call);
     if (spare) return spare.start(call, outcome);
-    const request: CommandRequest<string[][] | undefined> = {
-      subject,
-      storageKey,
-      timeoutMs,
-      onStart,
-      onLate: (replies) => replies && onLate?.(replies),
-    };
-    const delivery: Delivery<unknown, string[][] | undefined> = {
-      clientNow: () => this.#live.current,
-      send: (client) => evaluate(client, toSend(), 'sha1'),
-      sendAfter: (error) => (isNoScript(error) ? (client) => evaluate(client, toSend(), 'text') : null),
-      read: (reply, sentBy, sentTo) => {
-        const replies = read(reply);
-        if (!replies) this.#health.replace(sentBy, sentTo);
-        else if (replies.some(hasWritten)) this.#health.onWritten(sentBy);
-        return replies;
-      },
-    };
-    this.#start(request, delivery, {
-      resolve: (replies) => {
-        if (replies) return outcome.resolve(replies);
-        const text = `Redis sent the reply of another command ${forSubject(subject)}.`;
-        outcome.reject(new LockStoreError(text, { key: keyOfSubject(subject) }));
-      },
-      reject: (error) => outcome.reject(error),
-    });
+    const sending = new SendingScripts(call, outcome, this.#live, this.#health);
+    this.#start(sending, sending, sending);
   }
 
   /** As `RedisClient.inOneWrite`. */
@@ -212,32 +178,16 @@ export class CommandRunner {
     }));
   }
 
-  #start<A, T>(request: CommandRequest<T>, delivery: Delivery<A, T>, outcome: Outcome<T, Error>): void {
-    const ended: Outcome<T, Error> = {
-      resolve: (answer) => {
-        this.#commands.delete(command);
-        outcome.resolve(answer);
-      },
-      reject: (error) => {
-        this.#commands.delete(command);
-        outcome.reject(this.#failureOf(command, request.subject, error));
-      },
-    };
-    const command = new Command(request, delivery, ended, this.#live, this.#health);
+  #start<A, T>(request: CommandRequest<T>, delivery: Delivery<A, T>, outcome: Outcome<T, LockStoreError>): void {
+    const command = new Command(request, delivery, outcome, this.#host);
     this.#commands.set(command, true);
     command.start();
   }
 
-  #failureOf({ wasSent, sentBy, sentTo }: Command<any, any>, subject: Subject, error: Error): LockStoreError {
+  #failureOf({ wasSent, sentBy, sentTo, request }: Command<any, any>, error: Error): LockStoreError {
     if (sentBy) this.#health.onFailure(error, sentBy, sentTo);
     const { current, state } = this.#live;
     const isSingle = !current.isCluster && !current.endsForGood;
-    return storeError(subject, error, { connectionError: state.lastError, wasSent, isSingle });
+    return storeError(request.subject, error, { connectionError: state.lastError, wasSent, isSingle });
   }
-}
-
-/** EVALSHA, or EVAL where the server does not know the script. */
-function evaluate(client: RedisClient, { script, operands, asking }: Script, by: 'sha1' | 'text'): Promise<unknown> {
-  if (asking) (client as SingleClient).asking();
-  return by === 'sha1' ? client.evaluateSha(script.sha1, operands) : client.evaluate(script.text, operands);
 }

@@ -1,5 +1,6 @@
 import { setDeadline } from '../../core/clock.js';
 import { type Outcome } from '../../core/store/callback-store.js';
+import { type LockStoreError } from '../../core/lock.errors.js';
 import { type Subject } from '../../core/store/subject.js';
 import { MAX_CONNECTION_LOSSES } from '../timing.js';
 import { type Destination, nodeOf } from './cluster-nodes.js';
@@ -18,9 +19,14 @@ export interface CommandRequest<T> {
   readonly node?: SingleClient | undefined;
   readonly timeoutMs: number;
   /** Receives an answer that comes after the timeout. */
-  readonly onLate?: (answer: T) => void;
-  /** Receives a function that withdraws the command; it returns true when nothing was sent, and nothing will be. */
-  readonly onStart?: ((withdraw: () => boolean) => void) | undefined;
+  onLate?(answer: T): void;
+  onStart?(command: Withdrawable): void;
+}
+
+/** What can be withdrawn until it is sent. */
+export interface Withdrawable {
+  /** Returns true when nothing was sent, and nothing will be. */
+  withdraw(): boolean;
 }
 
 export const withdrawnError = (): Error => new Error('it was withdrawn before it was sent');
@@ -28,11 +34,21 @@ export const withdrawnError = (): Error => new Error('it was withdrawn before it
 /** How a command is sent, and what its answer means. */
 export interface Delivery<A, T> {
   /** The client to send by. */
-  readonly clientNow: () => RedisClient;
-  readonly send: (client: RedisClient) => Promise<A>;
-  /** How it is sent again after this error; null: it has failed. */
-  readonly sendAfter?: (error: Error) => ((client: RedisClient) => Promise<A>) | null;
-  readonly read: (answer: A, sentBy: RedisClient, sentTo: Destination) => T;
+  clientNow(): RedisClient;
+  send(client: RedisClient): Promise<A>;
+  /** Whether it is sent again after this error: in another way, from now on. Otherwise it has failed. */
+  changesAfter?(error: Error): boolean;
+  read(answer: A, sentBy: RedisClient, sentTo: Destination): T;
+}
+
+/** What the commands of one client share. */
+export interface CommandHost {
+  readonly live: LiveClient;
+  readonly health: ConnectionHealth;
+  /** A command was answered, or has failed. */
+  onEnd(command: Command<any, any>): void;
+  /** The error that its caller receives. */
+  failureOf(command: Command<any, any>, error: Error): LockStoreError;
 }
 
 const ignore = (): void => undefined;
@@ -41,7 +57,7 @@ const ignore = (): void => undefined;
  * One command, from the wait for a connection to its answer, under a deadline of our own. It is sent only when there is a
  * connection, so that nothing is sent later; and again, within its time, when its connection was lost before the answer.
  */
-export class Command<A, T> {
+export class Command<A, T> implements Withdrawable {
   wasSent = false;
   /** The connection that the answer is awaited from, or came from; and which node of a cluster. */
   sentBy: RedisClient | null = null;
@@ -57,57 +73,58 @@ export class Command<A, T> {
   #stopWaiting = ignore;
 
   constructor(
-    private readonly request: CommandRequest<T>,
+    readonly request: CommandRequest<T>,
     private readonly delivery: Delivery<A, T>,
-    private readonly outcome: Outcome<T, Error>,
-    private readonly live: LiveClient,
-    private readonly health: ConnectionHealth,
+    private readonly outcome: Outcome<T, LockStoreError>,
+    private readonly host: CommandHost,
   ) {}
 
   /** Resolves with the answer; rejects when it rejects, at the deadline, or as soon as the command fails otherwise. */
   start(): void {
-    const { timeoutMs, onStart } = this.request;
-    this.#cancelDeadline = setDeadline(this.live.timers, () => this.#onTimeout(), timeoutMs);
-    onStart?.(() => this.#withdraw());
-    this.#begin(this.delivery.send);
+    const { request, host } = this;
+    this.#cancelDeadline = setDeadline(host.live.timers, () => this.#onTimeout(), request.timeoutMs);
+    request.onStart?.(this);
+    this.#begin();
   }
 
   /** Ends the wait for the answer. */
   fail(error: Error): void {
     if (this.#isOver) return;
     this.#end();
-    this.outcome.reject(error);
+    this.outcome.reject(this.host.failureOf(this, error));
+  }
+
+  withdraw(): boolean {
+    if (!this.wasSent) this.fail(withdrawnError());
+    return !this.wasSent;
   }
 
   #end(): void {
     this.#isOver = true;
     this.#cancelDeadline();
     this.#stopWaiting();
+    this.host.onEnd(this);
   }
 
   #onTimeout(): void {
     const { timeoutMs } = this.request;
     this.#isLate = true;
-    if (this.sentBy) this.health.onTimeout(this.sentBy, this.sentTo, this.#sentAt, timeoutMs);
+    if (this.sentBy) this.host.health.onTimeout(this.sentBy, this.sentTo, this.#sentAt, timeoutMs);
     this.fail(new Error(`no ${this.sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
   }
 
-  #withdraw(): boolean {
-    if (!this.wasSent) this.fail(withdrawnError());
-    return !this.wasSent;
-  }
-
-  #begin(send: Delivery<A, T>['send']): void {
-    this.#lossesBefore = this.live.state.losses;
-    this.#deliver(send);
+  #begin(): void {
+    this.#lossesBefore = this.host.live.state.losses;
+    this.#deliver();
   }
 
   /** Sends it when there is a connection, and again when that was lost before the answer came, until the command is over. */
-  #deliver(send: Delivery<A, T>['send']): void {
-    const { live, request } = this;
+  #deliver(): void {
+    const { request, delivery } = this;
+    const { live } = this.host;
     try {
       const client = this.#readyClient();
-      if (!client) return this.#whenChanged(() => this.#deliver(send));
+      if (!client) return this.#whenChanged(() => this.#deliver());
       this.#lossesBefore = live.state.losses;
       const [{ epoch }, { wasSent }] = [live, this];
       const node = nodeOf(client, request);
@@ -119,9 +136,9 @@ export class Command<A, T> {
         this.sentBy = null;
         // Without a loss, it would be sent again and again without a pause.
         if (live.epoch === epoch && live.isReady(client, request)) return this.fail(error);
-        this.#deliver(send);
+        this.#deliver();
       };
-      sendBy(client, send).then((answer) => this.#onAnswer(answer, client, { node }, sentAt), onError);
+      sendBy(client, delivery).then((answer) => this.#onAnswer(answer, client, { node }, sentAt), onError);
     } catch (error) {
       this.fail(error as Error);
     }
@@ -129,7 +146,7 @@ export class Command<A, T> {
 
   #onAnswer(answer: A, client: RedisClient, to: Destination, sentAt: number): void {
     try {
-      this.health.onAnswer(client, to, sentAt);
+      this.host.health.onAnswer(client, to, sentAt);
       const value = this.delivery.read(answer, client, to);
       if (this.#isLate) return this.request.onLate?.(value);
       if (this.#isOver) return;
@@ -141,14 +158,14 @@ export class Command<A, T> {
   }
 
   #onError(error: Error): void {
-    const send = this.#isOver ? null : this.delivery.sendAfter?.(error);
-    if (send) this.#begin(send);
+    if (!this.#isOver && this.delivery.changesAfter?.(error)) this.#begin();
     else this.fail(error);
   }
 
   /** Returns null while it has to be waited for. @throws Error when that is of no use */
   #readyClient(): RedisClient | null {
-    const { live, request } = this;
+    const { request } = this;
+    const { live } = this.host;
     if (this.#isOver || live.isClosed) throw new Error('the connection was closed');
     const client = this.delivery.clientNow();
     if (live.isReady(client, request)) return client;
@@ -164,7 +181,7 @@ export class Command<A, T> {
   /** Calls back after the next change of the connection has been completed. */
   #whenChanged(callback: () => void): void {
     const changed = new Promise<void>((resolve) => {
-      const stop = this.live.state.onceChanged(resolve);
+      const stop = this.host.live.state.onceChanged(resolve);
       this.#stopWaiting = () => {
         stop();
         resolve();
@@ -175,9 +192,9 @@ export class Command<A, T> {
 }
 
 /** A client may also throw. */
-function sendBy<A>(client: RedisClient, send: (client: RedisClient) => Promise<A>): Promise<A> {
+function sendBy<A>(client: RedisClient, delivery: Delivery<A, unknown>): Promise<A> {
   try {
-    return send(client);
+    return delivery.send(client);
   } catch (error) {
     return Promise.reject(error);
   }

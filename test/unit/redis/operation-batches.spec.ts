@@ -62,11 +62,12 @@ class FakeRunner {
 
   start(...[call, outcome]: Started): void {
     this.started.push({ call, outcome });
-    call.onStart?.(() => {
+    const withdraw = (): boolean => {
       if (!this.isSent)
         outcome.reject(new LockStoreError('It was withdrawn.', { key: call.subject as string, wasSent: false }));
       return !this.isSent;
-    });
+    };
+    call.onStart?.({ withdraw });
   }
 
   run(call: ScriptCall): Promise<string[]> {
@@ -122,7 +123,7 @@ describe('operations of one turn', () => {
         onLate: (reply) => heard.push([operation.key, 'late', ...reply]),
       }),
     );
-    return { heard, withdrawals: started.map((one) => () => batches.withdraw(one)) };
+    return { heard, withdrawals: started.map((one) => () => one.withdraw()) };
   };
 
   /** A context, and what it was each time that a command was sent. */

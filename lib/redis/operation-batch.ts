@@ -1,0 +1,164 @@
+import { LockStoreError } from '../core/lock.errors.js';
+import { type Outcome } from '../core/store/callback-store.js';
+import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
+import { type Withdrawable, withdrawnError } from './connection/command.js';
+import { type CommandRunner } from './connection/command-runner.js';
+import { renamedError, storeError } from './connection/redis-errors.js';
+import { readLone, readReplies } from './connection/reply-reader.js';
+import { type Script, type ScriptsCall } from './connection/scripts-call.js';
+import { FAILED, batchOperands } from './scripts/batch.js';
+import { type LockScripts } from './scripts/lock-scripts.js';
+
+/** What operations are sent with. */
+export interface BatchParts {
+  readonly commands: CommandRunner;
+  readonly calls: ScriptCalls;
+  readonly scripts: LockScripts;
+  /** When the acquires that are sent now were sent, and until when they may arrive. */
+  readonly timesOf: (operation: Operation) => AcquireTimes;
+}
+
+/** `resolve` may throw for a reply that it cannot read; then `reject` is called, too. */
+export interface OperationOutcome extends Outcome<string[], Error> {
+  /** Receives a reply that comes after the timeout. */
+  onLate?(reply: string[]): void;
+}
+
+/** One operation on its way. */
+export class PendingOperation implements Withdrawable {
+  /** Null until the turn is over. */
+  batch: OperationBatch | null = null;
+
+  constructor(
+    readonly operation: Operation,
+    readonly outcome: OperationOutcome,
+    /** Where it waits for the end of the turn. */
+    private readonly gathered: { drop(one: PendingOperation): void },
+  ) {}
+
+  withdraw(): boolean {
+    if (this.batch) return this.batch.withdraw(this);
+    this.gathered.drop(this);
+    this.onWithdrawn();
+    return true;
+  }
+
+  /** Nothing of it was sent. */
+  onWithdrawn(): void {
+    this.outcome.reject(storeError(this.operation.key, withdrawnError(), { wasSent: false }));
+  }
+}
+
+/** Operations that travel in one command. */
+export class OperationBatch implements ScriptsCall, Outcome<string[][], Error> {
+  readonly subject: string;
+  readonly storageKey: string;
+  readonly timeoutMs: number;
+  #command: Withdrawable | null = null;
+  /** What was sent. */
+  #sent: Script | null = null;
+
+  constructor(
+    /** Without those that were withdrawn. */
+    private pending: readonly PendingOperation[],
+    private readonly parts: BatchParts,
+    /** Redis has refused it as a whole. */
+    private readonly onRefused: (error: LockStoreError) => void,
+  ) {
+    const { key, lock, timeoutMs } = pending[0]!.operation;
+    this.subject = key;
+    this.storageKey = lock;
+    this.timeoutMs = timeoutMs;
+    for (const one of pending) one.batch = this;
+  }
+
+  onStart(command: Withdrawable): void {
+    this.#command = command;
+  }
+
+  /** Withdraws one operation; returns true when nothing was sent of it, and nothing will be. */
+  withdraw(pending: PendingOperation): boolean {
+    if (this.#sent) return false;
+    if (this.pending.length === 1) return this.#command?.withdraw() ?? false;
+    this.pending = this.pending.filter((one) => one !== pending);
+    pending.onWithdrawn();
+    return true;
+  }
+
+  toSend(): Script {
+    return (this.#sent ??= this.#scriptOf());
+  }
+
+  /** What is withdrawn after this is sent nevertheless. */
+  #scriptOf(): Script {
+    const { calls, scripts, timesOf } = this.parts;
+    const operations = this.pending.map(({ operation }) => operation);
+    const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
+    if (operations.length === 1) return calls.alone(operations[0]!, times);
+    return { script: scripts.batch, operands: batchOperands(operations, times) };
+  }
+
+  read(reply: unknown): string[][] | undefined {
+    const echoes = this.pending.map(({ operation }) => operation.attempt);
+    return echoes.length > 1 ? readReplies(echoes, reply) : readLone(echoes[0], reply);
+  }
+
+  resolve(replies: string[][]): void {
+    this.pending.forEach((pending, i) => this.#settle(pending, replies[i]!));
+  }
+
+  reject(error: Error): void {
+    if (this.pending.length > 1 && isRefused(error)) {
+      // Perhaps because of one lock: nothing was done.
+      this.onRefused(error);
+      for (const one of this.pending) this.#settle(one, [FAILED]);
+      return;
+    }
+    for (const { operation, outcome } of this.pending) outcome.reject(asFailureOf(error, operation.key));
+  }
+
+  /** A reply that its caller cannot read concerns no other one. */
+  onLate(replies: string[][]): void {
+    for (const [i, { outcome }] of this.pending.entries()) {
+      const reply = replies[i]!;
+      if (hasFailed(reply)) continue;
+      try {
+        outcome.onLate?.(reply);
+      } catch {
+        // The call is over.
+      }
+    }
+  }
+
+  #settle({ operation, outcome }: PendingOperation, reply: string[]): void {
+    try {
+      if (hasFailed(reply)) this.#sendAlone(operation, outcome);
+      else outcome.resolve(reply);
+    } catch (error) {
+      outcome.reject(error as Error);
+    }
+  }
+
+  #sendAlone(operation: Operation, outcome: OperationOutcome): void {
+    const { commands, calls, timesOf } = this.parts;
+    const call = calls.alone(operation, timesOf(operation));
+    commands
+      .run({ ...call, onLate: (reply) => outcome.onLate?.(reply) })
+      .then((reply) => outcome.resolve(reply))
+      // The batch was sent, and may have begun it.
+      .catch((error: Error) =>
+        outcome.reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : error),
+      );
+  }
+}
+
+const isRefused = (error: Error): error is LockStoreError =>
+  error instanceof LockStoreError &&
+  error.wasSent &&
+  !error.retryable &&
+  (error.cause as Error | undefined)?.name === 'ReplyError';
+
+const hasFailed = (reply: readonly string[]): boolean => reply[0] === FAILED;
+
+const asFailureOf = (error: Error, key: string): Error =>
+  error instanceof LockStoreError && error.key !== key ? renamedError(error, key) : error;
