@@ -4,9 +4,9 @@ import { type FoundBug } from '../found-bug.js';
 export const CONNECTIONS: readonly FoundBug[] = [
   {
     name: 'scripts that a server has forgotten are not sent again',
-    file: 'lib/redis/connection/command-runner.ts',
-    find: 'isNoScript(error) ?',
-    replace: 'false ?',
+    file: 'lib/redis/connection/scripts-call.ts',
+    find: 'if (!isNoScript(error)) return false;',
+    replace: 'return false;',
     rules: ['nothing fails in calm'],
     profile: 'calm',
     seeds: 3,
