@@ -105,7 +105,8 @@ export const STATES: readonly KitCase[] = [
   }],
   ['inspect what ended with its lease', async ({ locks }) => {
     const lock = await locks.acquire('a', { leaseMs: 300, renew: false });
-    await eventually(() => !lock.held);
+    // Its loss is told a little after it is no longer proven.
+    await eventually(() => lock.signal.aborted);
     await eventually(async () => !(await locks.isLocked('a')));
     return stateTold(await locks.inspect('a'));
   }],
