@@ -5,7 +5,7 @@ import { type Withdrawable, withdrawnError } from './connection/command.js';
 import { type CommandRunner } from './connection/command-runner.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
 import { readLone, readReplies } from './connection/reply-reader.js';
-import { type Script, type ScriptsCall } from './connection/scripts-call.js';
+import { type BatchCall, type Script } from './connection/script-delivery.js';
 import { FAILED, batchOperands } from './scripts/batch.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 
@@ -50,7 +50,7 @@ export class PendingOperation implements Withdrawable {
 }
 
 /** Operations that travel in one command. */
-export class OperationBatch implements ScriptsCall, Outcome<string[][], Error> {
+export class OperationBatch implements BatchCall, Outcome<string[][], Error> {
   readonly subject: string;
   readonly storageKey: string;
   readonly timeoutMs: number;

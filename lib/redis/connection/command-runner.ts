@@ -10,17 +10,19 @@ import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
 import { storeError } from './redis-errors.js';
 import { type Echo, readLone } from './reply-reader.js';
-import { type Script, type ScriptsCall, SendingScripts } from './scripts-call.js';
+import { type BatchCall, type Script, ScriptDelivery } from './script-delivery.js';
 import { ifElsewhere } from './demotion.js';
 import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { SilenceWatch } from './silence-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
 
 /** One script for one lock, and what to expect of its reply. */
-export interface ScriptCall extends Script, Pick<CommandRequest<string[]>, 'timeoutMs' | 'onLate' | 'onStart'> {
+export interface ScriptCall extends Script, Pick<CommandRequest, 'timeoutMs' | 'onStart'> {
   /** For errors. */
   readonly key: string;
   readonly echo?: Echo;
+  /** Receives a reply that comes after the timeout. */
+  onLate?(reply: string[]): void;
 }
 
 /**
@@ -114,7 +116,7 @@ export class CommandRunner {
   run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo } = call;
     return new Promise((resolve, reject) => {
-      const one: ScriptsCall = {
+      const one: BatchCall = {
         subject: key,
         storageKey: String(operands[1]),
         timeoutMs,
@@ -128,11 +130,11 @@ export class CommandRunner {
   }
 
   /** Passes on the replies for all locks, or a `LockStoreError`. */
-  start(call: ScriptsCall, outcome: Outcome<string[][], Error>): void {
+  start(call: BatchCall, outcome: Outcome<string[][], Error>): void {
     const spare = this.#spareFor(call);
     if (spare) return spare.start(call, outcome);
-    const sending = new SendingScripts(call, outcome, this.#live, this.#health);
-    this.#start(sending, sending, sending);
+    const delivery = new ScriptDelivery(call, outcome, this.#host);
+    this.#start(call, delivery, delivery);
   }
 
   /** As `RedisClient.inOneWrite`. */
@@ -141,7 +143,7 @@ export class CommandRunner {
   }
 
   /** Sends any command by a client of `liveClient`, under the deadline of the request. @throws LockStoreError */
-  send<T>(client: RedisClient, send: () => Promise<T>, request: CommandRequest<T>): Promise<T> {
+  send<T>(client: RedisClient, send: () => Promise<T>, request: CommandRequest): Promise<T> {
     const delivery: Delivery<T, T> = { clientNow: () => client, send, read: (answer) => answer };
     return new Promise((resolve, reject) => this.#start(request, delivery, { resolve, reject }));
   }
@@ -178,7 +180,7 @@ export class CommandRunner {
     }));
   }
 
-  #start<A, T>(request: CommandRequest<T>, delivery: Delivery<A, T>, outcome: Outcome<T, LockStoreError>): void {
+  #start<A, T>(request: CommandRequest, delivery: Delivery<A, T>, outcome: Outcome<T, LockStoreError>): void {
     const command = new Command(request, delivery, outcome, this.#host);
     this.#commands.set(command, true);
     command.start();

@@ -10,7 +10,7 @@ import { type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { isLost, isRetryable, isUnsent } from './redis-errors.js';
 
 /** What a command is for, and for how long its answer is waited for. */
-export interface CommandRequest<T> {
+export interface CommandRequest {
   /** For errors. */
   readonly subject: Subject;
   /** The storage key that the command is about, or none. */
@@ -18,8 +18,6 @@ export interface CommandRequest<T> {
   /** The connection to a node of a cluster to send by, if not the one that serves the key. */
   readonly node?: SingleClient | undefined;
   readonly timeoutMs: number;
-  /** Receives an answer that comes after the timeout. */
-  onLate?(answer: T): void;
   onStart?(command: Withdrawable): void;
 }
 
@@ -39,6 +37,8 @@ export interface Delivery<A, T> {
   /** Whether it is sent again after this error: in another way, from now on. Otherwise it has failed. */
   changesAfter?(error: Error): boolean;
   read(answer: A, sentBy: RedisClient, sentTo: Destination): T;
+  /** Receives what was read of an answer that comes after the timeout. */
+  onLate?(answer: T): void;
 }
 
 /** What the commands of one client share. */
@@ -73,7 +73,7 @@ export class Command<A, T> implements Withdrawable {
   #stopWaiting = ignore;
 
   constructor(
-    readonly request: CommandRequest<T>,
+    readonly request: CommandRequest,
     private readonly delivery: Delivery<A, T>,
     private readonly outcome: Outcome<T, LockStoreError>,
     private readonly host: CommandHost,
@@ -148,7 +148,7 @@ export class Command<A, T> implements Withdrawable {
     try {
       this.host.health.onAnswer(client, to, sentAt);
       const value = this.delivery.read(answer, client, to);
-      if (this.#isLate) return this.request.onLate?.(value);
+      if (this.#isLate) return this.delivery.onLate?.(value);
       if (this.#isOver) return;
       this.#end();
       this.outcome.resolve(value);

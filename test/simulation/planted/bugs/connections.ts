@@ -4,7 +4,7 @@ import { type FoundBug } from '../found-bug.js';
 export const CONNECTIONS: readonly FoundBug[] = [
   {
     name: 'scripts that a server has forgotten are not sent again',
-    file: 'lib/redis/connection/scripts-call.ts',
+    file: 'lib/redis/connection/script-delivery.ts',
     find: 'if (!isNoScript(error)) return false;',
     replace: 'return false;',
     rules: ['nothing fails in calm'],

@@ -1,12 +1,10 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Outcome } from '../../core/store/callback-store.js';
-import { type Subject, forSubject, keyOfSubject } from '../../core/store/subject.js';
+import { forSubject, keyOfSubject } from '../../core/store/subject.js';
 import { type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { type LuaScript } from '../scripts/lua.js';
 import { type Destination } from './cluster-nodes.js';
-import { type CommandRequest, type Delivery, type Withdrawable } from './command.js';
-import { type ConnectionHealth } from './connection-health.js';
-import { type LiveClient } from './live-client.js';
+import { type CommandHost, type CommandRequest, type Delivery } from './command.js';
 import { isNoScript } from './redis-errors.js';
 import { hasWritten } from './reply-reader.js';
 
@@ -21,52 +19,32 @@ export interface Script {
 }
 
 /** A script that answers for one lock or several; `storageKey` is that of one of them. */
-export interface ScriptsCall extends Pick<CommandRequest<string[][]>, 'subject' | 'timeoutMs' | 'onLate' | 'onStart'> {
+export interface BatchCall extends CommandRequest {
   readonly storageKey: string;
   /** Is asked when there is a connection, and each time that it is sent. */
   toSend(): Script;
   /** The reply as lists; undefined if it belongs to another command. */
   read(reply: unknown): string[][] | undefined;
+  /** Receives the replies that come after the timeout. */
+  onLate?(replies: string[][]): void;
 }
 
 /** Undefined: the reply of another command came. */
 type Replies = string[][] | undefined;
 
-/** A script on its way. */
-export class SendingScripts
-  implements CommandRequest<Replies>, Delivery<unknown, Replies>, Outcome<Replies, LockStoreError>
-{
+/** Delivers the scripts of a call. */
+export class ScriptDelivery implements Delivery<unknown, Replies>, Outcome<Replies, LockStoreError> {
+  /** Whether the server knows the script, as far as it has said. */
   #isKnown = true;
 
   constructor(
-    private readonly call: ScriptsCall,
+    private readonly call: BatchCall,
     private readonly outcome: Outcome<string[][], Error>,
-    private readonly live: LiveClient,
-    private readonly health: ConnectionHealth,
+    private readonly host: CommandHost,
   ) {}
 
-  get subject(): Subject {
-    return this.call.subject;
-  }
-
-  get storageKey(): string {
-    return this.call.storageKey;
-  }
-
-  get timeoutMs(): number {
-    return this.call.timeoutMs;
-  }
-
-  onStart(command: Withdrawable): void {
-    this.call.onStart?.(command);
-  }
-
-  onLate(replies: Replies): void {
-    if (replies) this.call.onLate?.(replies);
-  }
-
   clientNow(): RedisClient {
-    return this.live.current;
+    return this.host.live.current;
   }
 
   /** EVALSHA, or EVAL where the server does not know the script. */
@@ -84,14 +62,18 @@ export class SendingScripts
 
   read(reply: unknown, sentBy: RedisClient, sentTo: Destination): Replies {
     const replies = this.call.read(reply);
-    if (!replies) this.health.replace(sentBy, sentTo);
-    else if (replies.some(hasWritten)) this.health.onWritten(sentBy);
+    if (!replies) this.host.health.replace(sentBy, sentTo);
+    else if (replies.some(hasWritten)) this.host.health.onWritten(sentBy);
     return replies;
+  }
+
+  onLate(replies: Replies): void {
+    if (replies) this.call.onLate?.(replies);
   }
 
   resolve(replies: Replies): void {
     if (replies) return this.outcome.resolve(replies);
-    const { subject } = this;
+    const { subject } = this.call;
     const text = `Redis sent the reply of another command ${forSubject(subject)}.`;
     this.reject(new LockStoreError(text, { key: keyOfSubject(subject) }));
   }
