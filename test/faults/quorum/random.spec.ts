@@ -19,6 +19,7 @@ const APPS = 4;
 /** How many calls each app has under way. */
 const CALLERS = 4;
 const MAX_LEASE_MS = 2_000;
+const PATIENCE_MS = 20_000;
 /** How much longer than `waitMs` a call may take. */
 const GRACE_MS = 3_000;
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -164,14 +165,17 @@ describe('a quorum under random faults', () => {
     const { net, apps, scene, keys } = await startScene(random);
     const faults = startFaults({ apps, atMost: BROKEN, random: chaos, onRound: fastClocks(net.admins, keys, chaos) });
     const until = performance.now() + DURATION_MS;
+    // A busy machine gets no majority in time: then it takes longer, without faults, until there is a grant.
+    const stopped = sleep(DURATION_MS).then(() => faults.stop());
+    const goesOn = () => performance.now() < until + (scene.counts.grants === 0 ? PATIENCE_MS : 0);
     const caller = async (app: NetApp) => {
-      while (performance.now() < until) {
+      while (goesOn()) {
         await scene.call(app, drawTask(keys, random));
         await sleep(random.int(0, 20));
       }
     };
     await Promise.all(apps.flatMap((app) => Array.from({ length: CALLERS }, () => caller(app))));
-    const counts = { ...scene.counts, checks: scene.beliefs.checks, faults: await faults.stop() };
+    const counts = { ...scene.counts, checks: scene.beliefs.checks, faults: await stopped };
     process.stdout.write(`Quorum of seed ${SEED}: ${JSON.stringify(counts)}\n`);
     scene.stalls.stop();
     expect(scene.beliefs.violations).toEqual([]);

@@ -14,6 +14,26 @@ if (!process.env.NODE_OPTIONS?.includes(CHILD_OPTIONS)) {
 const ENDS = ['test_fn_success', 'test_fn_failure', 'hook_success', 'hook_failure'];
 
 /**
+ * The registries of garbage in tests keep what they watch until a test calls `collectGarbage`. Otherwise a lock whose handle a test
+ * has dropped would be released whenever V8 happens to collect, while the test relies on it.
+ */
+function keepGarbage(global) {
+  const kept = new Map();
+  global.FinalizationRegistry = class extends global.FinalizationRegistry {
+    register(target, held, token) {
+      super.register(target, held, token);
+      if (token !== undefined) kept.set(token, target);
+    }
+
+    unregister(token) {
+      kept.delete(token);
+      return super.unregister(token);
+    }
+  };
+  global.dropKeptGarbage = () => kept.clear();
+}
+
+/**
  * Fails the test that runs when Node warns, or when a rejection is handled too late: elsewhere it would have ended the process.
  * Jest itself fails tests for rejections that stay unhandled and for uncaught exceptions. An environment, because only its code
  * has the real `process`; tests have a copy.
@@ -32,6 +52,7 @@ export default class StrictEnvironment extends TestEnvironment {
 
   async setup() {
     await super.setup();
+    keepGarbage(this.global);
     process.on('warning', this.#onWarning);
   }
 
