@@ -141,8 +141,9 @@ describe('the events of a lock', () => {
   itOnSingle('emits renewFailed, then lost with its error', async () => {
     const proxy = await proxyTo();
     const { locks, told } = await start(proxy.url);
-    const lock = await locks.acquire(freshKey(), { leaseMs: 2_000 });
+    const lock = await locks.acquire(freshKey(), { leaseMs: 4_000 });
     disconnect(proxy);
+    await rejection(lock.extend(4_000));
     await eventually(() => lock.signal.aborted, { timeoutMs: 20_000 });
     expect(told.renewFailed[0]).toMatchObject({ key: lock.key, fencingToken: lock.fencingToken, where: '' });
     expect(told.renewFailed[0]!.cause).toBeInstanceOf(Error);

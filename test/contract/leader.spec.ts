@@ -130,10 +130,10 @@ describe('a leader', () => {
     const key = freshKey('leader');
     const { locks, kill } = await startMortalApp();
     const order: string[] = [];
-    const cutOff = locks.lead(key, { leaseMs: SHORT_MS, onDemoted: (_term, reason) => order.push(reason) });
+    const cutOff = locks.lead(key, { leaseMs: 3 * SHORT_MS, onDemoted: (_term, reason) => order.push(reason) });
     await cutOff.waitUntilLeader();
     const { locks: others } = await startApp();
-    const next = others.lead(key, { leaseMs: SHORT_MS, onElected: () => order.push('elected') });
+    const next = others.lead(key, { leaseMs: 3 * SHORT_MS, onElected: () => order.push('elected') });
     await kill();
     await next.waitUntilLeader();
     expect(order).toEqual(['unreachable', 'elected']);

@@ -15,7 +15,7 @@ describe('promise 3: no deadlock', () => {
   it('grants the lock of a killed holder when its lease ends, and not before', async () => {
     const [b, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
-    await gone.acquire(key, { leaseMs: 3_000 });
+    await gone.acquire(key, { leaseMs: 6_000 });
     const next = b.locks.acquire(key, { waitMs: 25_000 });
     await untilWaiting(b, key);
     await gone.kill();

@@ -143,8 +143,10 @@ describe('a lock that changes hands', () => {
     const key = freshKey();
     const renewed: number[] = [];
     b.locks.events.on('renewed', ({ fencingToken }) => renewed.push(fencingToken));
-    const lock = await b.locks.adopt(await (await a.locks.acquire(key, { leaseMs: 1_000 })).transfer());
-    await eventually(() => renewed.length > 3);
+    // Until it is connected: an adoption is sent once.
+    await b.locks.isLocked(key);
+    const lock = await b.locks.adopt(await (await a.locks.acquire(key, { leaseMs: 4_500 })).transfer());
+    await eventually(() => renewed.length > 3, { timeoutMs: 20_000 });
     expect([lock.held, renewed[0]]).toEqual([true, lock.fencingToken]);
   });
 
@@ -220,7 +222,7 @@ describe('a lock that changes hands', () => {
     const [first, second] = [await startChildApp(), await startChildApp()];
     const observer = await startApp();
     const key = freshKey();
-    const token = await first.acquire(key, { leaseMs: 3_000 });
+    const token = await first.acquire(key, { leaseMs: 10_000 });
     const text = await first.transfer();
     expect(await first.isHeld()).toBe(false);
     await first.kill();
@@ -238,7 +240,7 @@ describe('a lock that changes hands', () => {
   itOnRedis('tells the process that adopted it when its lease runs out', async () => {
     const [first, second, observer] = [await startChildApp(), await startChildApp(), await startApp()];
     const key = freshKey();
-    await first.acquire(key, { leaseMs: 1_000 });
+    await first.acquire(key, { leaseMs: 5_000 });
     const text = await first.transfer();
     await first.kill();
     await second.adopt(text, { renew: false });

@@ -96,7 +96,7 @@ describe('locks on a client of the application', () => {
     const app = appClient(url);
     const [{ locks }, other] = [await startApp({ connection: app.client }), await startApp({ connection: url })];
     const key = freshKey();
-    const held = await locks.acquire(key, { leaseMs: 3_000 });
+    const held = await locks.acquire(key, { leaseMs: 6_000 });
     const popped = app.send('BLPOP', 'jobs', '0');
     // Longer than the lease: it is renewed by another connection.
     let renewals = 0;

@@ -29,11 +29,11 @@ describe('a lock whose key an operator touches', () => {
 
   it('tells the holder of a lock whose key was made to expire', async () => {
     const { admin, a, b, key } = await start();
-    const held = await a.locks.acquire(key, { leaseMs: 3_000 });
+    const held = await a.locks.acquire(key, { leaseMs: 9_000 });
     await admin.pexpire(`lock:${key}`, 1);
     await eventually(async () => (await admin.exists(`lock:${key}`)) === 0);
     const next = await b.locks.acquire(key);
-    await eventually(() => held.signal.aborted, { timeoutMs: 3_000 + FREEZE_MS });
+    await eventually(() => held.signal.aborted, { timeoutMs: 9_000 + FREEZE_MS });
     expect((held.signal.reason as LockLostError).reason).toBe('taken');
     expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
   });

@@ -15,7 +15,7 @@ const KINDS: [string, (url: string) => RedisConnection][] = [
 
 /** A call that retries until the error says that a retry cannot help. */
 const PATIENT = { waitMs: Infinity };
-const BRIEF = { waitMs: 300 };
+const BRIEF = { waitMs: 2_000 };
 const USE_CLUSTER = 'use `connection: { cluster: [...] }`';
 
 afterEach(closeAll);

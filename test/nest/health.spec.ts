@@ -125,7 +125,7 @@ describe('LockHealthIndicator', () => {
   });
 
   it('is down when it is connected to a single node of a cluster', async () => {
-    const cluster = await startCluster({ replicas: 0 });
+    const cluster = await startCluster({ replicas: 0, nodeTimeoutMs: 20_000 });
     try {
       const messages = await Promise.all(
         cluster.masters.map(async ({ url }) => (await (await startAlone(url)).indicator.isHealthy()).locks.message),

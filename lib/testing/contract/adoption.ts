@@ -41,9 +41,9 @@ export const ADOPTION: readonly PortCase[] = [
     name: 'an adoption extends the lease, and never shortens it',
     async run(scene) {
       const [a, b, c] = await scene.clients();
-      const hold = await a.granted('the first', { leaseMs: SHORT_MS });
+      const hold = await a.granted('the first', { leaseMs: 2_000 });
       const adopted = await b.adopted('the hold', hold);
-      await scene.time.pass(2 * SHORT_MS);
+      await scene.time.pass(2_500);
       await c.busy('another writer');
       const again = await c.adopted('the hold', adopted, { leaseMs: SHORT_MS });
       promised(again.remainingMs > SHORT_MS, 'the lease not to be shortened', again.remainingMs);

@@ -116,9 +116,9 @@ export const QUEUE: readonly PortCase[] = [
     async run(scene) {
       const [a, b, c] = await scene.clients();
       await a.granted('the reader', READ);
-      const first = await b.waits('the writer', { waiterLeaseMs: 1_500 });
+      const first = await b.waits('the writer', { waiterLeaseMs: 3_000 });
       const later = await c.waits('a later reader', READ);
-      await b.busyUntil(first.serverTimeMs + 1_700, 'the writer', first.request);
+      await b.busyUntil(first.serverTimeMs + 3_300, 'the writer', first.request);
       await c.busy('the later reader', later.request);
     },
   },
@@ -145,10 +145,10 @@ export const QUEUE: readonly PortCase[] = [
     name: 'the lock of a holder that died goes to the next waiter',
     async run(scene) {
       const [a, b] = await scene.clients();
-      const dead = await a.granted('the holder', { leaseMs: SHORT_MS });
+      const dead = await a.granted('the holder', { leaseMs: 2_000 });
       const { request } = await b.waits('the waiter');
       const next = await b.eventuallyGranted('the waiter', request);
-      scene.notBefore('the lease', dead.serverTimeMs + SHORT_MS, next);
+      scene.notBefore('the lease', dead.serverTimeMs + 2_000, next);
       await scene.nobodyWaits(a);
       await b.release(next);
       await a.eventuallyGranted('somebody else');

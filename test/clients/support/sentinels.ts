@@ -15,7 +15,7 @@ export function sentinelConformance(subject: Subject): void {
     afterEach(closeAll);
 
     it('leads to the master, and learns of another one', async () => {
-      const { connection, master, sentinels, stop } = await startSentinels();
+      const { connection, master, sentinels, stop } = await startSentinels({ downAfterMs: 20_000 });
       closeLater({ close: stop });
       const client = await new SubjectClients(subject).connected(connection);
       expect(client.peer).toEqual({ host: '127.0.0.1', port: master.port });

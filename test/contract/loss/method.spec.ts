@@ -18,7 +18,7 @@ import { grantedAt } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 class Work {
-  @Locked('loss:<0>', { leaseMs: 1_500 })
+  @Locked('loss:<0>', { leaseMs: 6_000 })
   async renewed(_id: string, during: (lock: Lock) => Promise<string>): Promise<string> {
     return during(currentLock());
   }
@@ -79,6 +79,8 @@ describe('a decorated method that loses its lock', () => {
       const told: LockLostReason[] = [];
       locks.events.on('lost', ({ reason }) => told.push(reason));
       let inside: unknown;
+      // Until it is connected.
+      await other.locks.isLocked(id);
       const call = app.get(Work)[method](id, async ({ key, signal }) => {
         await cause({ key, other, cut });
         await eventually(() => signal.aborted, { timeoutMs: 20_000, message: 'The signal did not fire' });

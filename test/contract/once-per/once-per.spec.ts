@@ -21,7 +21,7 @@ const WIDTH_MS = 500;
 type Task = () => Promise<unknown>;
 
 class Jobs {
-  @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 1_500 })
+  @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 5_000 })
   async run(_id: string, task: Task): Promise<unknown> {
     return task();
   }
@@ -153,7 +153,7 @@ describe('a process that dies in the midst of a fire', () => {
       await begun.opened;
       return { instance: HERE, kill };
     }
-    const locked = { oncePer: SLOT_MS, leaseMs: 1_500 };
+    const locked = { oncePer: SLOT_MS, leaseMs: 5_000 };
     const schedule = { kind: 'interval', intervalMs: 100 } as const;
     const victim = await startJob({ key: `job:${id}`, schedule, locked, workMs: 600_000 });
     await eventually(() => victim.runs.length === 1);

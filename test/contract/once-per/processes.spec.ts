@@ -102,7 +102,9 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
     async (count, schedule) => {
       const started = Date.now();
       const jobs = await startAll([0, 500, -500], { key: freshKey('job'), schedule });
-      await eventually(() => runsOf(jobs).length >= count, { timeoutMs: 60_000 });
+      // The first ones came while others were starting.
+      const before = runsOf(jobs).length;
+      await eventually(() => runsOf(jobs).length >= before + count, { timeoutMs: 60_000 });
       await stopAll(jobs);
       expectOncePerFire(jobs);
       const fires = runsOf(jobs).map(({ fire }) => fire);
@@ -114,7 +116,7 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
         if (reason === 'claimed') expect(fires.includes(due) || fires.includes(due - 2_000)).toBe(true);
       }
       // Nobody is late by a whole period unless this machine stood still: then the scheduler leaves fires out.
-      expect(skipsOf(jobs).length).toBeGreaterThanOrEqual(fires.length);
+      expect(skipsOf(jobs).length).toBeGreaterThanOrEqual(fires.length - before);
     },
     100_000,
   );

@@ -177,6 +177,8 @@ describe('nested calls of a semaphore', () => {
       const other = (async () => {
         while (!over.signal.aborted) await b.app.get(Imports).run(tenant);
       })();
+      // One of them begins inside while the other instance is.
+      await eventually(() => inside > 0);
       const tokens = await Promise.all(Array.from({ length: 20 }, () => a.app.get(Imports).run(tenant)));
       over.abort();
       await other;

@@ -6,7 +6,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
-const LEASE_MS = 8_000;
+const LEASE_MS = 20_000;
 
 async function start(options: Parameters<typeof startCluster>[0] = {}) {
   const cluster = await startCluster(options);
@@ -81,8 +81,8 @@ describe('a cluster', () => {
     const cluster = await start({ replicas: 0 });
     const [a, b, c] = (await cluster.startApps(3)) as [LockApp, LockApp, LockApp];
     const key = keyOn(0);
-    const lock = await a.locks.acquire(key, { leaseMs: 1_000 });
-    const waiting = b.locks.acquire(key, { waitMs: 20_000, leaseMs: 1_000 });
+    const lock = await a.locks.acquire(key, { leaseMs: 4_000 });
+    const waiting = b.locks.acquire(key, { waitMs: 20_000, leaseMs: 4_000 });
     await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
     const move = await beginMove(cluster, `lock:${key}`);
     await move.moveKey(`lock:${key}`);

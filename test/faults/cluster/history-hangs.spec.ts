@@ -22,10 +22,10 @@ describe('a history whose node hangs', () => {
     const { pid } = cluster.masters[at]!;
     process.kill(pid, 'SIGSTOP');
     try {
-      const held = await locks.acquire(far, { leaseMs: 2_000 });
+      const held = await locks.acquire(far, { leaseMs: 6_000 });
       // More than one batch, of which the first has no answer by now.
       for (let i = 0; i < LOCKS; i += 1) expect(await locks.withLock(near, () => i)).toBe(i);
-      await eventually(() => renewals >= 3);
+      await eventually(() => renewals >= 3, { timeoutMs: 20_000 });
       expect(held.held).toBe(true);
       await held.release();
       expect(locks.activity).toEqual({ held: 0, waiting: 0 });

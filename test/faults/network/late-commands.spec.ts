@@ -165,12 +165,16 @@ describe('a revocation that arrives late', () => {
     const seen = await b.locks.acquire(key);
     const waiting = b.locks.acquire(key, { waitMs: 20_000 });
     await eventually(async () => (await b.locks.inspect(key)).waiters === 1);
-    const kept = keepLast(proxy, 'forceRelease');
+    proxy.dropNextReply((text) => {
+      if (isCommand('forceRelease')(text)) proxy.delayMs = 2_000;
+      return false;
+    });
     const forcing = a.locks.forceRelease(key);
-    await eventually(() => kept.isKept);
+    await eventually(() => proxy.delayMs > 0);
+    proxy.dropNextReply(() => false);
     await seen.release();
     const next = await waiting;
-    proxy.refuse(false);
+    proxy.delayMs = 0;
     expect(await forcing).toBe(true);
     await eventually(() => !next.held);
   });

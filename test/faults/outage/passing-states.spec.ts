@@ -109,7 +109,7 @@ describe.each(CONNECTIONS)('a server in a temporary state, by %s', (_client, ope
   it('is retried while it accepts no more clients (maxclients), and renews what is held', async () => {
     const { admin, url } = await ownRedis();
     const first = await startApp({ connection: open(url) });
-    const held = await first.locks.acquire(freshKey(), { leaseMs: 1_500 });
+    const held = await first.locks.acquire(freshKey(), { leaseMs: 4_000 });
     const used = ((await admin.client('LIST')) as string).trim().split('\n').length;
     await admin.config('SET', 'maxclients', used);
     const refused = await startApp({ connection: open(url) });

@@ -7,7 +7,7 @@ import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/loc
 import { FREEZE_MS, ownRedis, startAgain } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
 
-const LEASE_MS = 6_000;
+const LEASE_MS = 20_000;
 
 /** One instance that holds a lock, and one that waits for it. */
 async function holdAndWait({ url }: StartedRedis) {

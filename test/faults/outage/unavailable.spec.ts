@@ -129,9 +129,11 @@ describe('onUnavailable', () => {
   });
 
   it('does not apply to a busy lock', async () => {
-    const [{ locks }, { app }] = [await startApp(), await startApp({}, { providers: [Work] })];
+    const [{ locks }, { app, locks: itsLocks }] = [await startApp(), await startApp({}, { providers: [Work] })];
     const id = freshKey();
     await locks.acquire(`work:${id}`);
+    // Until it is connected.
+    await itsLocks.isLocked(id);
     expect(await rejection(app.get(Work).runUnlocked(id))).toMatchObject({ code: 'LOCK_BUSY' });
   });
 });

@@ -55,7 +55,7 @@ const HEARS: Record<string, Hears> = {
     await locks.forceRelease('revoked');
   },
   'a listener of `lost`': onEvent('lost', 'short', ({ locks }) => locks.acquire('short', SHORT)),
-  'a listener of `renewed`': onEvent('renewed', 'kept', ({ locks }) => locks.acquire('kept', { leaseMs: 1_500 })),
+  'a listener of `renewed`': onEvent('renewed', 'kept', ({ locks }) => locks.acquire('kept', { leaseMs: 3_000 })),
   'a listener of `timedOut`': onEvent('timedOut', 'busy', async ({ locks }) => {
     await locks.acquire('busy');
     void rejection(locks.acquire('busy', { waitMs: 400 }));

@@ -50,7 +50,7 @@ describe('fires that a quorum grants', () => {
       // Early in a slot, so that a call which looked earlier would be in the one before.
       await eventually(async () => (await serverTime(net.admins[0]!)) % width < 30, { intervalMs: 1 });
       const before = await serverTime(net.admins[0]!);
-      const lock = await claimFire(app, `${key}${call}`, { kind: 'slot', ms: width });
+      const lock = await claimFire(app, `${key}${call}`, { kind: 'slot', ms: width }, { waitMs: 10_000 });
       await lock.releaseAfter('done');
       const run = await app.locks.lastRun(`${key}${call}`);
       expect(run!.fire.getTime()).toBeGreaterThanOrEqual(Math.floor(before / width) * width);

@@ -4,14 +4,15 @@ import { Logger } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 import { buildPackage, startChildApp } from '../../support/processes/child-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect } from '../../support/redis/own-redis.js';
+import { FREEZE_MS, disconnect } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const DRAIN_MS = 300;
-const GRACE_MS = 2_000;
+/** A close takes up to a second longer than the drain; the machine may stand still, too. */
+const GRACE_MS = 1_000 + FREEZE_MS;
 /** For how long a closed app is watched: it would have connected again by then. */
 const QUIET_MS = 500;
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };

@@ -4,6 +4,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { grantedAt } from '../../support/redis/records.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet } from '../../support/redis/quorum-net.js';
+import { watchStalls } from './support/beliefs.js';
 import {
   SLOW_NODE,
   countEvents,
@@ -16,13 +17,15 @@ import {
 
 const FIRES = 20;
 const SOON_MS = 1_000;
+/** Votes that are split cost several rounds, and a loser has to learn that the fire was claimed. */
+const PATIENT = { waitMs: 10_000 };
 
 /** Has all apps claim the same fires, one after the other; gives how often each was run. */
 async function runFires(apps: readonly LockApp[], key: string, fires: number): Promise<number[]> {
   const runs = Array.from({ length: fires }, () => 0);
   const run = async (app: LockApp, fire: number) => {
     try {
-      const lock = await claimFire(app, key, { ms: 1_000 * (fire + 1) });
+      const lock = await claimFire(app, key, { ms: 1_000 * (fire + 1) }, PATIENT);
       runs[fire]! += 1;
       await lock.releaseAfter('done');
     } catch (error) {
@@ -71,7 +74,8 @@ describe('messages on a quorum with one node down and one slow', () => {
       const { signal } = lock;
       await untilHeld(net, key);
       expect(await apps[0].locks.forceRelease(key)).toBe(true);
-      await eventually(() => signal.aborted, { timeoutMs: SOON_MS, message: `Not heard of node ${node}` });
+      // Long before the renewal.
+      await eventually(() => signal.aborted, { timeoutMs: 5_000, message: `Not heard of node ${node}` });
       expect(signal.reason).toMatchObject({ reason: 'revoked' });
       expect(events).toEqual({ acquired: 1, lost: 1 });
       // Until here, its handle must not be collected.
@@ -88,7 +92,8 @@ describe('messages on a quorum with one node down and one slow', () => {
     const { signal } = lock;
     await untilHeld(net, key);
     expect(await apps[0].locks.forceRelease(key)).toBe(true);
-    await eventually(() => signal.aborted, { timeoutMs: 3_000 / 3 + 500 });
+    // Not the end of the lease, which has another reason.
+    await eventually(() => signal.aborted);
     expect(signal.reason).toMatchObject({ reason: 'revoked' });
     expect(events).toEqual({ acquired: 1, lost: 1 });
     // Until here, its handle must not be collected.
@@ -105,10 +110,11 @@ describe('messages on a quorum with one node down and one slow', () => {
       await untilHeld(net, key);
       const waiting = waiter.locks.acquire(key, { leaseMs: 30_000 });
       await eventually(() => events.waiting === 1);
-      const from = performance.now();
+      const [stalls, from] = [watchStalls(), performance.now()];
       await held.release();
       const lock = await waiting;
-      expect(performance.now() - from).toBeLessThan(SOON_MS);
+      expect(performance.now() - from).toBeLessThan(SOON_MS + stalls.longestMs);
+      stalls.stop();
       await lock.release();
       expect(events).toEqual({ waiting: 1, acquired: 1, released: 1 });
     }
@@ -125,10 +131,11 @@ describe('a lock of a quorum with one node down and one slow', () => {
     expect(lock.remainingMs).toBeGreaterThan(50_000);
     const waiting = b.locks.acquire(key, { mode: 'read' });
     await eventually(() => events.waiting === 1);
-    const from = performance.now();
+    const [stalls, from] = [watchStalls(), performance.now()];
     await lock.downgrade();
     const reader = await waiting;
-    expect(performance.now() - from).toBeLessThan(SOON_MS);
+    expect(performance.now() - from).toBeLessThan(SOON_MS + stalls.longestMs);
+    stalls.stop();
     expect([lock.held, reader.held, await b.locks.tryAcquire(key)]).toEqual([true, true, null]);
     await untilHeld(net, key);
     await Promise.all([lock.release(), reader.release()]);
@@ -139,10 +146,10 @@ describe('a lock of a quorum with one node down and one slow', () => {
   it('stays taken for `holdAtLeastMs`', async () => {
     const key = freshKey();
     const events = countEvents(apps[0], key);
-    const first = await apps[0].locks.withLock(key, { holdAtLeastMs: 1_000 }, (lock) => lock);
+    const first = await apps[0].locks.withLock(key, { holdAtLeastMs: 3_000 }, (lock) => lock);
     await expect(apps[1].locks.acquire(key, { waitMs: 0 })).rejects.toBeInstanceOf(LockBusyError);
     const next = await apps[1].locks.acquire(key, { waitMs: 10_000 });
-    expect(grantedAt(next)).toBeGreaterThanOrEqual(grantedAt(first) + 1_000);
+    expect(grantedAt(next)).toBeGreaterThanOrEqual(grantedAt(first) + 3_000);
     expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
     expect(events).toEqual({ acquired: 1, released: 1 });
   });
@@ -162,7 +169,7 @@ describe('a lock of a quorum with one node down and one slow', () => {
     expect(listed).toMatchObject([expected]);
     expect(await b.locks.isLocked(key)).toBe(true);
     await lock.release();
-    await eventually(async () => !(await b.locks.isLocked(key)), { timeoutMs: SOON_MS });
+    await eventually(async () => !(await b.locks.isLocked(key)), { timeoutMs: 5_000 });
     expect(await b.locks.lastRun(key)).toBeNull();
     expect(events).toEqual({ acquired: 1, released: 1 });
   });

@@ -1,6 +1,6 @@
 import { LockError, LockLostError, type LockEventName } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { isCommand } from '../../support/redis/own-redis.js';
+import { FREEZE_MS, isCommand } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
 import { hashOf, setToken } from '../../support/redis/records.js';
@@ -14,7 +14,7 @@ const WHERE: [string, readonly number[]][] = [
   ['a majority', [1, 2]],
 ];
 
-const LEASE_MS = 2_500;
+const LEASE_MS = 5_000;
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 /** How often each event came. */
@@ -139,7 +139,8 @@ describe.each(WHERE)('a lost reply from %s', (_name, nodes) => {
 
   it('to a downgrade: readers enter, and writers do not', async () => {
     const { a, b, key, events } = await start();
-    const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
+    // A downgrade is sent once, and has a quarter of the lease.
+    const lock = await a.locks.acquire(key, { leaseMs: 4 * LEASE_MS });
     await expectOneHold(net, key, lock.fencingToken);
     const waiting = b.locks.acquire(key, { mode: 'read', leaseMs: LEASE_MS });
     lose(a, nodes, 'downgrade');
@@ -202,13 +203,14 @@ describe('lost replies from a majority, and then no connection to it', () => {
 
   it('to a release: the caller does not wait, and the lock is released when they are back', async () => {
     const { a, b, key, events } = await start();
-    const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
+    const lock = await a.locks.acquire(key, { leaseMs: 2 * LEASE_MS });
     await expectOneHold(net, key, lock.fencingToken);
     loseForGood(a, [1, 2], 'release');
     const from = performance.now();
     await lock.release();
-    expect(performance.now() - from).toBeLessThan(1_500);
-    await (await b.locks.acquire(key, { waitMs: 500 })).release();
+    // Not until the end of the lease.
+    expect(performance.now() - from).toBeLessThan(1_000 + FREEZE_MS);
+    await (await b.locks.acquire(key, { waitMs: 3_000 })).release();
     reopen(a);
     await expectNothingLeft(net, [a, b], key);
     expect(events).toEqual({ acquired: 1, released: 1 });

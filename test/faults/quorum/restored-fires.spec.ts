@@ -7,7 +7,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 
 const FIRE_MS = 1_000;
 const RERUN = { rerunOnLoss: true };
-const SHORT = { leaseMs: 1_500 };
+const SHORT = { leaseMs: 4_000 };
 const PATIENT = { waitMs: 10_000 };
 
 const isHeldOnAll = (net: QuorumNet, key: string) =>

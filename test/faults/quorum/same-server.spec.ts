@@ -151,7 +151,7 @@ describe('a quorum that is set up wrongly', () => {
   it('is refused at the first lock, even before all nodes have identified themselves', async () => {
     const [one, other] = [await ownRedis(), await ownRedis()];
     const proxy = closeLater(await startTcpProxy(one.port));
-    proxy.delayMs = 20;
+    proxy.delayMs = 5;
     const { locks } = await startApp({ connection: [one.url, proxy.url, other.url] });
     const key = freshKey();
     expect(await rejection(locks.acquire(key))).toBeInstanceOf(LockConfigurationError);

@@ -86,9 +86,10 @@ describe('minReplicas', () => {
     const { master, replicas } = await startReplicated(1);
     const options = { connection: master.url, minReplicas: 1, replicaTimeoutMs: 900 };
     const { locks, locker } = await startApp(options);
-    const held = await locks.acquire(freshKey(), { leaseMs: 1_000 });
+    const held = await locks.acquire(freshKey(), { leaseMs: 3_000 });
     await replicas[0]!.kill('SIGSTOP');
-    const refused = Array.from({ length: 20 }, () => rejection(locks.acquire(freshKey(), { waitMs: 2_500 })));
+    // For longer than the lease.
+    const refused = Array.from({ length: 20 }, () => rejection(locks.acquire(freshKey(), { waitMs: 5_000 })));
     const errors = await Promise.all(refused);
     for (const { message } of errors) expect(message).toMatch(/Only 0 of 1 replicas|no answer/);
     expect(held.held).toBe(true);
@@ -135,7 +136,7 @@ describe('minReplicas', () => {
     const held = await Promise.all(keys.map((key) => locks.acquire(key)));
     await Promise.all(held.map((lock) => lock.release()));
     const more = await startApp({ connection, minReplicas: 2, replicaTimeoutMs: 200 });
-    const error = await rejection<LockStoreError>(more.locks.acquire(freshKey(), { waitMs: 0 }));
+    const error = await rejection<LockStoreError>(more.locks.acquire(freshKey(), { waitMs: 3_000 }));
     expect(error.message).toContain('Only 1 of 2 replicas confirmed');
   });
 

@@ -5,7 +5,7 @@ import { givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
 
-const LEASE_MS = 8_000;
+const LEASE_MS = 20_000;
 const FAILOVER_MS = 20_000;
 
 type Sentinels = Awaited<ReturnType<typeof startSentinels>>;

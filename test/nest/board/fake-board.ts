@@ -11,8 +11,8 @@ import { eventually } from '../../support/waiting/eventually.js';
 /** The page of a board without an app: it shows the states that a test tells it. */
 export interface FakeBoard {
   readonly url: string;
-  /** Sends an event to the page that is open, as soon as one is. */
-  readonly tell: (name: 'state' | 'failed', data: object) => Promise<void>;
+  /** Sends an event to the page, as soon as it shows the view. */
+  readonly tell: (name: 'state' | 'failed', data: object, view?: 'locks' | 'lock' | 'jobs' | 'losses') => Promise<void>;
 }
 
 const FILES: Readonly<Record<string, readonly [string, string]>> = {
@@ -23,7 +23,8 @@ const FILES: Readonly<Record<string, readonly [string, string]>> = {
 
 /** Starts it; it ends with the test. */
 export async function startFakeBoard(): Promise<FakeBoard> {
-  const streams = new Set<ServerResponse>();
+  /** With the view that each is for. */
+  const streams = new Map<ServerResponse, string | null>();
   const server = createServer(({ url = '' }, response) => {
     const [type, text] = FILES[url] ?? ['text/event-stream', undefined];
     response.writeHead(200, { 'content-type': `${type}; charset=utf-8` });
@@ -31,7 +32,7 @@ export async function startFakeBoard(): Promise<FakeBoard> {
       response.end(text);
       return;
     }
-    streams.add(response);
+    streams.set(response, new URL(url, 'http://board').searchParams.get('view'));
     response.on('close', () => streams.delete(response));
     response.write(eventText('board', { connection: null, refreshMs: 250, canForceRelease: true }));
   });
@@ -39,9 +40,10 @@ export async function startFakeBoard(): Promise<FakeBoard> {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/locks`,
-    tell: async (name, data) => {
-      await eventually(() => streams.size > 0);
-      for (const stream of streams) stream.write(eventText(name, data));
+    tell: async (name, data, view = 'locks') => {
+      // The stream of the view before may still be open.
+      const [stream] = await eventually(() => [...streams].findLast(([, of]) => of === view));
+      stream.write(eventText(name, data));
     },
   };
 }

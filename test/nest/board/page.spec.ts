@@ -45,16 +45,16 @@ describe('the page of the board', () => {
       await shows('There are 4 more holders and waiters');
 
       await page.getByRole('link', { name: 'order:7' }).first().click();
-      await tell('state', { lock: CUT, history: null });
+      await tell('state', { lock: CUT, history: null }, 'lock');
       await shows('23 (the first 20 are shown)');
       await shows('24 (the first 20 are shown)');
 
       await page.getByRole('link', { name: 'Jobs' }).click();
       const job = { name: 'Reports.noon', key: 'noon', next: null, nextInMs: null, last: null };
-      await tell('state', { jobs: [job], hasMore: true });
+      await tell('state', { jobs: [job], hasMore: true }, 'jobs');
       await shows('There are more than the 1 jobs that are shown.');
       await page.getByRole('link', { name: 'Losses' }).click();
-      await tell('state', { losses: [], limit: 0, searched: null });
+      await tell('state', { losses: [], limit: 0, searched: null }, 'losses');
       await shows('There may be more than the last 0, which are shown.');
     },
     LIMIT_MS,
@@ -106,7 +106,7 @@ describe('the page of the board', () => {
     async () => {
       const { page, tell, shows } = await open('lock/order%3A7');
       const show = async (token: string, holders: readonly object[]): Promise<number> => {
-        await tell('state', { lock: lockView('order:7', holders, [], { token }), history: null });
+        await tell('state', { lock: lockView('order:7', holders, [], { token }), history: null }, 'lock');
         await shows(token);
         return page
           .getByRole('progressbar', { includeHidden: true })

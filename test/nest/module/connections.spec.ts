@@ -60,7 +60,7 @@ describe('an app that does not start', () => {
         .map((line) => /id=(\d+)/.exec(line)![1]!);
     };
     try {
-      await eventually(async () => (await open()).length === 0, { timeoutMs: 1_000 });
+      await eventually(async () => (await open()).length === 0);
       await setTimeout(200);
       expect(await open()).toEqual([]);
     } finally {

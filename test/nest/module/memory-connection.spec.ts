@@ -67,9 +67,9 @@ describe('locks in the memory of the process', () => {
   });
 
   it('are renewed by timers of the process, and end with the lease of a holder that does not renew', async () => {
-    const [one, other] = [await start({ leaseMs: 60 }), await start()];
+    const [one, other] = [await start({ leaseMs: 3_000 }), await start()];
     const [renewed, dead] = [await one.acquire(freshKey()), await one.acquire(freshKey(), { renew: false })];
-    await (await other.acquire(dead.key, { waitMs: 5_000 })).release();
+    await (await other.acquire(dead.key, { waitMs: 20_000 })).release();
     expect([renewed.held, dead.held]).toEqual([true, false]);
     await renewed.release();
   });

@@ -32,7 +32,7 @@ const levelsOf = async (registry: Registry): Promise<readonly number[]> => {
 async function startBusy(registry: Registry) {
   const app = await startApp();
   stops.push(collectLockMetrics(app.locks, { registry }));
-  await app.locks.withLock(freshKey(), { leaseMs: 600 }, (lock) => lock.extend(700));
+  await app.locks.withLock(freshKey(), { leaseMs: 20_000 }, (lock) => lock.extend(30_000));
   const waits = new Promise((resolve) => app.locks.events.on('waiting', resolve));
   const key = freshKey();
   const held = await app.locks.acquire(key);

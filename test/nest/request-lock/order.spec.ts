@@ -83,7 +83,7 @@ class Ends implements NestInterceptor {
 @Injectable()
 class Impatient implements NestInterceptor {
   intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(timeout(100));
+    return next.handle().pipe(timeout(2_000));
   }
 }
 

@@ -15,12 +15,12 @@ interface Told {
 /** Starts the process and has it work under the lock. */
 async function start(work: 'told' | 'endless' | 'deaf', drainMs: number) {
   const key = freshKey('signal');
-  const module = { connection: redisUrl(), drainMs, leaseMs: 2_000 };
+  const module = { connection: redisUrl(), drainMs, leaseMs: 10_000 };
   const { child, gone } = forkScript('shutdown-process.mjs', JSON.stringify({ module, key, work }));
   const told: Told[] = [];
   child.on('message', (message: Told) => told.push(message));
   const find = (what: string) => told.find((one) => one.what === what);
-  await eventually(() => find('began'));
+  await eventually(() => find('began'), { timeoutMs: 30_000 });
   return { key, child, gone, told, find };
 }
 

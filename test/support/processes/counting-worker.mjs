@@ -1,6 +1,6 @@
 // A worker thread that counts up a shared number under a lock, on the built package.
 import 'reflect-metadata';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
 import { Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -17,7 +17,8 @@ const locks = app.get(RedisLockService);
 
 async function countUp() {
   const seen = Atomics.load(count, 0);
-  await turn();
+  // Longer than a time slice, in which another thread would run to its end.
+  await sleep(1);
   Atomics.store(count, 0, seen + 1);
 }
 

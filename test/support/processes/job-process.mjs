@@ -36,6 +36,11 @@ class Jobs {
     locks.events.on('skipped', ({ reason }) => tell('skipped', { at: Date.now(), reason }));
   }
 
+  /** Until it is connected: a schedule begins later. */
+  async onModuleInit() {
+    await this.locks.isLocked(key);
+  }
+
   async run() {
     const { fencingToken } = currentLock();
     const { fire } = await this.locks.lastRun(key);

@@ -26,16 +26,16 @@ export const AWAY: readonly KitCase[] = [
   ['lastRun', away(({ locks }) => locks.lastRun('a'))],
   ['list', away(async ({ locks }) => locks.list()[Symbol.asyncIterator]().next())],
   ['extend and downgrade', async ({ locks, cutOff }) => {
-    const lock = await locks.acquire('a', { leaseMs: 2_000, renew: false });
+    const lock = await locks.acquire('a', { leaseMs: 10_000, renew: false });
     await cutOff();
-    return [await ended(lock.extend(2_000)), await ended(lock.downgrade()), lock.held];
+    return [await ended(lock.extend(10_000)), await ended(lock.downgrade()), lock.held];
   }],
   ['what is held when the lease ends', async ({ locks, cutOff }) => {
-    const lock = await locks.acquire('a', { leaseMs: 2_000 });
+    const lock = await locks.acquire('a', { leaseMs: 6_000 });
     let failures = 0;
     locks.events.on('renewFailed', () => (failures += 1));
     await cutOff();
-    await eventually(() => lock.signal.aborted);
+    await eventually(() => lock.signal.aborted, { timeoutMs: 20_000 });
     return { reason: lock.signal.reason.reason, failed: failures > 0 };
   }],
 ]; // prettier-ignore
