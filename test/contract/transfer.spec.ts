@@ -156,7 +156,8 @@ describe('a lock that changes hands', () => {
     const text = await (await a.locks.acquire(key, LONG)).transfer();
     await a.locks.forceRelease(key);
     expect(await rejection(b.locks.adopt(text))).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
-    const lock = await b.locks.adopt(await (await a.locks.acquire(other, LONG)).transfer());
+    // If it does not listen yet, its next renewal tells it.
+    const lock = await b.locks.adopt(await (await a.locks.acquire(other, { leaseMs: 9_000 })).transfer());
     const { signal } = lock;
     await a.locks.forceRelease(other);
     await eventually(() => signal.aborted);

@@ -62,11 +62,8 @@ export async function startApp(
   const lockModule = moduleOf({ drainMs: DRAIN_MS, ...options }, server);
   const app = await initModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] });
   const locks = app.get<RedisLockService>(getLockServiceToken(options.name));
-  const started = closeLater({ app, locks, locker: app.get<Locker>(LOCKER), close: () => app.close() });
-  // Until it is connected: the first answer has a second, and a busy machine may need that to connect.
-  if (!topology.isMemory && !options.connection && !options.store)
-    await locks.isLocked(freshKey()).catch(() => undefined);
-  return started;
+  const started = { app, locks, locker: app.get<Locker>(LOCKER), close: () => app.close() };
+  return closeLater(started);
 }
 
 /** The two seconds of ioredis would keep the process alive after the tests when the server is gone. */

@@ -53,6 +53,4 @@ process.on('message', ({ id, order, args }) => {
     (error) => process.send({ id, error: `${error.name}: ${error.message}` }),
   );
 });
-// Until it is connected; without a Redis, its orders tell that.
-await locks.isLocked('ready').catch(() => undefined);
 process.send({ id: 0 });

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
-const { dropKeptGarbage } = globalThis as unknown as { dropKeptGarbage(): void };
+const { dropKeptGarbage } = globalThis as unknown as { dropKeptGarbage: () => void };
 
 /** Runs the garbage collector, also for what the test environment keeps until then. Finalizers are called back in a later turn. */
 export async function collectGarbage(): Promise<void> {
