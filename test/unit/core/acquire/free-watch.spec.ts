@@ -81,6 +81,8 @@ describe('a call that waits until a lock is free', () => {
     const { looks, told, wait, locker, clock, under } = startWatch(heldFor(60_000));
     const call = outcomeOf(wait());
     await clock.advance(3_000);
+    // The pauses are random: the last look may have been a moment ago.
+    while (clock.now() - looks.at(-1)! < 20) await clock.advance(20);
     for (let i = 0; i < 50; i += 1) await under('k', () => undefined);
     await settled();
     const before = looks.length;
