@@ -87,3 +87,14 @@ export function watchStalls(): { readonly longestMs: number; stop(): void } {
     stop: () => clearInterval(timer),
   };
 }
+
+/** Returns how long `work` took, without the longest time for which this process stood still, and what it resolved with. */
+export async function timeWork<T>(work: () => Promise<T>): Promise<{ readonly tookMs: number; readonly value: T }> {
+  const [stalls, from] = [watchStalls(), performance.now()];
+  try {
+    const value = await work();
+    return { tookMs: performance.now() - from - stalls.longestMs, value };
+  } finally {
+    stalls.stop();
+  }
+}
