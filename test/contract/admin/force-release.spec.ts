@@ -86,11 +86,11 @@ describe('forceRelease', () => {
     await eventually(async () => (await channels()) >= 2);
     proxy.blackhole(true);
     const key = freshKey();
-    const lock = await a.locks.acquire(key, { leaseMs: 6_000 });
+    const lock = await a.locks.acquire(key, { leaseMs: 12_000 });
     await b.locks.forceRelease(key);
     const next = await b.locks.acquire(key);
     expect(lock.signal.aborted).toBe(false);
-    await eventually(() => lock.signal.aborted, { timeoutMs: 2_000 + FREEZE_MS });
+    await eventually(() => lock.signal.aborted, { timeoutMs: 4_000 + FREEZE_MS });
     expect(lock.signal.reason).toMatchObject(OPERATOR);
     expect(next.held).toBe(true);
   });
