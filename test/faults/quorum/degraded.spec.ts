@@ -70,13 +70,15 @@ describe('messages on a quorum with one node down and one slow', () => {
       await holder.hears(node);
       const key = freshKey();
       const events = countEvents(holder, key);
-      const { signal } = await holder.locks.acquire(key, { leaseMs: 30_000 });
+      const lock = await holder.locks.acquire(key, { leaseMs: 30_000 });
+      const { signal } = lock;
       await untilHeld(net, key);
       expect(await apps[0].locks.forceRelease(key)).toBe(true);
       // Long before the renewal.
       await eventually(() => signal.aborted, { timeoutMs: 5_000, message: `Not heard of node ${node}` });
       expect(signal.reason).toMatchObject({ reason: 'revoked' });
       expect(events).toEqual({ acquired: 1, lost: 1 });
+      expect(lock.held).toBe(false);
     }
   });
 
@@ -85,13 +87,15 @@ describe('messages on a quorum with one node down and one slow', () => {
     await holder.hears();
     const key = freshKey();
     const events = countEvents(holder, key);
-    const { signal } = await holder.locks.acquire(key, { leaseMs: 3_000 });
+    const lock = await holder.locks.acquire(key, { leaseMs: 3_000 });
+    const { signal } = lock;
     await untilHeld(net, key);
     expect(await apps[0].locks.forceRelease(key)).toBe(true);
     // Not the end of the lease, which has another reason.
     await eventually(() => signal.aborted);
     expect(signal.reason).toMatchObject({ reason: 'revoked' });
     expect(events).toEqual({ acquired: 1, lost: 1 });
+    expect(lock.held).toBe(false);
   });
 
   it('wake a waiter that hears only one node, long before its poll', async () => {
