@@ -18,34 +18,28 @@ export interface BatchParts {
   readonly timesOf: (operation: Operation) => AcquireTimes;
 }
 
-/** `resolve` may throw for a reply that it cannot read; then `reject` is called, too. */
-export interface OperationOutcome extends Outcome<string[], Error> {
+/**
+ * One operation on its way. It receives its outcome: one object for both, since each acquire and each release has one. `resolve`
+ * may throw for a reply that it cannot read; then `reject` is called, too.
+ */
+export abstract class PendingOperation implements Outcome<string[], Error>, Withdrawable {
+  /** What is sent. */
+  abstract readonly operation: Operation;
+  /** Where it waits for the end of the turn, and what it travels in after that. */
+  carrier: { withdraw(one: PendingOperation): boolean } | null = null;
+
+  abstract resolve(reply: string[]): void;
+  abstract reject(error: Error): void;
   /** Receives a reply that comes after the timeout. */
   onLate?(reply: string[]): void;
-}
-
-/** One operation on its way. */
-export class PendingOperation implements Withdrawable {
-  /** Null until the turn is over. */
-  batch: OperationBatch | null = null;
-
-  constructor(
-    readonly operation: Operation,
-    readonly outcome: OperationOutcome,
-    /** Where it waits for the end of the turn. */
-    private readonly gathered: { drop(one: PendingOperation): void },
-  ) {}
 
   withdraw(): boolean {
-    if (this.batch) return this.batch.withdraw(this);
-    this.gathered.drop(this);
-    this.onWithdrawn();
-    return true;
+    return this.carrier?.withdraw(this) ?? false;
   }
 
   /** Nothing of it was sent. */
   onWithdrawn(): void {
-    this.outcome.reject(storeError(this.operation.key, withdrawnError(), { wasSent: false }));
+    this.reject(storeError(this.operation.key, withdrawnError(), { wasSent: false }));
   }
 }
 
@@ -69,7 +63,7 @@ export class OperationBatch implements BatchCall, Outcome<string[][], Error> {
     this.subject = key;
     this.storageKey = lock;
     this.timeoutMs = timeoutMs;
-    for (const one of pending) one.batch = this;
+    for (const one of pending) one.carrier = this;
   }
 
   onStart(command: Withdrawable): void {
@@ -114,40 +108,41 @@ export class OperationBatch implements BatchCall, Outcome<string[][], Error> {
       for (const one of this.pending) this.#settle(one, [FAILED]);
       return;
     }
-    for (const { operation, outcome } of this.pending) outcome.reject(asFailureOf(error, operation.key));
+    for (const pending of this.pending) pending.reject(asFailureOf(error, pending.operation.key));
   }
 
   /** A reply that its caller cannot read concerns no other one. */
   onLate(replies: string[][]): void {
-    for (const [i, { outcome }] of this.pending.entries()) {
+    for (const [i, pending] of this.pending.entries()) {
       const reply = replies[i]!;
       if (hasFailed(reply)) continue;
       try {
-        outcome.onLate?.(reply);
+        pending.onLate?.(reply);
       } catch {
         // The call is over.
       }
     }
   }
 
-  #settle({ operation, outcome }: PendingOperation, reply: string[]): void {
+  #settle(pending: PendingOperation, reply: string[]): void {
     try {
-      if (hasFailed(reply)) this.#sendAlone(operation, outcome);
-      else outcome.resolve(reply);
+      if (hasFailed(reply)) this.#sendAlone(pending);
+      else pending.resolve(reply);
     } catch (error) {
-      outcome.reject(error as Error);
+      pending.reject(error as Error);
     }
   }
 
-  #sendAlone(operation: Operation, outcome: OperationOutcome): void {
+  #sendAlone(pending: PendingOperation): void {
     const { commands, calls, timesOf } = this.parts;
+    const { operation } = pending;
     const call = calls.alone(operation, timesOf(operation));
     commands
-      .run({ ...call, onLate: (reply) => outcome.onLate?.(reply) })
-      .then((reply) => outcome.resolve(reply))
+      .run({ ...call, onLate: (reply) => pending.onLate?.(reply) })
+      .then((reply) => pending.resolve(reply))
       // The batch was sent, and may have begun it.
       .catch((error: Error) =>
-        outcome.reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : error),
+        pending.reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : error),
       );
   }
 }

@@ -2,8 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type AfterTurn } from '../core/runtime.js';
 import { type Operation } from './codec/script-calls.js';
 import { needsCluster } from './connection/error-advice.js';
-import { type BatchParts, OperationBatch, type OperationOutcome, PendingOperation } from './operation-batch.js';
-import { MAX_BATCH, PROMPT_BATCH } from './timing.js';
+import { type BatchParts, OperationBatch, PendingOperation } from './operation-batch.js';
+import { MAX_BATCH, promptBatch } from './timing.js';
 
 /**
  * Sends acquires, releases and renewals. Those that are requested in one turn of the event loop travel together, many acquires and
@@ -30,24 +30,25 @@ export class OperationBatches {
 
   /** Resolves with the reply of the operation's script. @throws LockStoreError */
   run(operation: Operation): Promise<string[]> {
-    return new Promise((resolve, reject) => void this.start(operation, { resolve, reject }));
+    return new Promise((resolve, reject) => this.start(new AwaitedOperation(operation, resolve, reject)));
   }
 
-  /** Passes on the reply of the operation's script, or a `LockStoreError`. Returns what can be withdrawn. */
-  start(operation: Operation, outcome: OperationOutcome): PendingOperation {
-    const pending = new PendingOperation(operation, outcome, this);
+  /** Passes on the reply of the operation's script, or a `LockStoreError`. */
+  start(pending: PendingOperation): void {
+    pending.carrier = this;
     this.#gathered.push(pending);
     if (!this.#first) {
       this.#first = pending;
       this.parts.afterTurn(this.#endTurn);
     }
-    if (this.#areEnough(operation)) this.#send(null);
-    return pending;
+    if (this.#areEnough(pending.operation)) this.#send(null);
   }
 
-  /** Internal: an operation was withdrawn before the turn was over. */
-  drop(pending: PendingOperation): void {
+  /** Internal: withdraws an operation before the turn is over. */
+  withdraw(pending: PendingOperation): boolean {
     this.#gathered = this.#gathered.filter((one) => one !== pending);
+    pending.onWithdrawn();
+    return true;
   }
 
   /** Calls back in this turn, when the operations that were asked for before are sent: what is sent then stays behind them. */
@@ -71,7 +72,7 @@ export class OperationBatches {
 
   /** Whether to send before the turn is over. Renewals come in great numbers, and nobody waits for them. */
   #areEnough({ terms }: Operation): boolean {
-    if (this.#gathered.length < PROMPT_BATCH || terms.kind === 'renew') return false;
+    if (this.#gathered.length < promptBatch(this.parts.commands.underWay) || terms.kind === 'renew') return false;
     return !this.#isByLock && !this.#isFollowed;
   }
 
@@ -117,6 +118,24 @@ export class OperationBatches {
       // Nobody would catch what is thrown after the turn.
       batch.reject(error as Error);
     }
+  }
+}
+
+class AwaitedOperation extends PendingOperation {
+  constructor(
+    readonly operation: Operation,
+    private readonly onReply: (reply: string[]) => void,
+    private readonly onError: (error: Error) => void,
+  ) {
+    super();
+  }
+
+  resolve(reply: string[]): void {
+    this.onReply(reply);
+  }
+
+  reject(error: Error): void {
+    this.onError(error);
   }
 }
 

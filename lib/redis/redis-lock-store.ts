@@ -23,23 +23,22 @@ import { clientOf } from './client/client-libraries.js';
 import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
-import { type Operation, ScriptCalls } from './codec/script-calls.js';
+import { ScriptCalls } from './codec/script-calls.js';
 import {
   checkSetPermitsReply,
-  isUnservedRelease,
   readDowngradeReply,
   readForceReleaseReply,
-  readReleaseReply,
   readWriteBackReply,
 } from './codec/store-replies.js';
 import { CommandRunner } from './connection/command-runner.js';
 import { ServerCheck } from './connection/server-check.js';
 import { OperationBatches } from './operation-batches.js';
+import { PendingRelease } from './pending-release.js';
 import { RedisHistory } from './redis-history.js';
 import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
 import { renewTogether } from './renewals.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
-import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
+import { MAX_REVOKE_TRIES } from './timing.js';
 import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
@@ -154,9 +153,7 @@ export class RedisLockStore implements LockStore, CallbackStore {
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return renewTogether(requests, (request, outcome) => {
-      this.#batches.start(this.#calls.renew(request), outcome);
-    });
+    return renewTogether(requests, { calls: this.#calls, batches: this.#batches });
   }
 
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
@@ -164,21 +161,8 @@ export class RedisLockStore implements LockStore, CallbackStore {
   }
 
   startRelease(request: ReleaseRequest, timeoutMs: number, outcome: Outcome<ReleaseReply>): void {
-    const { epoch } = this.commands;
     const operation = this.#calls.release(request, timeoutMs);
-    const resolve = (reply: readonly string[]): void => {
-      if (isUnservedRelease(reply)) void this.#serveQueue(operation);
-      outcome.resolve(readReleaseReply(request.key, reply, this.commands.epoch !== epoch));
-    };
-    this.#batches.start(operation, { resolve, reject: (error) => outcome.reject(error) });
-  }
-
-  /** Sends a release again until the queue is served; it changes nothing else by then. */
-  async #serveQueue(release: Operation): Promise<void> {
-    for (let sent = 1; sent < MAX_SENT; sent += 1) {
-      const reply = await this.#batches.run(release).catch(() => null);
-      if (!reply || !isUnservedRelease(reply)) return;
-    }
+    this.#batches.start(new PendingRelease(operation, outcome, this.#batches, this.commands));
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {

@@ -1,24 +1,31 @@
-import { type Outcome } from '../core/store/callback-store.js';
 import { type RenewReply, type RenewRequest } from '../core/store/lock-store.js';
+import { type Operation, type ScriptCalls } from './codec/script-calls.js';
 import { readRenewReply } from './codec/store-replies.js';
+import { PendingOperation } from './operation-batch.js';
+import { type OperationBatches } from './operation-batches.js';
 
-/** Sends one renewal; it may throw. */
-type Start = (request: RenewRequest, outcome: Outcome<string[]>) => void;
+/** What renewals are sent with. */
+interface RenewalParts {
+  readonly calls: ScriptCalls;
+  readonly batches: OperationBatches;
+}
 
 /**
  * Sends renewals that are asked for together; resolves with their outcomes, in their order. All have one promise: thousands of
  * leases may be renewed in one turn.
  */
-export function renewTogether(requests: readonly RenewRequest[], start: Start): Promise<readonly RenewReply[]> {
+export function renewTogether(
+  requests: readonly RenewRequest[],
+  { calls, batches }: RenewalParts,
+): Promise<readonly RenewReply[]> {
   if (requests.length === 0) return Promise.resolve([]);
   return new Promise((resolve) => {
     const round = new Round(requests.length, resolve);
     for (const [place, request] of requests.entries()) {
-      const renewal = new Renewal(request, place, round);
       try {
-        start(request, renewal);
+        batches.start(new PendingRenewal(calls.renew(request), request, place, round));
       } catch (cause) {
-        renewal.reject(cause);
+        round.settle(place, { outcome: 'unknown', cause });
       }
     }
   });
@@ -39,14 +46,16 @@ class Round {
   }
 }
 
-class Renewal implements Outcome<string[]> {
+class PendingRenewal extends PendingOperation {
   constructor(
+    readonly operation: Operation,
     private readonly request: RenewRequest,
     private readonly place: number,
     private readonly round: Round,
-  ) {}
+  ) {
+    super();
+  }
 
-  /** Throws for a reply that cannot be read; then `reject` follows. */
   resolve(reply: string[]): void {
     this.round.settle(this.place, readRenewReply(this.request, reply));
   }

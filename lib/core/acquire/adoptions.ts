@@ -90,7 +90,7 @@ export class Adoptions {
       const unanswered = reply === null;
       if (unanswered ? !mayBeCarriedOut(error) : reply.outcome === 'lost') continue;
       const [release] = releasesOfAttempt({ keys: [hold.key], attempt, leaseMs, unanswered });
-      this.#inOwnContext(() => releaser.giveBack(release!, until, commandTimeoutMs(leaseMs), () => undefined));
+      this.#inOwnContext(() => releaser.giveBack(release!, until, commandTimeoutMs(leaseMs)));
     }
   }
 }

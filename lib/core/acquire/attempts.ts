@@ -169,7 +169,7 @@ export class Attempts {
     const until = this.parts.clock.now() + leaseMs;
     const timeoutMs = commandTimeoutMs(options.leaseMs);
     this.#inOwnContext(() => {
-      for (const release of releases) this.parts.releaser.giveBack(release, until, timeoutMs, () => undefined);
+      for (const release of releases) this.parts.releaser.giveBack(release, until, timeoutMs);
     });
   }
 

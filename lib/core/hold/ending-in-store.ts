@@ -1,9 +1,9 @@
 import { type AwaitedCalls } from '../awaited-calls.js';
 import { type LockEvents } from '../lock.events.js';
-import { type HoldRef } from '../store/lock-store.js';
+import { type ReleaseReply } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { Ending } from './ending.js';
-import { type ReleaseOutcome } from './releaser.js';
+import { type ReleaseListener } from './releaser.js';
 import { type StoreHold } from './store-hold.js';
 
 /** The collaborators of an `EndingInStore`. */
@@ -16,7 +16,8 @@ export interface EndingParts {
 }
 
 /** The end of a hold while the store is asked to release its keys. Reports the release, or a loss that it finds. */
-export class EndingInStore extends Ending {
+export class EndingInStore extends Ending implements ReleaseListener {
+  readonly keys: readonly string[];
   readonly #heldMs: number;
   /** How many keys have no answer yet. */
   #waitingFor: number;
@@ -33,16 +34,17 @@ export class EndingInStore extends Ending {
   ) {
     super();
     this.#heldMs = hold.heldMs;
-    this.#waitingFor = hold.keys.length;
+    this.keys = hold.keys;
+    this.#waitingFor = this.keys.length;
     parts.awaited.begin();
     this.#patience = parts.timers.schedule(until, () => this.settle(false));
   }
 
   /** A key was released, or its release was given up. */
-  onReleased({ key, fencingToken }: HoldRef, released: ReleaseOutcome): void {
+  onReleased(key: string, reply: ReleaseReply | undefined, tries: number): void {
     const { hold } = this;
-    if (!this.#wasHeld(fencingToken, released)) this.#wereHeld = false;
-    if (key === hold.keys[0]) this.#holds = released.reply?.holds;
+    if (!this.#wasHeld(key, reply, tries)) this.#wereHeld = false;
+    if (key === this.keys[0]) this.#holds = reply?.holds;
     this.#waitingFor -= 1;
     if (this.#waitingFor > 0) return;
     if (!hold.lost) {
@@ -59,11 +61,12 @@ export class EndingInStore extends Ending {
   }
 
   /** Whether this key was held until its release. If the only try finds that it was not, the lock is lost. */
-  #wasHeld(fencingToken: number, { reply, tries }: ReleaseOutcome): boolean {
+  #wasHeld(key: string, reply: ReleaseReply | undefined, tries: number): boolean {
     const { hold } = this;
     const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
     // After a try without an answer, any other reply proves nothing: that try may have released it.
     if (reply && tries === 1 && !wasHeld) {
+      const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
       const { lastToken } = reply;
       hold.loseAtEnd(hold.lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
     }

@@ -7,7 +7,7 @@ import { type LockLostError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
-import { type HoldRef, type LockStore } from '../store/lock-store.js';
+import { type LockStore } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type Ending } from './ending.js';
@@ -140,7 +140,7 @@ export class Holds implements HoldKeeper {
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
     const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
     const ending = new EndingInStore(hold, now + patienceMs, this.#endings);
-    for (const ref of hold.refs) this.#releaseKey(ending, ref, outcome, now);
+    for (const key of ending.keys) this.#releaseKey(ending, key, outcome, now);
     if (patienceMs === 0) ending.settle(false);
     this.parts.onEnded(hold);
     return ending;
@@ -178,13 +178,13 @@ export class Holds implements HoldKeeper {
     });
   }
 
-  #releaseKey(ending: EndingInStore, ref: HoldRef, outcome: WorkOutcome | undefined, now: number): void {
+  #releaseKey(ending: EndingInStore, key: string, outcome: WorkOutcome | undefined, now: number): void {
     const { hold } = ending;
     const { holdAtLeastMs, leaseMs, fire } = hold.terms;
     const { keptUntil } = hold;
     const request = {
-      key: ref.key,
-      attempt: ref.attempt,
+      key,
+      attempt: hold.attempt,
       holdAtLeastMs,
       // An extension may have made the lease longer.
       leaseMs: Math.max(leaseMs, Math.ceil(keptUntil - now)),
@@ -192,8 +192,7 @@ export class Holds implements HoldKeeper {
       runOutcome: fire && outcome,
       unanswered: hold.isUnanswered,
     };
-    const timeoutMs = commandTimeoutMs(leaseMs);
-    this.parts.releaser.giveBack(request, keptUntil, timeoutMs, (released) => ending.onReleased(ref, released));
+    this.parts.releaser.giveBack(request, keptUntil, commandTimeoutMs(leaseMs), ending);
   }
 
   async #downgrade(hold: StoreHold): Promise<void> {

@@ -1,3 +1,4 @@
+import { CallContext } from '../call-context.js';
 import { type Clock } from '../clock.js';
 import { LockError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
@@ -12,12 +13,13 @@ import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 /** How many releases may wait for their next try; beyond that, the oldest ones are left to their leases. */
 const MAX_WAITING = 10_000;
 
-/** The outcome of a release. */
-export interface ReleaseOutcome {
-  /** The answer of the store; undefined if there was none until the lease was over. */
-  readonly reply: ReleaseReply | undefined;
-  /** How many commands were sent; all but the last had no answer. */
-  readonly tries: number;
+/** What hears of the outcome of a release. */
+export interface ReleaseListener {
+  /**
+   * `reply`: the answer of the store; undefined if there was none until the lease was over. `tries`: how many commands were sent;
+   * all but the last had no answer.
+   */
+  onReleased(key: string, reply: ReleaseReply | undefined, tries: number): void;
 }
 
 /** What releases are sent with. */
@@ -33,13 +35,15 @@ export interface ReleaserParts {
 /** A release that is not confirmed yet. */
 class Pending implements Outcome<ReleaseReply> {
   tries = 1;
+  /** That of the caller, when the outcome comes in another one. */
+  #context: CallContext | null = null;
 
   constructor(
     private readonly releaser: Releaser,
     readonly request: ReleaseRequest,
     readonly until: number,
     readonly timeoutMs: number,
-    public tell: (outcome: ReleaseOutcome) => void,
+    private readonly listener: ReleaseListener | null,
   ) {}
 
   resolve(reply: ReleaseReply): void {
@@ -53,8 +57,13 @@ class Pending implements Outcome<ReleaseReply> {
 
   /** Its outcome will come in another async context. */
   keepContext(): void {
-    const { tell } = this;
-    void new Promise<ReleaseOutcome>((resolve) => (this.tell = resolve)).then(tell);
+    this.#context = new CallContext();
+  }
+
+  tell(reply: ReleaseReply | undefined): void {
+    const { listener, request, tries } = this;
+    if (this.#context) this.#context.run(() => listener?.onReleased(request.key, reply, tries));
+    else listener?.onReleased(request.key, reply, tries);
   }
 }
 
@@ -89,16 +98,11 @@ export class Releaser {
   }
 
   /**
-   * Tries at least once, and again until `until`, a time of the monotonic clock. Calls back with the outcome: in the async
-   * context of the caller if somebody listens to `released` now, otherwise in any.
+   * Tries at least once, and again until `until`, a time of the monotonic clock. Tells the outcome: in the async context of the
+   * caller if somebody listens to `released` now, otherwise in any.
    */
-  giveBack(
-    request: ReleaseRequest,
-    until: number,
-    timeoutMs: number,
-    onOutcome: (outcome: ReleaseOutcome) => void,
-  ): void {
-    this.#send(new Pending(this, request, until, timeoutMs, onOutcome));
+  giveBack(request: ReleaseRequest, until: number, timeoutMs: number, listener: ReleaseListener | null = null): void {
+    this.#send(new Pending(this, request, until, timeoutMs, listener));
   }
 
   /** Stops trying: what is not confirmed by now ends with its lease. */
@@ -123,7 +127,7 @@ export class Releaser {
   onReply(pending: Pending, reply: ReleaseReply): void {
     const { tries } = pending;
     this.#onSettled();
-    pending.tell({ reply, tries });
+    pending.tell(reply);
     if (tries > 1) this.#onTried(true);
   }
 
@@ -216,9 +220,9 @@ export class Releaser {
 
   #leaveToLease(pending: Pending, error: unknown): void {
     this.#waiting.delete(pending);
-    const { request, tries, tell } = pending;
-    this.#log.add(`The lock "${request.key}" could not be released and ends with its lease: ${messageOf(error)}`);
-    tell({ reply: undefined, tries });
+    const { key } = pending.request;
+    this.#log.add(`The lock "${key}" could not be released and ends with its lease: ${messageOf(error)}`);
+    pending.tell(undefined);
     this.#tellIdlers();
   }
 

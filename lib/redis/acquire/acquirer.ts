@@ -110,9 +110,10 @@ export class Acquirer {
 
   readonly #gather = (pending: PendingAcquire): void => {
     const { calls, batches } = this.parts;
-    const operation = calls.acquire(pending.request, pending.timeoutMs, pending.sentAt);
-    pending.server = this.#serverOf(operation.lock);
-    pending.withdrawable = batches.start(operation, pending);
+    pending.operation = calls.acquire(pending.request, pending.timeoutMs, pending.sentAt);
+    pending.server = this.#serverOf(pending.operation.lock);
+    pending.withdrawable = pending;
+    batches.start(pending);
   };
 
   readonly #sendAlone = (pending: PendingAcquire): void => {

@@ -2,7 +2,8 @@ import { type AcquireOutcome } from '../../core/store/callback-store.js';
 import { type AcquireRequest } from '../../core/store/lock-store.js';
 import { type Withdrawable } from '../connection/command.js';
 import { type ScriptCall } from '../connection/command-runner.js';
-import { type OperationOutcome } from '../operation-batch.js';
+import { type Operation } from '../codec/script-calls.js';
+import { PendingOperation } from '../operation-batch.js';
 
 /** The name of the server of a client that is not one of a cluster. */
 export const ONLY_SERVER = '';
@@ -16,7 +17,9 @@ interface Receiver {
 }
 
 /** An acquire that is not decided yet. It has one command under way at a time, and receives its outcome. */
-export class PendingAcquire implements OperationOutcome {
+export class PendingAcquire extends PendingOperation {
+  /** Made each time that it is sent with others. */
+  operation!: Operation;
   /** How often it was sent. */
   sent = 0;
   isWithdrawn = false;
@@ -38,6 +41,7 @@ export class PendingAcquire implements OperationOutcome {
     readonly epoch: number,
     readonly outcome: AcquireOutcome,
   ) {
+    super();
     this.until = sentAt + timeoutMs;
   }
 
@@ -49,7 +53,7 @@ export class PendingAcquire implements OperationOutcome {
     this.acquirer.onFailure(this, error);
   }
 
-  onLate(reply: string[]): void {
+  override onLate(reply: string[]): void {
     this.acquirer.onLate(this, reply);
   }
 }

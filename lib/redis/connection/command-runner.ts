@@ -62,6 +62,11 @@ export class CommandRunner {
     return this.#live.client.isCluster;
   }
 
+  /** How many commands have no answer yet. */
+  get underWay(): number {
+    return this.#commands.size;
+  }
+
   /** The client to send by, for a storage key if the command is about one. */
   liveClient(storageKey?: string): RedisClient {
     const client = this.#live.current;

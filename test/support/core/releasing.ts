@@ -1,7 +1,7 @@
 import { systemRandomness } from '../../../lib/core/randomness.js';
-import { Releaser, type ReleaseOutcome } from '../../../lib/core/hold/releaser.js';
+import { Releaser } from '../../../lib/core/hold/releaser.js';
 import { LockEvents } from '../../../lib/core/lock.events.js';
-import { type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
+import { type ReleaseReply, type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
@@ -21,4 +21,10 @@ export const releasing = (
   request: ReleaseRequest,
   until: number,
   timeoutMs: number,
-): Promise<ReleaseOutcome> => new Promise((resolve) => releaser.giveBack(request, until, timeoutMs, resolve));
+): Promise<{ readonly reply: ReleaseReply | undefined; readonly tries: number }> =>
+  new Promise((resolve) => {
+    const listener = {
+      onReleased: (_: string, reply: ReleaseReply | undefined, tries: number) => resolve({ reply, tries }),
+    };
+    releaser.giveBack(request, until, timeoutMs, listener);
+  });

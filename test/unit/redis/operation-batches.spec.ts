@@ -4,6 +4,7 @@ import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { RedisKeys } from '../../../lib/redis/codec/redis-keys.js';
 import { type Operation, ScriptCalls } from '../../../lib/redis/codec/script-calls.js';
 import { type CommandRunner, type ScriptCall } from '../../../lib/redis/connection/command-runner.js';
+import { PendingOperation } from '../../../lib/redis/operation-batch.js';
 import { OperationBatches } from '../../../lib/redis/operation-batches.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { operationsOf, valuesOf } from '../../support/model/wire-values.js';
@@ -43,16 +44,43 @@ const acquire = (key: string): Operation =>
     0,
   );
 
-type Started = Parameters<CommandRunner['start']>;
+/** An operation that a test starts, and what it does with the outcome. */
+class Started extends PendingOperation {
+  constructor(
+    readonly operation: Operation,
+    private readonly outcome: {
+      readonly resolve: (reply: string[]) => unknown;
+      readonly reject: (error: Error) => unknown;
+      readonly onLate?: (reply: string[]) => unknown;
+    },
+  ) {
+    super();
+  }
+
+  resolve(reply: string[]): void {
+    this.outcome.resolve(reply);
+  }
+
+  reject(error: Error): void {
+    this.outcome.reject(error);
+  }
+
+  override onLate(reply: string[]): void {
+    this.outcome.onLate?.(reply);
+  }
+}
+
+type Sent = Parameters<CommandRunner['start']>;
 
 /** Commands that a test answers, with or without sending them. */
 class FakeRunner {
-  readonly started: { call: Started[0]; outcome: Started[1] }[] = [];
+  readonly started: { call: Sent[0]; outcome: Sent[1] }[] = [];
   readonly alone: ScriptCall[] = [];
   isCluster = false;
   isSent = false;
   /** How many commands each write has. */
   readonly writes: number[] = [];
+  underWay = 0;
 
   inOneWrite(send: () => void): void {
     const before = this.started.length;
@@ -60,7 +88,7 @@ class FakeRunner {
     this.writes.push(this.started.length - before);
   }
 
-  start(...[call, outcome]: Started): void {
+  start(...[call, outcome]: Sent): void {
     this.started.push({ call, outcome });
     const withdraw = (): boolean => {
       if (!this.isSent)
@@ -116,13 +144,15 @@ describe('operations of one turn', () => {
 
   const startAll = (...operations: Operation[]) => {
     const heard: string[][] = [];
-    const started = operations.map((operation) =>
-      batches.start(operation, {
+    const started = operations.map((operation) => {
+      const pending = new Started(operation, {
         resolve: (reply) => heard.push([operation.key, ...reply]),
         reject: (error) => heard.push([operation.key, error.message]),
         onLate: (reply) => heard.push([operation.key, 'late', ...reply]),
-      }),
-    );
+      });
+      batches.start(pending);
+      return pending;
+    });
     return { heard, withdrawals: started.map((one) => () => one.withdraw()) };
   };
 
@@ -206,6 +236,19 @@ describe('operations of one turn', () => {
   it('are sent with the renewals that were requested before', () => {
     startAll(...Array.from({ length: 20 }, (_, i) => renew(`k${i}`)), acquire('a'));
     expect(runner.sent()).toHaveLength(21);
+  });
+
+  it.each([
+    [0, 16],
+    [1, 32],
+    [2, 64],
+    [100, 64],
+  ])('are sent before the turn is over when %i commands are under way and they are %i', (underWay, count) => {
+    runner.underWay = underWay;
+    startAll(...Array.from({ length: count - 1 }, (_, i) => acquire(`k${i}`)));
+    expect(runner.started).toEqual([]);
+    startAll(acquire('last'));
+    expect(runner.sent()).toHaveLength(count);
   });
 
   it('wait for the end of the turn while something is to be sent behind those before them', () => {
@@ -409,8 +452,9 @@ describe('operations of one turn', () => {
     const unreadable = (): never => {
       throw new Error('unreadable');
     };
-    batches.start(release('a'), { resolve: unreadable, reject: ({ message }) => heard.push(`a ${message}`) });
-    batches.start(release('b'), { resolve: () => heard.push('b'), reject: unreadable });
+    const onError = ({ message }: Error) => heard.push(`a ${message}`);
+    batches.start(new Started(release('a'), { resolve: unreadable, reject: onError }));
+    batches.start(new Started(release('b'), { resolve: () => heard.push('b'), reject: unreadable }));
     endTurn();
     runner.answer(['released of-a 5', 'released of-b 5']);
     expect(heard).toEqual(['a unreadable', 'b']);
@@ -420,7 +464,7 @@ describe('operations of one turn', () => {
     const onLate = (): never => {
       throw new Error('unreadable');
     };
-    batches.start(acquire('a'), { resolve: () => undefined, reject: () => undefined, onLate });
+    batches.start(new Started(acquire('a'), { resolve: () => undefined, reject: () => undefined, onLate }));
     const { heard } = startAll(acquire('b'));
     endTurn();
     const { call } = runner.started[0]!;

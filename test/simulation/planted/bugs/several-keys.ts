@@ -5,8 +5,8 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   {
     name: 'only the first of several keys is released',
     file: 'lib/core/hold/holds.ts',
-    find: 'for (const ref of hold.refs) this.#releaseKey(ending, ref, outcome, now);',
-    replace: 'this.#releaseKey(ending, hold.refs[0]!, outcome, now);',
+    find: 'for (const key of ending.keys) this.#releaseKey(ending, key, outcome, now);',
+    replace: 'this.#releaseKey(ending, ending.keys[0]!, outcome, now);',
     rules: ['10: no hold without an owner'],
     profile: 'several',
     seeds: 6,
