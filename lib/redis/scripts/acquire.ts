@@ -30,12 +30,14 @@ if ${arg('plain')} == '1' and #time == 16 then
   local packed, released = state[1], state[2]
   local is_free = not released
   if packed then
-    is_free = sub(packed, 1, 1) == '1' and time - sub(packed, 2, 17) >= ${TOKENS}
-      and (#packed == 17 or sub(packed, 18, 30) <= sub(time, 1, 13))
+    latest_free = latest_free or string.format('%.0f', time - ${TOKENS})
+    is_free = sub(packed, 1, 1) == '1' and sub(packed, 2, 17) <= latest_free
+      and (#packed == 17 or sub(packed, 18, 30) <= now_ms)
       and not string.find(released, ';' .. sub(attempt, -8) .. ';', 1, true)
   end
   if is_free and ${arg('sentMicros')} <= time and time <= ${arg('untilMicros')} and #attempt <= 24 then
-    local value = '1' .. time .. string.format('%.0f', sub(time, 1, 13) + lease) .. lease .. attempt
+    if lease ~= new_lease then new_deadline, new_lease = string.format('%.0f', now_ms + lease), lease end
+    local value = '1' .. time .. new_deadline .. lease .. attempt
     local written = packed and redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')})
       or redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')}, 'released', ';')
     if type(written) == 'number' then

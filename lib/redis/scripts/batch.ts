@@ -1,6 +1,6 @@
 import { ACQUIRE } from './acquire.js';
 import { type LuaScript, REST, arg, lua, overManyKeys, verbatim } from './lua.js';
-import { type OperationScript, type Terms } from './operation.js';
+import { COMMON, type OperationScript, type Terms } from './operation.js';
 import { RELEASE } from './release.js';
 import { RENEW } from './renew.js';
 
@@ -22,7 +22,7 @@ const functionOf = ({ kind, body }: OperationScript): LuaScript<never, never> =>
  */
 export const batchScript = (clock: LuaScript<never, never>) =>
   overManyKeys(lua`
-${clock}${functionOf(ACQUIRE)}${functionOf(RELEASE)}${functionOf(RENEW)}
+${clock}${COMMON}${functionOf(ACQUIRE)}${functionOf(RELEASE)}${functionOf(RENEW)}
 local sent_micros, until_micros, terms = ${arg('sentMicros')}, ${arg('untilMicros')}, {}
 local all_own = ${arg('own')}
 for i = ${REST}, #ARGV do

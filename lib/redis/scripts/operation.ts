@@ -26,6 +26,15 @@ export interface OperationScript<Own extends string = any, Args extends string =
   termsOf(values: { readonly [Name in Exclude<Args, Own>]: Operand }): Terms;
 }
 
+/**
+ * What the operations of one command have in common, for their plain paths: the time in milliseconds, and texts that are made when the
+ * first of them needs them. (To write a number as a text takes Lua as long as to read a field.)
+ */
+export const COMMON = lua`
+local now_ms = string.sub(time, 1, 13)
+local new_deadline, new_lease, latest_free
+`;
+
 interface Definition<Own extends string, Plain extends string, Full extends string> {
   readonly kind: OperationKind;
   readonly own: readonly Own[];
@@ -50,7 +59,7 @@ export function defineOperation<const Own extends string, Plain extends string, 
     kind,
     own,
     body,
-    alone: (clock) => lua`${clock}${ownFirst}${plain}${FOLD}${full}` as LuaScript as never,
+    alone: (clock) => lua`${clock}${COMMON}${ownFirst}${plain}${FOLD}${full}` as LuaScript as never,
     termsOf(values) {
       const list = names.map((name) => valueOf<Operand>(values, name));
       const text = [kind, ...own.map(() => ''), ...list].join('\n');

@@ -22,7 +22,7 @@ if ${arg('plain')} == '1' then
   local packed, released = state[1], state[2]
   if packed and sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then
     local entry = sub(attempt, -8) .. ';'
-    if sub(time, 1, 13) < sub(packed, 18, 30) and sub(packed, 31, 40) <= ${arg('keepMs')}
+    if now_ms < sub(packed, 18, 30) and sub(packed, 31, 40) <= ${arg('keepMs')}
       and not string.find(released, ';' .. entry, 1, true) then
       released = released .. entry
       while #released > 64 do released = sub(released, (string.find(released, ';', 2, true))) end

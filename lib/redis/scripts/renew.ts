@@ -17,10 +17,11 @@ if ${arg('plain')} == '1' then
   local sub, attempt, lease = string.sub, ${attempt}, ${arg('leaseMs')}
   local packed = redis.call('HGET', ${lock}, 's')
   if packed and sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then
-    local deadline, before = string.format('%.0f', sub(time, 1, 13) + lease), sub(packed, 18, 30)
-    if sub(packed, 2, 17) == ${arg('token')} and sub(time, 1, 13) < before and before <= deadline then
+    if lease ~= new_lease then new_deadline, new_lease = string.format('%.0f', now_ms + lease), lease end
+    local before = sub(packed, 18, 30)
+    if sub(packed, 2, 17) == ${arg('token')} and now_ms < before and before <= new_deadline then
       redis.call('PEXPIRE', ${lock}, ${arg('ttlMs')})
-      redis.call('HSET', ${lock}, 's', sub(packed, 1, 17) .. deadline .. lease .. attempt)
+      redis.call('HSET', ${lock}, 's', sub(packed, 1, 17) .. new_deadline .. lease .. attempt)
       return 'renewed ' .. attempt
     end
   end
