@@ -13,7 +13,7 @@ export const isWellFormed = (text: string): boolean => text.isWellFormed();
  * Percent-encodes `%`, `{` and `}`: injective, and never an accidental hash tag of a cluster (`a` and `{a}` are two
  * locks).
  */
-export const encodeKey = (key: string): string => withCodes(key, CODES);
+export const encodeKey = (key: string): string => (/[%{}]/.test(key) ? withCodes(key, CODES) : key);
 
 const CODES = new Map([
   ['%', '%25'],

@@ -170,16 +170,18 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
   for (const name of Object.keys(own) as (keyof LockOptions)[]) {
     if (!allowed.includes(name)) CHECKS[name](own[name], name);
   }
-  for (const name of ['permits', 'take'] as const) {
-    if (own[name] !== undefined && own.mode !== 'read')
-      refuse(name, own[name], "left out, or used with `mode: 'read'`");
+  const { mode, permits, take, perInstance } = own;
+  if (mode !== 'read') {
+    if (permits !== undefined) refuse('permits', permits, FOR_READERS);
+    if (take !== undefined) refuse('take', take, FOR_READERS);
   }
-  const { permits, perInstance } = own;
   if (perInstance !== undefined && permits === undefined)
     refuse('perInstance', perInstance, 'left out, or used with `permits`');
   checkFits(own);
   return own;
 }
+
+const FOR_READERS = "left out, or used with `mode: 'read'`";
 
 /**
  * Checks the options of a call that takes only some of those of an acquisition: the names in `known`.

@@ -54,12 +54,12 @@ export function checkNote(value: unknown, where: string): void {
  */
 export function checkFits({
   take,
-  ...limits
+  permits,
+  perInstance,
 }: { readonly [name in 'permits' | 'perInstance' | 'take']?: number } & object): void {
-  for (const name of ['permits', 'perInstance'] as const) {
-    const limit = limits[name];
-    if (limit !== undefined && take !== undefined && take > limit)
-      refuse('take', take, `at most \`${name}\`, which is ${limit}`);
+  if (take === undefined) return;
+  for (const [name, limit] of Object.entries({ permits, perInstance })) {
+    if (limit !== undefined && take > limit) refuse('take', take, `at most \`${name}\`, which is ${limit}`);
   }
 }
 

@@ -27,15 +27,16 @@ export function readOptions(options: unknown, known: readonly string[], of?: str
   checkIsObject(options, of);
   const given = options as Readonly<Record<string, unknown>>;
   const values: Record<string, unknown> = {};
-  // What is read now. No closure for each option: a call with a lock reads all of them.
+  // What is read now. No closure for each option: each call with options reads them.
   let option: string | undefined;
   try {
-    const unknown = Object.keys(given).find((name) => !known.includes(name));
+    const own = Object.keys(given);
+    const unknown = own.find((name) => !known.includes(name));
     if (unknown !== undefined) {
       const text = `Unknown ${kind} \`${shortened(unknown)}\`${whose(of)}; expected one of ${known.join(', ')}.`;
       throw new LockConfigurationError(text);
     }
-    for (option of known) {
+    for (option of isLiteral(given, own) ? own : known) {
       const value = given[option];
       if (value !== undefined) values[option] = value;
     }
@@ -47,6 +48,10 @@ export function readOptions(options: unknown, known: readonly string[], of?: str
   }
   return values;
 }
+
+/** Whether an object has these properties only. Others are hidden, or inherited from a class. */
+const isLiteral = (given: object, own: readonly string[]): boolean =>
+  Object.getPrototypeOf(given) === Object.prototype && Object.getOwnPropertyNames(given).length === own.length;
 
 /**
  * Reads something of the caller's, whose getters may throw; `what` names it.

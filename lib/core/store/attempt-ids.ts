@@ -7,14 +7,18 @@ export const newClientId = (random: Randomness): string => random.text(9);
 /** The attempt of a single command that is no acquisition. All characters by which a store recognises it are random. */
 export const randomAttempt = (clientId: string, random: Randomness): string => `${clientId}.${random.text(6)}`;
 
+/** The counter has six digits of base 36. */
+const FIRST = 36 ** 5;
+const LAST = 36 ** 6 - 1;
+
 /** Returns a function that makes the attempt ids of one client: `<client id>.<salt><counter>`. */
 export function attemptIds(clientId: string, random: Randomness): () => string {
-  // Sets attempts of two processes apart even in the few characters by which released attempts are remembered.
-  const salt = random.text(2).slice(0, 2);
-  let counter = 0;
+  // The salt sets attempts of two processes apart even in the few characters by which released attempts are remembered.
+  const beginning = `${clientId}.${random.text(2).slice(0, 2)}`;
+  let counter = FIRST;
   return () => {
-    counter += 1;
-    return `${clientId}.${salt}${counter.toString(36).padStart(6, '0').slice(-6)}`;
+    counter = counter === LAST ? FIRST : counter + 1;
+    return beginning + counter.toString(36);
   };
 }
 

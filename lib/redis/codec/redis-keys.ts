@@ -30,7 +30,7 @@ export class RedisKeys {
    * @throws LockKeyError when the key is empty, ill-formed or too long, or its hash tag cannot be used
    */
   check(key: string): void {
-    storedKey(key, (one) => this.#checkedTagOf(one));
+    storedKey(key, this.#checkedTagOf);
   }
 
   /** How a key that was checked is stored. */
@@ -56,7 +56,8 @@ export class RedisKeys {
   }
 
   /** Each time, since a function of the application may return, or throw, something else than before. */
-  #checkedTagOf(key: string): string {
+  readonly #checkedTagOf = (key: string): string => {
+    if (this.hashTag === NO_TAG) return '';
     const refuse = (got: string, details: LockErrorDetails = {}): never => {
       const text = `Expected \`hashTag\` to return a non-empty string or undefined for the lock key ${quoted(key)}, got ${got}.`;
       throw new LockKeyError(text, { key, ...details });
@@ -69,7 +70,7 @@ export class RedisKeys {
     }
     if (tag === undefined || (typeof tag === 'string' && tag !== '' && isWellFormed(tag))) return tagText(tag);
     return refuse(typeof tag === 'string' ? quoted(tag) : typeof tag);
-  }
+  };
 }
 
 const tagText = (tag: string | undefined): string => (tag === undefined ? '' : `{${encodeKey(tag)}}`);

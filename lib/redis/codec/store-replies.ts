@@ -19,12 +19,12 @@ export function readAcquireReply(
   { keys, leaseMs }: Pick<AcquireRequest, 'keys' | 'leaseMs'>,
   reply: Reply,
 ): AcquireReply {
-  const parts = new ReplyParts(keys.length === 1 ? keys[0]! : keys.join(', '), reply);
-  if (keys.length === 1 && isPlainGrant(reply)) {
-    const token = parts.token(2);
-    const serverTimeMs = Math.floor(token / 1_000);
-    return { outcome: 'granted', fencingTokens: [token], remainingMs: leaseMs, serverTimeMs };
+  const plainToken = keys.length === 1 && reply[0] === 'granted' ? plainTokenOf(keys[0]!, reply) : 0;
+  if (plainToken > 0) {
+    const serverTimeMs = Math.floor(plainToken / 1_000);
+    return { outcome: 'granted', fencingTokens: [plainToken], remainingMs: leaseMs, serverTimeMs };
   }
+  const parts = new ReplyParts(keys.length === 1 ? keys[0]! : keys.join(', '), reply);
   const outcome = parts.oneOf(0, ['granted', 'busy', 'refused']);
   if (outcome === 'busy') return readBusyReply(parts);
   if (outcome === 'refused') {
@@ -42,10 +42,12 @@ export function readAcquireReply(
   return parts.text(6) ? { outcome, ...granted, fireMs: parts.whole(6) } : { outcome, ...granted };
 }
 
-/** Whether an acquire was granted on the plain path of its script: its token is the time of the server. */
-const isPlainGrant = (reply: Reply): boolean => reply[0] === 'granted' && endsWithToken(reply);
-
-const endsWithToken = (reply: Reply): boolean => reply.length === 3 && /^\d{16}$/.test(reply[2]!);
+/** The token in a reply of the plain path of a script: it comes last, behind the attempt. 0: it is another reply. */
+function plainTokenOf(key: string, reply: Reply): number {
+  if (reply.length !== 3 || !/^\d{16}$/.test(reply[2]!)) return 0;
+  const token = Number(reply[2]);
+  return Number.isSafeInteger(token) ? token : new ReplyParts(key, reply).token(2);
+}
 
 function readBusyReply(parts: ReplyParts): AcquireReply {
   const place = { retryMs: parts.whole(3), ahead: parts.whole(4) };
@@ -59,9 +61,9 @@ function readBusyReply(parts: ReplyParts): AcquireReply {
 /** Whether an acquire was refused as late: it was sent too long ago, or at an unknown time. */
 export const isTooLate = ([outcome, , , reason]: Reply): boolean => outcome === 'refused' && reason === 'late';
 
-/** The time of the server in the reply to an acquire, in microseconds. */
+/** The time of the server in the reply to an acquire, in microseconds. On the plain path, the token is that time. */
 export function serverMicrosIn(reply: Reply): number {
-  if (isPlainGrant(reply)) return Number(reply[2]);
+  if (reply.length === 3) return Number(reply[2]);
   return isTooLate(reply) ? Number(reply[4]) : Number(reply[2]) * 1_000;
 }
 
@@ -126,9 +128,9 @@ const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked'
  * @throws LockStoreError for anything else
  */
 export function readReleaseReply(key: string, reply: Reply, maybeResent: boolean): ReleaseReply {
+  const plainToken = reply[0] === 'released' ? plainTokenOf(key, reply) : 0;
+  if (plainToken > 0) return { outcome: 'released', holds: 0, lastToken: plainToken };
   const parts = new ReplyParts(key, reply);
-  if (reply[0] === 'released' && endsWithToken(reply))
-    return { outcome: 'released', holds: 0, lastToken: parts.token(2) };
   const outcome = parts.oneOf(0, RELEASE_OUTCOMES);
   const mayBeOurs = maybeResent && (outcome === 'unknown' || outcome === 'expired');
   return { outcome: mayBeOurs ? 'again' : outcome, holds: parts.whole(3), lastToken: parts.whole(4) };
