@@ -53,13 +53,13 @@ export class TimerQueue implements Timers {
     return this.#live;
   }
 
-  /** Calls back at `at`, a time of the monotonic clock; never for `Infinity`. */
-  schedule(at: number, callback: () => void): ScheduledCall {
+  /** Calls back at `at`, a time of the monotonic clock; never for `Infinity`. `now`: if the caller has just read it. */
+  schedule(at: number, callback: () => void, now = this.#clock.now()): ScheduledCall {
     const entry = new Entry(at, callback, this);
     if (at === Infinity) return entry;
     this.#live += 1;
     this.#push(entry);
-    this.#arm();
+    this.#arm(now);
     return entry;
   }
 
@@ -118,22 +118,19 @@ export class TimerQueue implements Timers {
   }
 
   /** Arms the timer for the earliest call, unless it fires before. */
-  #arm(): void {
+  #arm(asOf: number): void {
     this.#dropCancelled();
     const next = this.#heap[0]?.at ?? Infinity;
-    if (next === Infinity || (next >= this.#armedFor && !this.#isDropped)) return;
+    // A test runner drops its fake timers when the test ends, and this queue may live on.
+    const isDropped = asOf > this.#firesAt + DROPPED_AFTER_MS;
+    if (next === Infinity || (next >= this.#armedFor && !isDropped)) return;
     // After a block of the event loop, one that seems dropped is about to fire: before a new one, and before any answer is read.
-    if (!this.#isDropped) this.#disarm?.();
+    if (!isDropped) this.#disarm?.();
     this.#armedFor = next;
     const now = this.#clock.now();
     this.#firesAt = Math.max(next, now);
     const delayMs = Math.min(Math.ceil(this.#firesAt - now), MAX_DELAY_MS);
     this.#disarm = this.#inOwnContext(() => this.#clock.setTimer(() => this.#run(), delayMs));
-  }
-
-  /** A test runner drops its fake timers when the test ends, and this queue may live on. */
-  get #isDropped(): boolean {
-    return this.#clock.now() > this.#firesAt + DROPPED_AFTER_MS;
   }
 
   #run(): void {
@@ -152,7 +149,7 @@ export class TimerQueue implements Timers {
       }
     } finally {
       // Even if a callback throws (a logger of the app may): the other deadlines must be met.
-      this.#arm();
+      this.#arm(this.#clock.now());
     }
   }
 

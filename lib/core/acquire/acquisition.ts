@@ -1,6 +1,6 @@
 import { busyError, exceededPermitsError, queueFullError } from '../busy-errors.js';
 import { claimedError, upgradeError } from '../error-texts.js';
-import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
+import { leaseFrom, type Moment, moment, remainingAt } from '../hold/lease.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
 import { nameOfHolder } from '../store/holder-text.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
@@ -41,10 +41,11 @@ export class Acquisition implements WaitingCall, LimitedCall {
     const { request } = call;
     // A call that is cancelled before its first answer needs the context for its listeners only.
     if (request.options.signal || context.events.isHeard('acquireFailed')) call.keepContext();
+    const now = moment(context.clock);
     this.#attempt = context.attempts.begin(this, request);
     this.#answers = new Answers(isBusy);
-    this.#limits = new Limits(context.timers, call, this, isBusy);
-    this.#send();
+    this.#limits = new Limits(context.timers, call, this, { isAnswered: isBusy, now: now.at });
+    this.#send(now);
   }
 
   /** Whether the lock was found busy. */
@@ -90,7 +91,8 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#limits.stop();
     this.#call = call;
     this.#attempt.request = call.request;
-    this.#limits = new Limits(this.context.timers, call, this, this.#answers.isKnownBusy);
+    const { clock, timers } = this.context;
+    this.#limits = new Limits(timers, call, this, { isAnswered: this.#answers.isKnownBusy, now: clock.now() });
   }
 
   #fail(error: unknown, hasPlace = this.wasBusy && this.#call.request.options.waitMs > 0): void {
@@ -108,9 +110,9 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#send();
   }
 
-  #send(): void {
+  #send(now = moment(this.context.clock)): void {
     this.#state = 'asking';
-    this.context.attempts.send(this.#attempt, moment(this.context.clock), this);
+    this.context.attempts.send(this.#attempt, now, this);
   }
 
   get hasWaited(): boolean {
@@ -202,15 +204,16 @@ export class Acquisition implements WaitingCall, LimitedCall {
   #onPushed(pushed: PushedGrant): boolean {
     const receivedAt = moment(this.context.clock);
     const lease = this.#answers.leaseOfPushed(this.#call.request, pushed, receivedAt);
-    if (!lease || remainingOf(lease, this.context.clock) < leastProvenOfPushMs(pushed.remainingMs)) return false;
+    if (!lease || remainingAt(lease, receivedAt) < leastProvenOfPushMs(pushed.remainingMs)) return false;
     return this.#grant([pushed.fencingToken], { lease, sent: receivedAt, serverTimeMs: pushed.serverTimeMs });
   }
 
   /** Ends the call with a grant; returns false if its lease cannot be proven any more. */
   #grant(tokens: readonly number[], granted: StoreGrant): boolean {
-    if (remainingOf(granted.lease, this.context.clock) <= 0) return false;
+    const receivedAt = moment(this.context.clock);
+    if (remainingAt(granted.lease, receivedAt) <= 0) return false;
     this.#end('granted');
-    const grant = this.#attempt.onGrant(tokens, granted, this.context.timers.now());
+    const grant = this.#attempt.onGrant(tokens, granted, receivedAt);
     const hold = this.context.grant(this.#call, grant);
     this.#call.turn?.onGranted(hold, grant.serverTimeMs, this.wasBusy);
     return true;

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
 import { notAdoptedError, otherPrefixError } from '../error-texts.js';
 import { type Grant } from '../hold/hold-terms.js';
-import { leaseFrom, moment, remainingOf } from '../hold/lease.js';
+import { leaseFrom, moment, remainingAt } from '../hold/lease.js';
 import { lossReasonOf } from '../hold/loss.js';
 import { type Releaser } from '../hold/releaser.js';
 import { type TransferredHold, type TransferredKey } from '../hold/transfer-text.js';
@@ -58,8 +58,9 @@ export class Adoptions {
     const outcomes = await this.#askForAll(adoption, attempt);
     const remaining = outcomes.map(({ reply }) => (reply?.outcome === 'adopted' ? reply.remainingMs : 0));
     const lease = leaseFrom(sent, Math.min(...remaining));
-    if (outcomes.length === holds.length && remainingOf(lease, clock) > 0)
-      return { ...grantOf(adoption, attempt), lease, sent };
+    const receivedAt = moment(clock);
+    if (outcomes.length === holds.length && remainingAt(lease, receivedAt) > 0)
+      return { ...grantOf(adoption, attempt), lease, sent, receivedAt };
     this.#giveBack(outcomes, adoption, attempt);
     throw errorOf(adoption, outcomes);
   }
@@ -98,7 +99,7 @@ export class Adoptions {
 const nameOf = ({ holds, mode }: Adoption) => ({ key: holds.map(({ key }) => key).join(', '), mode });
 
 /** The grant of a hold that goes on, without its lease. Its fencing token stays the same. */
-function grantOf(adoption: Adoption, attempt: string): Omit<Grant, 'lease' | 'sent'> {
+function grantOf(adoption: Adoption, attempt: string): Omit<Grant, 'lease' | 'sent' | 'receivedAt'> {
   const { holds, mode, grantedMode, owner, handedOn, holder, awaitRelease } = adoption;
   const { leaseMs, renew, maxHoldMs, holdAtLeastMs } = adoption;
   return {

@@ -1,4 +1,5 @@
 import { type Grant } from '../hold/hold-terms.js';
+import { type Moment } from '../hold/lease.js';
 import { grantOf, type LockRequest } from './request.js';
 
 /** The part of a grant that comes from the reply of the store. */
@@ -46,13 +47,13 @@ export class Attempt {
   }
 
   /** Marks it as granted and returns the grant. `tokens` are in the order of the keys. */
-  onGrant(tokens: readonly number[], { lease, sent, serverTimeMs, fireMs }: StoreGrant, now: number): Grant {
+  onGrant(tokens: readonly number[], { lease, sent, serverTimeMs, fireMs }: StoreGrant, receivedAt: Moment): Grant {
     this.wasGranted = true;
     const { id: attempt, request } = this;
     const { keys, claim } = request;
     const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
     const fire = claim && { job: claim.job, ms: fireMs, rememberMs: claim.rememberMs };
     const unanswered = (): boolean => this.mayArrive;
-    return grantOf(request, { holds, attempt, handedOn: 0, fire, lease, sent, serverTimeMs, unanswered }, now);
+    return grantOf(request, { holds, attempt, handedOn: 0, fire, lease, sent, receivedAt, serverTimeMs, unanswered });
   }
 }

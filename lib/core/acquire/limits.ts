@@ -22,16 +22,16 @@ export class Limits {
     private readonly call: AcquireCall,
     private readonly limited: LimitedCall,
     /** Whether the store has answered already. */
-    isAnswered = false,
+    { isAnswered, now }: { readonly isAnswered: boolean; readonly now: number },
   ) {
     const { signal } = call.request.options;
     this.#stopListening = signal && onAbort(signal, () => limited.cancel(signal.reason));
-    this.#setLimit(isAnswered ? this.#waitUntil : this.#firstAnswerUntil);
+    this.#setLimit(isAnswered ? this.#waitUntil : this.#firstAnswerUntil, now);
   }
 
   /** The first answer has come: from now on only `waitMs` counts. */
   onFirstAnswer(): void {
-    this.#setLimit(this.#waitUntil);
+    this.#setLimit(this.#waitUntil, this.timers.now());
   }
 
   stop(): void {
@@ -54,11 +54,11 @@ export class Limits {
   }
 
   /** As `setDeadline` does, without its functions: most calls end long before, and each has a limit. */
-  #setLimit(at: number): void {
+  #setLimit(at: number, now: number): void {
     this.#limit?.cancel();
     // A limit that has passed already is not late.
-    const due = Math.max(at, this.timers.now());
-    this.#limit = this.timers.schedule(due, () => this.#onTime(due));
+    const due = Math.max(at, now);
+    this.#limit = this.timers.schedule(due, () => this.#onTime(due), now);
   }
 
   #onTime(due: number): void {

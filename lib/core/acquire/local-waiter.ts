@@ -21,7 +21,7 @@ export class LocalWaiter implements LimitedCall {
     /** Whether the lock is known to be busy. */
     isAnswered: boolean,
   ) {
-    this.#limits = new Limits(timers, call, this, isAnswered);
+    this.#limits = new Limits(timers, call, this, { isAnswered, now: timers.now() });
   }
 
   isAnswerAwaited(): boolean {

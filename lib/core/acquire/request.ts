@@ -56,7 +56,7 @@ export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequ
 /** The part of a grant that does not come from its request. */
 export type Granted = Pick<
   Grant,
-  'holds' | 'attempt' | 'handedOn' | 'fire' | 'lease' | 'sent' | 'serverTimeMs' | 'unanswered'
+  'holds' | 'attempt' | 'handedOn' | 'fire' | 'lease' | 'sent' | 'receivedAt' | 'serverTimeMs' | 'unanswered'
 >;
 
 /** How the errors of a request name its lock. */
@@ -83,8 +83,7 @@ export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: n
 /** The grant of a request. Field by field: a spread of so many takes 6 kB, and several times as long. */
 export const grantOf = (
   { options, label, holder, startedAt }: LockRequest,
-  { holds, attempt, handedOn, fire, lease, sent, serverTimeMs, unanswered }: Granted,
-  now: number,
+  { holds, attempt, handedOn, fire, lease, sent, receivedAt, serverTimeMs, unanswered }: Granted,
 ): Grant => ({
   holds,
   attempt,
@@ -101,10 +100,11 @@ export const grantOf = (
   permits: options.permits,
   take: options.take,
   fire,
-  waitedMs: waitedMsOf({ startedAt }, now),
+  waitedMs: waitedMsOf({ startedAt }, receivedAt.at),
   unanswered,
   lease,
   sent,
+  receivedAt,
   serverTimeMs,
 });
 

@@ -114,10 +114,10 @@ export class Turn implements TurnOfCall, LocalQueue {
   /** The next call gets the hold of the store as it is, with the next token. */
   #grantOf(hold: StoreHold, { request }: AcquireCall): Grant {
     const { refs: holds, attempt, deadline, wallDeadline } = hold;
-    const [lease, sent] = [{ deadline, wallDeadline }, moment(this.context.clock)];
+    const [lease, now] = [{ deadline, wallDeadline }, moment(this.context.clock)];
     const [handedOn, serverTimeMs] = [hold.handedOn + 1, this.#serverTimeMs];
-    const granted = { holds, attempt, handedOn, fire: undefined, lease, sent, serverTimeMs, unanswered: isAnswered };
-    return grantOf(request, granted, sent.at);
+    const times = { lease, sent: now, receivedAt: now, serverTimeMs };
+    return grantOf(request, { holds, attempt, handedOn, fire: undefined, ...times, unanswered: isAnswered });
   }
 
   onEnded(hold: StoreHold): void {

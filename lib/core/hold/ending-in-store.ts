@@ -18,7 +18,7 @@ export interface EndingParts {
 /** The end of a hold while the store is asked to release its keys. Reports the release, or a loss that it finds. */
 export class EndingInStore extends Ending implements ReleaseListener {
   readonly keys: readonly string[];
-  readonly #heldMs: number;
+  readonly #endedAt: number;
   /** How many keys have no answer yet. */
   #waitingFor: number;
   #wereHeld = true;
@@ -26,18 +26,18 @@ export class EndingInStore extends Ending implements ReleaseListener {
   #holds: number | undefined;
   readonly #patience: ScheduledCall;
 
-  /** Its caller waits for the answers until `until`, a time of the monotonic clock. */
+  /** Its caller waits for the answers for `patienceMs` from `now` on, a time of the monotonic clock. */
   constructor(
     readonly hold: StoreHold,
-    until: number,
+    { now, patienceMs }: { readonly now: number; readonly patienceMs: number },
     private readonly parts: EndingParts,
   ) {
     super();
-    this.#heldMs = hold.heldMs;
+    this.#endedAt = now;
     this.keys = hold.keys;
     this.#waitingFor = this.keys.length;
     parts.awaited.begin();
-    this.#patience = parts.timers.schedule(until, () => this.settle(false));
+    this.#patience = parts.timers.schedule(now + patienceMs, () => this.settle(false), now);
   }
 
   /** A key was released, or its release was given up. */
@@ -48,7 +48,8 @@ export class EndingInStore extends Ending implements ReleaseListener {
     this.#waitingFor -= 1;
     if (this.#waitingFor > 0) return;
     if (!hold.lost) {
-      this.parts.events.emit('released', () => ({ ...hold.event, heldMs: this.#heldMs, holds: this.#holds }));
+      const heldMs = Math.round(this.#endedAt - hold.sentAt);
+      this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: this.#holds }));
     }
     this.settle(this.#wereHeld);
   }

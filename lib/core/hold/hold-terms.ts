@@ -38,6 +38,8 @@ export interface Grant extends HoldTerms {
   readonly lease: Lease;
   /** When the granted command was sent; when the grant arrived, if it was pushed. */
   readonly sent: Moment;
+  /** When the grant arrived. */
+  readonly receivedAt: Moment;
   readonly waitedMs: number;
   readonly serverTimeMs: number;
   /** Whether a command of the attempt has had no answer so far, and may still arrive. */

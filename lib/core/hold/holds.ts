@@ -77,7 +77,7 @@ export class Holds implements HoldKeeper {
   add(grant: Grant): StoreHold {
     const hold = new StoreHold(grant, this.#terms.of(grant), this);
     this.#byAttempt.set(grant.attempt, hold);
-    this.#watchdog.watch(hold);
+    this.#watchdog.watch(hold, grant.receivedAt);
     return hold;
   }
 
@@ -139,7 +139,7 @@ export class Holds implements HoldKeeper {
     const now = this.clock.now();
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
     const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
-    const ending = new EndingInStore(hold, now + patienceMs, this.#endings);
+    const ending = new EndingInStore(hold, { now, patienceMs }, this.#endings);
     for (const key of ending.keys) this.#releaseKey(ending, key, outcome, now);
     if (patienceMs === 0) ending.settle(false);
     this.parts.onEnded(hold);

@@ -18,7 +18,7 @@ const WALL_BASE = systemClock.wallNow();
 
 const wallAt = (clock: Clock): number => clock.wallNow() - WALL_BASE;
 
-/** A moment on both clocks, taken before a command is sent. */
+/** A moment on both clocks, such as that before a command is sent. */
 export interface Moment {
   readonly at: number;
   readonly wallAt: number;
@@ -55,5 +55,8 @@ const ofEachClock = (choose: (a: number, b: number) => number, a: Lease, b: Leas
 });
 
 /** How much of a lease is left, in milliseconds, by the more pessimistic clock; 0 if it is over. */
-export const remainingOf = (lease: Lease, clock: Clock): number =>
-  Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - wallAt(clock)));
+export const remainingOf = (lease: Lease, clock: Clock): number => remainingAt(lease, moment(clock));
+
+/** The same at a moment that was just read: a grant asks several times. */
+export const remainingAt = ({ deadline, wallDeadline }: Lease, now: Moment): number =>
+  Math.max(0, Math.min(deadline - now.at, wallDeadline - now.wallAt));

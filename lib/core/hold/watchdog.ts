@@ -6,7 +6,7 @@ import { type Reporter, messageOf } from '../reporter.js';
 import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { RENEWALS_AT_A_TIME, RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
-import { leaseFrom, type Moment, moment } from './lease.js';
+import { leaseFrom, type Moment, moment, remainingAt } from './lease.js';
 import { type StoreHold } from './store-hold.js';
 import { Wheel } from './wheel.js';
 
@@ -49,14 +49,15 @@ export class Watchdog {
     return this.#wheel.size;
   }
 
-  watch(lock: StoreHold): void {
+  /** Begins now, when the grant has just arrived. */
+  watch(lock: StoreHold, now: Moment): void {
     const { sentAt } = lock;
     const { maxHoldMs } = lock.terms;
     if (maxHoldMs < Infinity) {
       const end = this.timers.schedule(sentAt + maxHoldMs, () => this.#lose(lock, 'max-hold'));
       this.#maxHolds.set(lock, end);
     }
-    this.#awaitRenewal(lock, this.#dueAt(lock, sentAt));
+    this.#awaitRenewal(lock, this.#dueAt(lock, sentAt, now), now.at);
   }
 
   unwatch(lock: StoreHold): void {
@@ -79,7 +80,7 @@ export class Watchdog {
     const locks = [...this.#wheel];
     for (const lock of locks) {
       // A lock whose lease is over is marked as lost in this turn.
-      if (lock.awaitsRenewal && lock.deadline > this.#missedAt) this.#wheel.put(lock, this.#missedAt);
+      if (lock.awaitsRenewal && lock.deadline > this.#missedAt) this.#wheel.put(lock, this.#missedAt, this.#missedAt);
     }
   }
 
@@ -96,11 +97,11 @@ export class Watchdog {
    * After a third of the proven lease, counted from the command that proved it. That lease may be shorter than the requested
    * one (a grant that was handed over, a short extension), or longer.
    */
-  #dueAt(lock: StoreHold, sentAt: number): number {
+  #dueAt(lock: StoreHold, sentAt: number, now: Moment): number {
     if (!lock.terms.renew) return Infinity;
-    const now = this.clock.now();
     // The reply to an earlier command says nothing about messages that were missed after it.
-    return sentAt < this.#missedAt ? now : sentAt + (now + lock.provenMs - sentAt) / RENEWALS_PER_LEASE;
+    if (sentAt < this.#missedAt) return now.at;
+    return sentAt + (now.at + remainingAt(lock, now) - sentAt) / RENEWALS_PER_LEASE;
   }
 
   /** When to try again after a renewal without an answer. */
@@ -111,9 +112,9 @@ export class Watchdog {
   }
 
   /** Waits until a renewal is due: at `at`, or never. */
-  #awaitRenewal(lock: StoreHold, at: number): void {
+  #awaitRenewal(lock: StoreHold, at: number, now = this.clock.now()): void {
     lock.awaitsRenewal = at < Infinity;
-    this.#wheel.put(lock, Math.min(at, lock.deadline));
+    this.#wheel.put(lock, Math.min(at, lock.deadline), now);
   }
 
   #onDue(lock: StoreHold): void {
@@ -175,7 +176,7 @@ export class Watchdog {
     let renewAt: number;
     if (renewal.outcome === 'renewed') {
       lock.prove(leaseFrom(sent, renewal.remainingMs));
-      renewAt = this.#dueAt(lock, sent.at);
+      renewAt = this.#dueAt(lock, sent.at, moment(this.clock));
       this.events.emit('renewed', () => ({ ...lock.event, remainingMs: renewal.remainingMs }));
     } else {
       if (lock.renewError === undefined) {

@@ -46,9 +46,9 @@ export class Wheel<T extends Carried<T>> {
   }
 
   /** Sets the only time of `item`. */
-  put(item: T, at: number): void {
+  put(item: T, at: number, now: number): void {
     this.remove(item);
-    const bucket = this.#bucketOf(at);
+    const bucket = this.#bucketOf(at, now);
     item.bucket = bucket;
     item.place = bucket.items.push(item) - 1;
     this.#size += 1;
@@ -65,8 +65,7 @@ export class Wheel<T extends Carried<T>> {
     this.#emptied = bucket;
   }
 
-  #bucketOf(at: number): Bucket<T> {
-    const now = this.timers.now();
+  #bucketOf(at: number, now: number): Bucket<T> {
     const turn = turnMs(at - now);
     const rounded = Math.floor(at / turn) * turn;
     const time = rounded > now ? rounded : at;

@@ -88,7 +88,7 @@ export function heldLock(keeper: HoldKeeper = new FakeKeeper(), { key = 'k', ...
   const asked = { awaitRelease: true, permits: 0, take: 1, fire: undefined, label: NO_LABEL };
   const told = { holder: 'host:1', waitedMs: 0, serverTimeMs: 0, ...asked, unanswered: () => false };
   const holds = [{ key, attempt, fencingToken: 100 }];
-  const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent };
+  const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent, receivedAt: sent };
   const all = { holds, attempt, handedOn: 0, ...rest, ...told, ...timed, ...grant };
   return new StoreHold(all, all, keeper);
 }

@@ -1,3 +1,4 @@
+import { moment } from '../../../lib/core/hold/lease.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
@@ -28,7 +29,7 @@ export function startWatchdog() {
   };
   const watched = (grant: GrantParts = {}): StoreHold => {
     const lock = heldLock(keeper, grant);
-    watchdog.watch(lock);
+    watchdog.watch(lock, moment(clock));
     return lock;
   };
   const renewing = (remainingMs = LEASE_MS) => {

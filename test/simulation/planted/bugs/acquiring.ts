@@ -32,8 +32,8 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a call waits for ever',
     file: 'lib/core/acquire/limits.ts',
-    find: 'this.timers.schedule(due, () => this.#onTime(due))',
-    replace: 'this.timers.schedule(due, () => undefined)',
+    find: 'this.timers.schedule(due, () => this.#onTime(due), now)',
+    replace: 'this.timers.schedule(due, () => undefined, now)',
     rules: ['every call settles in its time', 'a busy lock is waited for no longer than waitMs'],
     profile: 'calm',
     seeds: 3,
@@ -41,7 +41,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a busy lock is waited for a second, even if waitMs is shorter',
     file: 'lib/core/acquire/limits.ts',
-    find: 'onFirstAnswer(): void {\n    this.#setLimit(this.#waitUntil);',
+    find: 'onFirstAnswer(): void {\n    this.#setLimit(this.#waitUntil, this.timers.now());',
     replace: 'onFirstAnswer(): void {',
     rules: ['a busy lock is waited for no longer than waitMs', 'every call settles in its time'],
     profile: 'calm',
@@ -86,7 +86,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a grant counts although its lease is over',
     file: 'lib/core/acquire/acquisition.ts',
-    find: 'if (remainingOf(granted.lease, this.context.clock) <= 0) return false;',
+    find: 'if (remainingAt(granted.lease, receivedAt) <= 0) return false;',
     replace: '',
     rules: ['a granted lock is held'],
     profile: 'processes',

@@ -14,8 +14,8 @@ export const HOLDING: readonly FoundBug[] = [
   {
     name: 'a sleep of the machine goes unnoticed',
     file: 'lib/core/hold/lease.ts',
-    find: 'Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - wallAt(clock)))',
-    replace: 'Math.max(0, lease.deadline - clock.now())',
+    find: 'Math.max(0, Math.min(deadline - now.at, wallDeadline - now.wallAt))',
+    replace: 'Math.max(0, deadline - now.at)',
     rules: ['1: a belief is backed'],
     profile: 'sleeps',
     seeds: 6,
@@ -23,7 +23,7 @@ export const HOLDING: readonly FoundBug[] = [
   {
     name: 'a lock is renewed once only',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'renewAt = this.#dueAt(lock, sent.at);',
+    find: 'renewAt = this.#dueAt(lock, sent.at, moment(this.clock));',
     replace: 'renewAt = Infinity;',
     rules: ['nothing is lost in calm', 'a lock is kept while Redis answers'],
     profile: 'calm',

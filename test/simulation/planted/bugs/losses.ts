@@ -41,8 +41,8 @@ export const LOSSES: readonly FoundBug[] = [
   {
     name: 'the end of a lease is not noticed',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'this.#wheel.put(lock, Math.min(at, lock.deadline));',
-    replace: 'this.#wheel.put(lock, at);',
+    find: 'this.#wheel.put(lock, Math.min(at, lock.deadline), now);',
+    replace: 'this.#wheel.put(lock, at, now);',
     rules: ['4: a loss is told before the next grant'],
     profile: 'calm',
     seeds: 3,

@@ -20,7 +20,7 @@ function startWheel(onDue: (item: Item) => void = () => undefined) {
   });
   const put = (name: string, delayMs: number): Item => {
     const item = new Item(name);
-    wheel.put(item, clock.now() + delayMs);
+    wheel.put(item, clock.now() + delayMs, clock.now());
     return item;
   };
   return { clock, timers, wheel, due, put, names: () => due.map(({ name }) => name).toSorted() };
@@ -75,7 +75,7 @@ describe('a wheel', () => {
   it('knows one time only of each item: the last one', async () => {
     const { clock, wheel, put, due } = startWheel();
     const item = put('a', 100);
-    wheel.put(item, clock.now() + 400);
+    wheel.put(item, clock.now() + 400, clock.now());
     expect(wheel.size).toBe(1);
     await clock.advance(300);
     expect(due).toEqual([]);
@@ -96,7 +96,7 @@ describe('a wheel', () => {
 
   it('leaves for a later turn what is put onto it in this turn', async () => {
     const { clock, wheel, put, due } = startWheel((item) => {
-      if (due.length < 5) wheel.put(item, clock.now() + 10);
+      if (due.length < 5) wheel.put(item, clock.now() + 10, clock.now());
     });
     put('a', 100);
     await clock.advance(1_000);
@@ -138,7 +138,7 @@ describe('a wheel', () => {
         times.delete(item);
       } else {
         times.set(item, clock.now() + 1 + random(500));
-        wheel.put(item, times.get(item)!);
+        wheel.put(item, times.get(item)!, clock.now());
       }
       expect(wheel.size).toBe(times.size);
       const before = due.length;
