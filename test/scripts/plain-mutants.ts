@@ -115,8 +115,8 @@ export const PLAIN_MUTANTS: readonly Mutant[] = [
 export const BATCH_MUTANTS: readonly Mutant[] = [
   {
     name: 'an operation that failed ends those behind it',
-    find: "replies[i] = is_done and reply or 'failed'",
-    replace: "replies[i] = is_done and reply or 'failed' if not is_done then break end",
+    find: '  replies[i] = reply\n',
+    replace: '  replies[i] = reply if not is_done then break end\n',
   },
   {
     name: 'an operation has the terms of the first one',

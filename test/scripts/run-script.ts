@@ -104,8 +104,9 @@ export async function runInBatch(
   const { sentMicros, untilMicros } = all[1]!.values as { sentMicros: string; untilMicros: string };
   const operands = batchOperands(operations, { sentMicros, untilMicros }) as [number, ...(string | number)[]];
   operands.splice(1 + operations.length, 0, String(nowMicros));
-  const replies = (await runText(redis, batch, operands)) as (string | string[])[];
-  const outcomes = replies.map((reply) => (typeof reply === 'string' ? reply.split(' ') : reply)[0]);
+  const reply = (await runText(redis, batch, operands)) as string | (string | string[])[];
+  const replies = typeof reply === 'string' ? reply.split('\n') : reply;
+  const outcomes = replies.map((one) => (typeof one === 'string' ? one.split(' ') : one)[0]);
   const isInTime = Number(sentMicros) <= Number(nowMicros) && Number(nowMicros) <= Number(untilMicros);
   const expected = isInTime ? 'failed granted released' : 'failed refused unknown';
   const beside = outcomes.filter((_, i) => i !== 1).join(' ');

@@ -18,10 +18,11 @@ function readReply(echo: Echo, reply: unknown): string[] | undefined {
   return echo === undefined || parts?.[1] === echo ? parts : undefined;
 }
 
-/** Reads the replies of a batch; undefined if they belong to another command. */
+/** Reads the replies of a batch: a list, or one text with a line for each. Undefined if they belong to another command. */
 export function readReplies(echoes: readonly Echo[], reply: unknown): string[][] | undefined {
-  if (!Array.isArray(reply) || reply.length !== echoes.length) return undefined;
-  const replies = reply.map((one: unknown, i) => readReply(one === FAILED ? undefined : echoes[i], one));
+  const all: unknown = typeof reply === 'string' ? reply.split('\n') : reply;
+  if (!Array.isArray(all) || all.length !== echoes.length) return undefined;
+  const replies = all.map((one: unknown, i) => readReply(one === FAILED ? undefined : echoes[i], one));
   return replies.every((one) => one !== undefined) ? replies : undefined;
 }
 

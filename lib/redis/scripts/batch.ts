@@ -18,7 +18,7 @@ const functionOf = ({ kind, body }: OperationScript): LuaScript<never, never> =>
  * each operation: the number of its terms, its attempt and, for a renewal, its token; then the texts of the terms. (One text
  * costs a client less than many.)
  *
- * Reply: a list with the reply of each operation, or `failed`.
+ * Reply: a list with the reply of each operation, or `failed`; if all are texts, one text with a line for each.
  */
 export const batchScript = (clock: LuaScript<never, never>) =>
   overManyKeys(lua`
@@ -31,7 +31,7 @@ for i = ${REST}, #ARGV do
   terms[tostring(i - ${REST} + 1)] = { kind = table.remove(values, 1), values = values }
 end
 
-local keys, replies = {}, {}
+local keys, replies, texts = {}, {}, 0
 for number, attempt, token in string.gmatch(all_own, '(%d+) ([^ \\n]+) ?(%d*)\\n') do
   local i, own = #replies + 1, terms[number]
   local kind, values, run = own.kind, own.values, release
@@ -42,9 +42,11 @@ for number, attempt, token in string.gmatch(all_own, '(%d+) ([^ \\n]+) ?(%d*)\\n
     run, values[2] = renew, token
   end
   local is_done, reply = pcall(run, keys, values)
-  replies[i] = is_done and reply or '${verbatim(FAILED)}'
+  if not is_done then reply = '${verbatim(FAILED)}' end
+  if type(reply) == 'string' then texts = texts + 1 end
+  replies[i] = reply
 end
-return replies
+return texts == #replies and table.concat(replies, '\\n') or replies
 `);
 
 /** An operation as a batch has it. */

@@ -181,6 +181,17 @@ describe('operations of one turn', () => {
     ]);
   });
 
+  it('have their replies in one text when all are texts', () => {
+    const { heard } = startAll(release('a'), acquire('b'), renew('c'));
+    endTurn();
+    runner.answer('released of-a 5\ngranted of-b 7\nrenewed of-c');
+    expect(heard).toEqual([
+      ['a', 'released', 'of-a', '5'],
+      ['b', 'granted', 'of-b', '7'],
+      ['c', 'renewed', 'of-c'],
+    ]);
+  });
+
   it('have the arguments that they would have alone', () => {
     startAll(acquire('a'), renew('b'), release('c'));
     endTurn();
@@ -426,6 +437,8 @@ describe('operations of one turn', () => {
   it.each([
     ['another operation', ['released of-b 5', 'released of-a 5']],
     ['fewer operations', ['released of-a 5']],
+    ['more operations', 'released of-a 5\nreleased of-b 5\nreleased of-c 5'],
+    ['another operation, in one text', 'released of-b 5\nreleased of-a 5'],
     ['a single operation', 'released of-a 5'],
     ['something else', [{}, 'released of-b 5']],
   ])('take no reply for %s', (_, reply) => {
