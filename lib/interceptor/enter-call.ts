@@ -1,7 +1,7 @@
 import { withEither } from '../core/abort-listener.js';
 import { type AwaitedCalls } from '../core/awaited-calls.js';
 import { type Clock } from '../core/clock.js';
-import { Hold } from '../core/hold/hold.js';
+import { type Hold } from '../core/hold/hold.js';
 import { jobName } from '../core/key.js';
 import {
   LockBusyError,
@@ -30,7 +30,7 @@ export type Entered =
   | { readonly kind: 'unlocked'; readonly run: UnlockedHandle; readonly cause: LockStoreError }
   | { readonly kind: 'skipped'; readonly answer: unknown };
 
-/** The parts of the module that `enterCall` uses. */
+/** The parts of the module that a locked call is entered with. */
 export interface EntryHost {
   readonly locks: RedisLockService;
   readonly awaited: AwaitedCalls;
@@ -56,8 +56,7 @@ interface Refused extends Pick<Caller, 'args' | 'key'> {
 const DEFAULT_SPREAD_MS = 50;
 
 /**
- * Enters the lock of a locked call; follows its options if the lock is busy or Redis cannot be reached. A plain call has the
- * same options each time and no signal of its own. If it is nested as well, it may be inside at once.
+ * Enters the lock of a locked call; follows its options if the lock is busy or Redis cannot be reached.
  * @throws (also at once) what the key function throws, and the errors of the lock
  */
 export function enterCall(
@@ -67,14 +66,8 @@ export function enterCall(
   args: readonly unknown[],
   signal?: AbortSignal,
   key: Key = call.keyOf(self, args),
-): Entered | Promise<Entered> {
-  const { acquireOptions, where, template } = call;
-  if (!acquireOptions || signal) return host.awaited.keepAlive(enterFully(host, call, { self, args, key }, signal));
-  const entered = host.locks.enter(key, acquireOptions, { label: { where, template }, claim: undefined });
-  const { note } = acquireOptions;
-  return entered instanceof Hold
-    ? { kind: 'locked', lock: entered }
-    : settled(host, call, { args, key, note }, entered);
+): Promise<Entered> {
+  return host.awaited.keepAlive(enterFully(host, call, { self, args, key }, signal));
 }
 
 async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, signal?: AbortSignal): Promise<Entered> {
@@ -82,8 +75,7 @@ async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, sig
   const claim = oncePer === undefined ? undefined : await claimOf(host, call, oncePer, caller);
   if (claim) await spread(call, host.clock);
   const options = { ...optionsOf(host, call), ...resultsOf(call, caller) };
-  const { where, template } = call;
-  const entry = { label: { where, template }, claim };
+  const entry = { label: call.entry.label, claim };
   const enter = async (either?: AbortSignal) => host.locks.enter(caller.key, { ...options, signal: either }, entry);
   return settled(
     host,
@@ -99,7 +91,11 @@ const settled = (host: EntryHost, call: LockedCall, refused: Refused, entering: 
     (error: unknown) => notEntered(host, call, error, refused),
   );
 
-function notEntered(
+/**
+ * How a call goes on that was refused its lock, as its options say.
+ * @throws the error, if they say nothing
+ */
+export function notEntered(
   host: EntryHost,
   call: LockedCall,
   error: unknown,

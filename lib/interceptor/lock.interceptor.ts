@@ -13,7 +13,7 @@ import { type Key } from '../core/call-arguments.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-finder.js';
-import { type Entered, type EntryHost, enterCall } from './enter-call.js';
+import { type Entered, type EntryHost, enterCall, notEntered } from './enter-call.js';
 import { logger } from './lock-logger.js';
 import { type LockedCall } from './locked-call.js';
 import { HandlerCalls } from './request/handler-calls.js';
@@ -121,11 +121,19 @@ export class LockInterceptor implements NestInterceptor {
     self: unknown,
     args: readonly unknown[],
     proceed: () => unknown,
-    key?: Key,
+    key: Key = call.keyOf(self, args),
   ): Promise<unknown> {
-    const entered = enterCall(this.#host, call, self, args, undefined, key);
-    if ('kind' in entered) return this.#runEntered(call, entered, proceed);
-    return entered.then((later) => this.#runEntered(call, later, proceed));
+    const { acquireOptions, entry } = call;
+    if (!acquireOptions) {
+      const entering = enterCall(this.#host, call, self, args, undefined, key);
+      return entering.then((entered) => this.#runEntered(call, entered, proceed));
+    }
+    // A plain call has the same options each time. If it is nested as well, it may be inside at once.
+    const entering = this.locks.enter(key, acquireOptions, entry);
+    const refused = { args, key, note: acquireOptions.note };
+    return this.#runLocked(call, entering, proceed, (error) =>
+      this.#runEntered(call, notEntered(this.#host, call, error, refused), proceed),
+    );
   }
 
   #runEntered(call: LockedCall, entered: Entered, proceed: () => unknown): Promise<unknown> {
@@ -134,11 +142,20 @@ export class LockInterceptor implements NestInterceptor {
       warnOfRun(call, entered);
       return runWithoutLock(unlockedStreamLock(entered.run), proceed);
     }
-    const { lock } = entered;
-    return runWithLock(lock, proceed, (result) => {
+    return this.#runLocked(call, entered.lock, proceed);
+  }
+
+  #runLocked(
+    call: LockedCall,
+    entering: Hold | Promise<Hold>,
+    proceed: () => unknown,
+    instead?: (error: unknown) => unknown,
+  ): Promise<unknown> {
+    const takeOver = (result: unknown, lock: Hold): unknown => {
       if (isOpenStream(result)) runHolding(lock, () => refuseStream(result, call.where));
       return isStream(result) ? finishStream(this.#streamLock(lock, call), result) : null;
-    });
+    };
+    return runWithLock(entering, proceed, takeOver, instead);
   }
 
   async #open(

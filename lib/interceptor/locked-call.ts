@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { type Entry } from '../core/acquire/request.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
@@ -18,6 +19,8 @@ export interface LockedCall {
   readonly template: string;
   readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
+  /** Names the call, and claims nothing. */
+  readonly entry: Entry;
   /** The options of the acquisition if they are the same for all calls: it is no job, and none of them is a function of the arguments. */
   readonly acquireOptions?: LockOptions | undefined;
 }
@@ -47,7 +50,9 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
   const own = checkLockedOptions(options, by);
   if (own.perInstance !== undefined && typeof key !== 'function') checkIsOneKey(key, where, 'perInstance');
   const keyOf = own.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
-  return { where, kind, template: describeKeySpec(key), keyOf, options: own, acquireOptions: acquireOptionsOf(own) };
+  const template = describeKeySpec(key);
+  const entry = { label: { where, template } };
+  return { where, kind, template, keyOf, options: own, entry, acquireOptions: acquireOptionsOf(own) };
 }
 
 function acquireOptionsOf(options: LockedCall['options']): LockOptions | undefined {

@@ -6,19 +6,27 @@ import { runHolding } from './context.js';
 /**
  * Runs `work` as the holder of a lock and releases the lock. An error of the work passes untouched. If the work returned but
  * the lock was lost meanwhile, rejects with the `LockLostError`; its `result` is what the work returned. If `takeOver`
- * returns a stream, that stream is the result, and it releases the lock itself.
+ * returns a stream, that stream is the result, and it releases the lock itself. If the lock cannot be entered, the result is what
+ * `instead` makes of the error.
  */
 export async function runWithLock<T>(
   entering: Hold | Promise<Hold>,
   work: (lock: Hold) => T | Promise<T>,
-  takeOver?: (result: T) => T | null,
+  takeOver?: (result: T, lock: Hold) => T | null,
+  instead?: (error: unknown) => T | Promise<T>,
 ): Promise<T> {
-  const lock = entering instanceof Hold ? entering : await entering;
+  let lock: Hold;
+  try {
+    lock = entering instanceof Hold ? entering : await entering;
+  } catch (error) {
+    if (!instead) throw error;
+    return instead(error);
+  }
   let result: T;
   try {
     const pending = runHolding(lock, work);
     result = isAwaitable(pending) ? await pending : pending;
-    const stream = takeOver?.(result);
+    const stream = takeOver?.(result, lock);
     if (stream) return stream;
   } catch (error) {
     await endWork(lock, 'failed');
