@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { LockConfigurationError } from './lock.errors.js';
 import { printable } from './printable.js';
 import { messageOf } from './reporter.js';
@@ -49,9 +50,11 @@ export function readOptions(options: unknown, known: readonly string[], of?: str
   return values;
 }
 
-/** Whether an object has these properties only. Others are hidden, or inherited from a class. */
+/** Whether an object has these properties only. Others may be hidden, inherited from a class, or made by a proxy. */
 const isLiteral = (given: object, own: readonly string[]): boolean =>
-  Object.getPrototypeOf(given) === Object.prototype && Object.getOwnPropertyNames(given).length === own.length;
+  Object.getPrototypeOf(given) === Object.prototype &&
+  Object.getOwnPropertyNames(given).length === own.length &&
+  !types.isProxy(given);
 
 /**
  * Reads something of the caller's, whose getters may throw; `what` names it.

@@ -80,14 +80,15 @@ describe('the options of a lock', () => {
     expect(() => checkLockOptions({ ifBusy: 'skip' }, ['ifBusy'])).not.toThrow();
   });
 
-  it('are refused when they are inherited, hidden or read by a getter, too', () => {
+  it('are refused when they are inherited, hidden, made by a proxy or read by a getter, too', () => {
     class Options {
       get leaseMs(): number {
         return 5;
       }
     }
     const hidden = Object.defineProperty({}, 'leaseMs', { value: 5 });
-    for (const options of [new Options(), Object.create({ leaseMs: 5 }) as object, hidden]) {
+    const proxy = new Proxy({}, { get: (_, name) => (name === 'leaseMs' ? 5 : undefined) });
+    for (const options of [new Options(), Object.create({ leaseMs: 5 }) as object, hidden, proxy]) {
       expect(() => checkLockOptions(options)).toThrow('Expected `leaseMs` to be');
     }
   });

@@ -36,6 +36,20 @@ describe('work under a lock', () => {
     expect(keeper.releases).toBe(1);
   });
 
+  it('is replaced by what the caller makes of the error when the lock is refused', async () => {
+    const work = () => 'done';
+    const instead = (error: unknown) => `without it: ${(error as Error).message}`;
+    const refused = Promise.reject(new Error('busy'));
+    expect(await runWithLock(refused, work, undefined, instead)).toBe('without it: busy');
+  });
+
+  it('is not replaced when it fails', async () => {
+    const keeper = new FakeKeeper();
+    const work = () => Promise.reject(new Error('business'));
+    await expect(runWithLock(heldLock(keeper), work, undefined, () => 'instead')).rejects.toThrow('business');
+    expect(keeper.releases).toBe(1);
+  });
+
   it.each([undefined, null, 0, 'text'])('may throw %p, which passes unchanged', async (thrown) => {
     const work = () => Promise.reject(thrown);
     expect(await rejection(runWithLock(heldLock(), work))).toBe(thrown);
