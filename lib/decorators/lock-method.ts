@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { type LockedCall, compileCall, markLocked } from '../interceptor/locked-call.js';
+import { type LockedCall, compileCall, markLocked, plainEntryOf } from '../interceptor/locked-call.js';
 import { type LockedOptions } from '../interceptor/locked.options.js';
 import { interceptorFor } from '../interceptor/running-modules.js';
 import { mayBeIterable, resultKindOf } from '../interceptor/streams/stream-kind.js';
@@ -33,7 +33,7 @@ export function lockMethod(
     const locked: AnyMethod = new Proxy(method, {
       apply: (_method, self: unknown, args: unknown[]) => wrap(runLocked(call, property, self, args, method)),
     });
-    const call: LockedCall = { ...compiled, name, method: locked };
+    const call: LockedCall = { ...compiled, name, method: locked, plain: plainEntryOf(compiled) };
     copyMetadata(method, locked);
     markLocked(call);
     descriptor.value = locked;

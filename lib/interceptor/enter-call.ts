@@ -75,7 +75,8 @@ async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, sig
   const claim = oncePer === undefined ? undefined : await claimOf(host, call, oncePer, caller);
   if (claim) await spread(call, host.clock);
   const options = { ...optionsOf(host, call), ...resultsOf(call, caller) };
-  const entry = { label: call.entry.label, claim };
+  const { where, template } = call;
+  const entry = { label: { where, template }, claim };
   const enter = async (either?: AbortSignal) => host.locks.enter(caller.key, { ...options, signal: either }, entry);
   return settled(
     host,

@@ -123,14 +123,14 @@ export class LockInterceptor implements NestInterceptor {
     proceed: () => unknown,
     key: Key = call.keyOf(self, args),
   ): Promise<unknown> {
-    const { acquireOptions, entry } = call;
-    if (!acquireOptions) {
+    const { plain } = call;
+    if (!plain) {
       const entering = enterCall(this.#host, call, self, args, undefined, key);
       return entering.then((entered) => this.#runEntered(call, entered, proceed));
     }
-    // A plain call has the same options each time. If it is nested as well, it may be inside at once.
-    const entering = this.locks.enter(key, acquireOptions, entry);
-    const refused = { args, key, note: acquireOptions.note };
+    // If it is nested as well, it may be inside at once.
+    const entering = this.locks.enter(key, plain.options, plain.entry);
+    const refused = { args, key, note: plain.options.note };
     return this.#runLocked(call, entering, proceed, (error) =>
       this.#runEntered(call, notEntered(this.#host, call, error, refused), proceed),
     );

@@ -19,10 +19,14 @@ export interface LockedCall {
   readonly template: string;
   readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
-  /** Names the call, and claims nothing. */
+  /** What a decorated method enters its lock with, if that is the same for all calls. */
+  readonly plain?: PlainEntry | undefined;
+}
+
+/** What the calls enter a lock with that are no jobs, and whose options are no functions of the arguments. */
+export interface PlainEntry {
+  readonly options: LockOptions;
   readonly entry: Entry;
-  /** The options of the acquisition if they are the same for all calls: it is no job, and none of them is a function of the arguments. */
-  readonly acquireOptions?: LockOptions | undefined;
 }
 
 /** `Class.method`, with the class of the instance: each subclass of a base with a schedule is a job of its own. */
@@ -50,16 +54,20 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
   const own = checkLockedOptions(options, by);
   if (own.perInstance !== undefined && typeof key !== 'function') checkIsOneKey(key, where, 'perInstance');
   const keyOf = own.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
-  const template = describeKeySpec(key);
-  const entry = { label: { where, template } };
-  return { where, kind, template, keyOf, options: own, entry, acquireOptions: acquireOptionsOf(own) };
+  return { where, kind, template: describeKeySpec(key), keyOf, options: own };
 }
 
-function acquireOptionsOf(options: LockedCall['options']): LockOptions | undefined {
+/** Undefined for calls that differ. The holds of one label share their terms, so it is one object. */
+export function plainEntryOf({
+  where,
+  template,
+  options,
+}: Pick<LockedCall, 'where' | 'template' | 'options'>): PlainEntry | undefined {
   const { oncePer } = options;
   if (oncePer !== undefined || PER_CALL_NAMES.some((name) => typeof options[name] === 'function')) return undefined;
   const given = PER_CALL_NAMES.filter((name) => options[name] !== undefined);
-  return { ...lockOptionsOf(options), ...Object.fromEntries(given.map((name) => [name, options[name]])) };
+  const all = { ...lockOptionsOf(options), ...Object.fromEntries(given.map((name) => [name, options[name]])) };
+  return { options: all, entry: { label: { where, template } } };
 }
 
 /** What is left of the options of a call for its acquisition, without those of PER_CALL; a call that does not wait tries once. */

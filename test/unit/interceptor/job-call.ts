@@ -6,7 +6,6 @@ export const jobCall = (options: LockedOptions): LockedCall => ({
   where: 'Jobs.run',
   template: 'job',
   kind: 'promise',
-  entry: { label: { where: 'Jobs.run', template: 'job' } },
   keyOf: () => 'job',
   name: 'run',
   method: jobCall,

@@ -21,7 +21,6 @@ const methodOf = (options: LockedCall['options'] = {}): LockedCall => ({
   method: methodOf,
   kind: 'promise',
   template: 'price:<0>',
-  entry: { label: { where: 'Prices.load', template: 'price:<0>' } },
   keyOf: (_self, args) => args[0] as string,
   options: { ifBusy: 'share', mode: 'write', ...options },
 });

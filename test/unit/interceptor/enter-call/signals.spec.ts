@@ -26,8 +26,7 @@ function start() {
   };
   const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
   const options = { mode: 'write', signal: ofOptions.signal } as const;
-  const label = { where: 'Feed.read', template: 'feed' };
-  const call = { ...label, entry: { label }, kind: 'observable', keyOf: () => 'feed', options } as const;
+  const call = { where: 'Feed.read', template: 'feed', kind: 'observable', keyOf: () => 'feed', options } as const;
   const enter = async () => enterCall(host, { ...call, name: 'read', method: start }, undefined, [], ofCall.signal);
   return { store, locker, enter, ofOptions, ofCall };
 }
