@@ -1,6 +1,6 @@
 import { TOKENS_OF_A_WRITER } from '../../core/store/lock-store.js';
 import { arg, key, lua, verbatim } from './lua.js';
-import { defineOperation } from './operation.js';
+import { NEW_DEADLINE, defineOperation } from './operation.js';
 import { CLAIM } from './parts/claim.js';
 import { EXPIRY } from './parts/expiry.js';
 import { HAND_OVER } from './parts/hand-over.js';
@@ -36,7 +36,7 @@ if ${arg('plain')} == '1' and #time == 16 then
       and not string.find(released, ';' .. sub(attempt, -8) .. ';', 1, true)
   end
   if is_free and ${arg('sentMicros')} <= time and time <= ${arg('untilMicros')} and #attempt <= 24 then
-    if lease ~= new_lease then new_deadline, new_lease = string.format('%.0f', now_ms + lease), lease end
+    ${NEW_DEADLINE}
     local value = '1' .. time .. new_deadline .. lease .. attempt
     local written = packed and redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')})
       or redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')}, 'released', ';')

@@ -35,6 +35,9 @@ local now_ms = string.sub(time, 1, 13)
 local new_deadline, new_lease, latest_free
 `;
 
+/** Sets `new_deadline` to the end of a lease that begins now; reads `lease`. */
+export const NEW_DEADLINE = lua`if lease ~= new_lease then new_deadline, new_lease = string.format('%.0f', now_ms + lease), lease end`;
+
 interface Definition<Own extends string, Plain extends string, Full extends string> {
   readonly kind: OperationKind;
   readonly own: readonly Own[];

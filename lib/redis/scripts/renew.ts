@@ -1,5 +1,5 @@
 import { arg, key, lua } from './lua.js';
-import { defineOperation } from './operation.js';
+import { NEW_DEADLINE, defineOperation } from './operation.js';
 import { EXPIRY } from './parts/expiry.js';
 import { LIVE_HOLD } from './parts/live-hold.js';
 import { MAKE_READ } from './parts/make-read.js';
@@ -17,7 +17,7 @@ if ${arg('plain')} == '1' then
   local sub, attempt, lease = string.sub, ${attempt}, ${arg('leaseMs')}
   local packed = redis.call('HGET', ${lock}, 's')
   if packed and sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then
-    if lease ~= new_lease then new_deadline, new_lease = string.format('%.0f', now_ms + lease), lease end
+    ${NEW_DEADLINE}
     local before = sub(packed, 18, 30)
     if sub(packed, 2, 17) == ${arg('token')} and now_ms < before and before <= new_deadline then
       redis.call('PEXPIRE', ${lock}, ${arg('ttlMs')})
