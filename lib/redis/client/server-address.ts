@@ -7,8 +7,11 @@ export interface ServerAddress {
 }
 
 /** Writes an address as ioredis does: `host:port`, also for an IPv6 address. */
-export const addressText = ({ host, port }: { readonly host?: string; readonly port?: number }): string =>
-  `${host}:${port}`;
+export const addressText = ({ host, port }: Partial<ServerAddress>): string => `${host}:${port}`;
+
+/** Whether two addresses have the same text. */
+export const isSameAddress = (one: Partial<ServerAddress>, other: Partial<ServerAddress>): boolean =>
+  one.host === other.host && String(one.port) === String(other.port);
 
 /** Reads `host:port`. */
 export function readAddress(text: string): ServerAddress {
@@ -18,6 +21,7 @@ export function readAddress(text: string): ServerAddress {
 
 /** Translates the address that servers announce to the one by which this process reaches the server. */
 export function reachedBy(address: ServerAddress, natMap: RedisNatMap | undefined): ServerAddress {
+  if (!natMap) return address;
   const announced = addressText(address);
-  return (typeof natMap === 'function' ? natMap(announced) : natMap?.[announced]) ?? address;
+  return (typeof natMap === 'function' ? natMap(announced) : natMap[announced]) ?? address;
 }

@@ -51,6 +51,11 @@ export interface CommandHost {
   failureOf(command: Command<any, any>, error: Error): LockStoreError;
 }
 
+/** By which client a command goes, and to which node of a cluster. */
+interface Route extends Destination {
+  readonly client: RedisClient;
+}
+
 const ignore = (): void => undefined;
 
 /**
@@ -123,13 +128,13 @@ export class Command<A, T> implements Withdrawable {
     const { request, delivery } = this;
     const { live } = this.host;
     try {
-      const client = this.#readyClient();
-      if (!client) return this.#whenChanged(() => this.#deliver());
+      const route = this.#readyRoute();
+      if (!route) return this.#whenChanged(() => this.#deliver());
       this.#lossesBefore = live.state.losses;
+      const { client } = route;
       const [{ epoch }, { wasSent }] = [live, this];
-      const node = nodeOf(client, request);
       const sentAt = live.clock.now();
-      [this.wasSent, this.sentBy, this.sentTo, this.#sentAt] = [true, client, { node }, sentAt];
+      [this.wasSent, this.sentBy, this.sentTo, this.#sentAt] = [true, client, route, sentAt];
       const onError = (error: Error): void => {
         if (isUnsent(error)) this.wasSent = wasSent;
         if (!isLost(error) || this.#isOver) return this.#onError(error);
@@ -138,16 +143,16 @@ export class Command<A, T> implements Withdrawable {
         if (live.epoch === epoch && live.isReady(client, request)) return this.fail(error);
         this.#deliver();
       };
-      sendBy(client, delivery).then((answer) => this.#onAnswer(answer, client, { node }, sentAt), onError);
+      sendBy(client, delivery).then((answer) => this.#onAnswer(answer, route, sentAt), onError);
     } catch (error) {
       this.fail(error as Error);
     }
   }
 
-  #onAnswer(answer: A, client: RedisClient, to: Destination, sentAt: number): void {
+  #onAnswer(answer: A, route: Route, sentAt: number): void {
     try {
-      this.host.health.onAnswer(client, to, sentAt);
-      const value = this.delivery.read(answer, client, to);
+      this.host.health.onAnswer(route.client, route, sentAt);
+      const value = this.delivery.read(answer, route.client, route);
       if (this.#isLate) return this.delivery.onLate?.(value);
       if (this.#isOver) return;
       this.#end();
@@ -163,12 +168,13 @@ export class Command<A, T> implements Withdrawable {
   }
 
   /** Returns null while it has to be waited for. @throws Error when that is of no use */
-  #readyClient(): RedisClient | null {
+  #readyRoute(): Route | null {
     const { request } = this;
     const { live } = this.host;
     if (this.#isOver || live.isClosed) throw new Error('the connection was closed');
     const client = this.delivery.clientNow();
-    if (live.isReady(client, request)) return client;
+    const route: Route = { client, node: nodeOf(client, request), storageKey: request.storageKey };
+    if (live.isReady(client, route)) return route;
     if (client !== live.current) throw new Error('the connection was replaced');
     const { lastError, losses } = live.state;
     if (lastError && !isRetryable(lastError)) throw lastError;

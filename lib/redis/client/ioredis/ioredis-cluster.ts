@@ -1,7 +1,7 @@
 import type { Cluster, Redis } from 'ioredis';
 import { slotOf } from '../cluster-slots.js';
 import { type ClusterClient, type SingleClient } from '../redis-client.js';
-import { type ServerAddress, addressText, reachedBy, readAddress } from '../server-address.js';
+import { type ServerAddress, isSameAddress, reachedBy, readAddress } from '../server-address.js';
 import { type ClientOwner, IoredisBase } from './ioredis-base.js';
 import { attachToNodes } from './lifecycle.js';
 
@@ -93,7 +93,6 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
 
   /** The connection to the node at an address; undefined if the cluster has none there. */
   #nodeAt(role: 'master' | 'all', address: Partial<ServerAddress>): Redis | undefined {
-    const server = addressText(address);
-    return this.client.nodes(role).find(({ options }) => addressText(options) === server);
+    return this.client.nodes(role).find(({ options }) => isSameAddress(options, address));
   }
 }

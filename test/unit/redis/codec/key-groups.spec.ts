@@ -13,6 +13,9 @@ describe('the cluster slot of a key', () => {
     ['', 0],
     ['{foo}bar', 12_182],
     ['a{foo}{bar}', 12_182],
+    ['ключ', 10_303],
+    ['{ключ}foo', 10_303],
+    ['order 🔑 {', 6_919],
     ['{}foo', slotOf('{}foo')],
   ])('%p is in slot %d', (key, slot) => {
     expect(slotOf(key)).toBe(slot);
