@@ -1,6 +1,7 @@
-import { channel } from 'node:diagnostics_channel';
+import { type Channel, channel } from 'node:diagnostics_channel';
 import { callForeign } from './foreign-code.js';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
+import { refuse } from './read-options.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /**
@@ -123,8 +124,19 @@ const NAMES = {
   demoted: true,
 } satisfies Record<LockEventName, true>;
 
-/** Looked up once: Node keeps channels by name in a global table. */
-const CHANNELS = new Map(Object.keys(NAMES).map((name) => [name, channel(`nestjs-redis-lock:${name}`)]));
+/** Those who hear one event: the listeners of a module, and the subscribers of the channel, which all modules share. */
+class Audience {
+  listeners: ReadonlySet<LockEventListener<any>> | null = null;
+  readonly channel: Channel;
+
+  constructor(name: string) {
+    this.channel = channel(`nestjs-redis-lock:${name}`);
+  }
+
+  get isThere(): boolean {
+    return this.listeners !== null || this.channel.hasSubscribers;
+  }
+}
 
 /** The events that follow an answer of the store to an acquisition. */
 const HEARD_OF_ANSWERS = ['acquired', 'waiting', 'acquireFailed', 'timedOut'] as const;
@@ -137,26 +149,32 @@ const HEARD_OF_ANSWERS = ['acquired', 'waiting', 'acquireFailed', 'timedOut'] as
  * channel's subscriber is an uncaught exception, as always in Node). Without listeners, no event object is created.
  */
 export class LockEvents {
-  readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
+  /** Each lock asks for several of these, so they are found without a map. */
+  readonly #audiences = Object.fromEntries(Object.keys(NAMES).map((name) => [name, new Audience(name)])) as Readonly<
+    Record<LockEventName, Audience>
+  >;
 
   /** Internal: the module makes it. */
   constructor(private readonly reporter: Pick<Reporter, 'error'>) {}
 
+  /** @throws LockConfigurationError for a name that no event has */
   on<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>): this {
-    const listeners = this.#listeners.get(name) ?? new Set();
-    this.#listeners.set(name, listeners.add(listener));
+    const audience = this.#audienceOf(name);
+    audience.listeners = new Set(audience.listeners).add(listener);
     return this;
   }
 
+  /** @throws LockConfigurationError for a name that no event has */
   off<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>): this {
-    const listeners = this.#listeners.get(name);
-    if (listeners?.delete(listener) && listeners.size === 0) this.#listeners.delete(name);
+    const audience = this.#audienceOf(name);
+    const rest = new Set(audience.listeners);
+    if (rest.delete(listener)) audience.listeners = rest.size > 0 ? rest : null;
     return this;
   }
 
   /** Internal: whether anybody listens. */
   isHeard(name: LockEventName): boolean {
-    return this.#listeners.has(name) || CHANNELS.get(name)!.hasSubscribers;
+    return this.#audiences[name].isThere;
   }
 
   /** Internal: whether anybody hears how an acquisition goes on, in the async context of its caller. */
@@ -166,16 +184,21 @@ export class LockEvents {
 
   /** Internal: calls all listeners. Calls `make` only if there are any; returns whether there are. */
   emit<Name extends LockEventName>(name: Name, make: () => LockEventMap[Name]): boolean {
-    if (!this.isHeard(name)) return false;
-    const listeners = this.#listeners.get(name);
-    const published = CHANNELS.get(name)!;
+    const audience = this.#audiences[name];
+    if (!audience.isThere) return false;
     const event = make();
     const report = (error: unknown): void =>
       this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
-    // A copy: in the set itself, a listener that is removed and added again meanwhile would be called endlessly.
-    for (const listener of Array.from(listeners ?? [])) callForeign(() => listener(event), report);
+    // Those who listen at this moment: whoever comes or goes makes a set of its own.
+    for (const listener of audience.listeners ?? []) callForeign(() => listener(event), report);
     // Node reports what a subscriber throws as an uncaught exception, in a turn of its own.
-    if (published.hasSubscribers) callForeign(() => published.publish(event), report);
+    if (audience.channel.hasSubscribers) callForeign(() => audience.channel.publish(event), report);
     return true;
+  }
+
+  /** @throws LockConfigurationError */
+  #audienceOf(name: LockEventName): Audience {
+    if (!Object.hasOwn(this.#audiences, name)) refuse('event', name, `one of ${Object.keys(NAMES).join(', ')}`);
+    return this.#audiences[name];
   }
 }

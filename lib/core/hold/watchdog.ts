@@ -62,8 +62,10 @@ export class Watchdog {
 
   unwatch(lock: StoreHold): void {
     this.#wheel.remove(lock);
-    this.#maxHolds.get(lock)?.cancel();
-    this.#maxHolds.delete(lock);
+    if (lock.terms.maxHoldMs < Infinity) {
+      this.#maxHolds.get(lock)?.cancel();
+      this.#maxHolds.delete(lock);
+    }
     if (this.size > 0) return;
     this.#nextRenewals?.cancel();
     this.#due = [];

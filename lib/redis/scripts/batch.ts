@@ -63,18 +63,21 @@ export function batchOperands(
   operations: readonly BatchedOperation[],
   times: { readonly sentMicros: number | string; readonly untilMicros: number | string },
 ): (string | number)[] {
-  /** The number of each text; and of each object, since most operations have the same one: texts take longer to compare. */
-  const [texts, numbers] = [new Map<string, number>(), new Map<Terms, number>()];
+  /** The terms that have come, the same of which most operations have, and the number of the text of each. */
+  const [known, numbers] = [[] as Terms[], [] as number[]];
+  const texts: string[] = [];
   let own = '';
   for (const { attempt, token, terms } of operations) {
-    let number = numbers.get(terms);
-    if (number === undefined) {
-      number = texts.get(terms.text) ?? texts.size + 1;
-      texts.set(terms.text, number);
-      numbers.set(terms, number);
+    let at = known.indexOf(terms);
+    if (at < 0) {
+      at = known.push(terms) - 1;
+      // Texts take longer to compare than objects.
+      const same = texts.indexOf(terms.text);
+      numbers.push(same < 0 ? texts.push(terms.text) : same + 1);
     }
+    const number = numbers[at]!;
     own += terms.kind === 'renew' ? `${number} ${attempt} ${token}\n` : `${number} ${attempt}\n`;
   }
   const locks = operations.map(({ lock }) => lock);
-  return [locks.length, ...locks, times.sentMicros, times.untilMicros, own, ...texts.keys()];
+  return [locks.length, ...locks, times.sentMicros, times.untilMicros, own, ...texts];
 }

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from '@jest/globals';
 import { type LockEventMap, type LockEventName, LockEvents } from '../../../../lib/core/lock.events.js';
-import { LockLostError } from '../../../../lib/core/lock.errors.js';
+import { LockConfigurationError, LockLostError } from '../../../../lib/core/lock.errors.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { settled } from '../../../support/core/fake-clock.js';
 
@@ -74,6 +74,13 @@ describe('lock events', () => {
     events.on('skipped', once).on('skipped', () => seen.push('always'));
     for (let i = 0; i < 2; i += 1) events.emit('skipped', () => EVENT);
     expect(seen).toEqual(['once', 'always', 'always']);
+  });
+
+  it('refuse a listener for a name that no event has', () => {
+    const { events } = setUp();
+    const expected = /^Expected `event` to be one of acquired, .*demoted, got `aquired` \(string\)\.$/;
+    expect(() => events.on('aquired' as never, () => undefined)).toThrow(expected);
+    expect(() => events.off('toString' as never, () => undefined)).toThrow(LockConfigurationError);
   });
 
   it('are not created without listeners, or after the last one is removed', () => {
