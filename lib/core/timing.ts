@@ -17,7 +17,7 @@ export const RENEWALS_PER_LEASE = 3;
  * What is due in `delayMs` may be done this much earlier, so that locks by the thousand share timers and commands: by at most
  * 4 % of the delay. It is a power of two, so that different leases share them, too.
  */
-export const turnMs = (delayMs: number): number => 2 ** Math.floor(Math.log2(Math.max(delayMs / 25, 1)));
+export const turnMs = (delayMs: number): number => 1 << (31 - Math.clz32(Math.max(delayMs / 25, 1)));
 
 /** How many locks are renewed in one turn of the event loop; the others that are due follow in the next turns. */
 export const RENEWALS_AT_A_TIME = 256;

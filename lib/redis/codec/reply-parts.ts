@@ -2,8 +2,17 @@ import { LockKeyError, LockStoreError } from '../../core/lock.errors.js';
 import { MAX_LEASE_MS } from '../../core/lock.options.js';
 import { shortened } from '../../core/read-options.js';
 
-/** The whole number that a text is; NaN for any other text. */
-export const wholeNumber = (text = ''): number => (/^\d{1,16}$/.test(text) ? Number(text) : NaN);
+/** The whole number that a text of up to 16 digits is; NaN for any other text. `Number` takes several times as long for such texts. */
+export function wholeNumber(text = ''): number {
+  if (text.length === 0 || text.length > 16) return NaN;
+  let value = 0;
+  for (let i = 0; i < text.length; i++) {
+    const digit = text.charCodeAt(i) - 48;
+    if (digit < 0 || digit > 9) return NaN;
+    value = 10 * value + digit;
+  }
+  return value;
+}
 
 /** The elements of one reply, which may be anything: something else than our script may have answered. */
 export class ReplyParts {

@@ -7,7 +7,7 @@ import {
   type RenewReply,
   type RenewRequest,
 } from '../../core/store/lock-store.js';
-import { ReplyParts } from './reply-parts.js';
+import { ReplyParts, wholeNumber } from './reply-parts.js';
 
 type Reply = readonly string[];
 
@@ -44,8 +44,9 @@ export function readAcquireReply(
 
 /** The token in a reply of the plain path of a script: it comes last, behind the attempt. 0: it is another reply. */
 function plainTokenOf(key: string, reply: Reply): number {
-  if (reply.length !== 3 || !/^\d{16}$/.test(reply[2]!)) return 0;
-  const token = Number(reply[2]);
+  if (reply.length !== 3 || reply[2]!.length !== 16) return 0;
+  const token = wholeNumber(reply[2]);
+  if (Number.isNaN(token)) return 0;
   return Number.isSafeInteger(token) ? token : new ReplyParts(key, reply).token(2);
 }
 
@@ -63,8 +64,8 @@ export const isTooLate = ([outcome, , , reason]: Reply): boolean => outcome === 
 
 /** The time of the server in the reply to an acquire, in microseconds. On the plain path, the token is that time. */
 export function serverMicrosIn(reply: Reply): number {
-  if (reply.length === 3) return Number(reply[2]);
-  return isTooLate(reply) ? Number(reply[4]) : Number(reply[2]) * 1_000;
+  if (reply.length === 3) return wholeNumber(reply[2]);
+  return isTooLate(reply) ? wholeNumber(reply[4]) : wholeNumber(reply[2]) * 1_000;
 }
 
 /** Whether the server knows a subscriber of ours, in the `busy` reply to an acquire. */
