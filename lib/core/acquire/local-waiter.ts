@@ -10,7 +10,7 @@ export interface LocalQueue {
   leave(waiter: LocalWaiter, error: unknown): void;
 }
 
-/** A call that waits behind others of its process. */
+/** A call that waits behind others of its process. It is made when the call begins. */
 export class LocalWaiter implements LimitedCall {
   readonly #limits: Limits;
 
@@ -21,7 +21,7 @@ export class LocalWaiter implements LimitedCall {
     /** Whether the lock is known to be busy. */
     isAnswered: boolean,
   ) {
-    this.#limits = new Limits(timers, call, this, { isAnswered, now: timers.now() });
+    this.#limits = new Limits(timers, call, this, { isAnswered, now: call.beganAt });
   }
 
   isAnswerAwaited(): boolean {

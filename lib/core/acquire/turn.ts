@@ -1,6 +1,6 @@
 import { waitTimeoutError } from '../busy-errors.js';
 import { FreshMap } from '../fresh-map.js';
-import { moment, remainingOf } from '../hold/lease.js';
+import { type Moment, moment, remainingAt } from '../hold/lease.js';
 import { type Grant } from '../hold/hold-terms.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError } from '../lock.errors.js';
@@ -103,21 +103,29 @@ export class Turn implements TurnOfCall, LocalQueue {
   }
 
   handOn(hold: StoreHold): boolean {
-    if (hold !== this.#hold || this.waiting === 0 || !this.#mayHandOn(hold)) return false;
+    if (hold !== this.#hold || this.waiting === 0) return false;
+    const now = moment(this.context.clock);
+    if (!this.#mayHandOn(hold, now)) return false;
     const first = this.#first();
     if (!first || first.nr > this.#servesUpTo) return false;
     this.#remove(first);
-    this.#hold = this.context.handOn(hold, first.call, this.#grantOf(hold, first.call));
+    this.#hold = this.context.handOn(hold, first.call, this.#grantOf(hold, first.call, now));
     return true;
   }
 
   /** The next call gets the hold of the store as it is, with the next token. */
-  #grantOf(hold: StoreHold, { request }: AcquireCall): Grant {
-    const { refs: holds, attempt, deadline, wallDeadline } = hold;
-    const [lease, now] = [{ deadline, wallDeadline }, moment(this.context.clock)];
-    const [handedOn, serverTimeMs] = [hold.handedOn + 1, this.#serverTimeMs];
-    const times = { lease, sent: now, receivedAt: now, serverTimeMs };
-    return grantOf(request, { holds, attempt, handedOn, fire: undefined, ...times, unanswered: isAnswered });
+  #grantOf(hold: StoreHold, { request }: AcquireCall, now: Moment): Grant {
+    return grantOf(request, {
+      holds: hold.refs,
+      attempt: hold.attempt,
+      handedOn: hold.handedOn + 1,
+      fire: undefined,
+      lease: { deadline: hold.deadline, wallDeadline: hold.wallDeadline },
+      sent: now,
+      receivedAt: now,
+      serverTimeMs: this.#serverTimeMs,
+      unanswered: isAnswered,
+    });
   }
 
   onEnded(hold: StoreHold): void {
@@ -199,11 +207,11 @@ export class Turn implements TurnOfCall, LocalQueue {
     return this.#hold !== null && this.context.clock.now() < this.#endsAt;
   }
 
-  #mayHandOn(hold: StoreHold): boolean {
+  #mayHandOn(hold: StoreHold, now: Moment): boolean {
     return (
-      this.#isUnderWay &&
+      now.at < this.#endsAt &&
       hold.handedOn < TOKENS_OF_A_WRITER - 1 &&
-      remainingOf(hold, this.context.clock) >= this.#leastProvenMs &&
+      remainingAt(hold, now) >= this.#leastProvenMs &&
       hold.isAsGranted
     );
   }

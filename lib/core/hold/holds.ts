@@ -83,9 +83,8 @@ export class Holds implements HoldKeeper {
 
   /** Ends a hold here, while the store keeps it for another call of this process. */
   endLocally(hold: StoreHold): void {
-    const { heldMs } = hold;
     this.#remove(hold);
-    this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: undefined }));
+    this.parts.events.emit('released', () => ({ ...hold.event, heldMs: hold.heldMs, holds: undefined }));
   }
 
   /** An operator revoked the lock of this attempt. */
