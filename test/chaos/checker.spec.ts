@@ -70,6 +70,21 @@ describe('The checker of chaos', () => {
       expect(rulesOf(after('bob', 500))).toEqual(['fencing']);
     });
 
+    it('knows that a hold whose release had no answer lasts until its lease ends, and longer if the clock steps back', () => {
+      const after = (wasHeld: boolean, stepsBackMs: number) =>
+        new Story()
+          .call(99, 'w0.1:1', { owner: 'alice' })
+          .granted(100, 'w0.1:1', 10)
+          .of(500, 'w0.1:1', 'releasing', {})
+          .of(501, 'w0.1:1', 'released', { wasHeld })
+          .nemesis(900, 'fault', { id: 1, kind: 'clock steps back', stepsBackMs })
+          .nemesis(901, 'over', { id: 1 })
+          .held(2_000, 2_100, 'w1.1:1', 10, { owner: 'alice' });
+      expect(rulesOf(after(false, 600))).toEqual([]);
+      expect(rulesOf(after(false, 400))).toEqual(['fencing']);
+      expect(rulesOf(after(true, 600))).toEqual(['fencing']);
+    });
+
     it('finds a fenced write that was lost, and a nested call with a token of its own', () => {
       const totals = { confirmed: 4, counted: 3, refused: 0, plainConfirmed: 4, plainCounted: 4 };
       expect(rulesOf(new Story().nemesis(1, 'resource', { key: 'a', ...totals }))).toEqual(['fenced-writes']);

@@ -101,6 +101,8 @@ export interface FaultEvent extends At {
   readonly worker?: string;
   /** What servers may forget while it lasts. */
   readonly forgets?: Forgets;
+  /** How far it sets the clock of a server back. */
+  readonly stepsBackMs?: number;
 }
 
 export type NemesisEvent =

@@ -65,6 +65,7 @@ export interface Fault extends Span {
   readonly kind: string;
   readonly worker: string | undefined;
   readonly forgets: FaultEvent['forgets'];
+  readonly stepsBackMs: number;
 }
 
 /** One process of a worker. */
@@ -191,8 +192,8 @@ export class History {
   #addNemesis(event: ChaosEvent): void {
     const { t } = event;
     if (event.e === 'fault') {
-      const { id, kind, worker, forgets } = event;
-      this.faults.push({ id, kind, worker, forgets, from: t, to: Infinity });
+      const { id, kind, worker, forgets, stepsBackMs = 0 } = event;
+      this.faults.push({ id, kind, worker, forgets, stepsBackMs, from: t, to: Infinity });
     } else if (event.e === 'over') {
       const fault = this.faults.find(({ id }) => id === event.id);
       if (fault) fault.to = t;

@@ -11,6 +11,8 @@ export interface PlannedFault {
   readonly forgets?: Forgets;
   /** How long afterwards no server may forget anything, so that promise 8 holds: a clock was set back. */
   readonly keepsDataMs?: number;
+  /** How far it sets the clock of a server back. */
+  readonly stepsBackMs?: number;
   /** How long it lasts, at least; the plan leaves that much room. */
   readonly lastsMs: number;
   inflict(): Promise<void>;

@@ -20,8 +20,9 @@ export async function carryOut(plan: readonly Appointment[], recorder: Recorder)
 }
 
 async function inflict(id: number, fault: PlannedFault, recorder: Recorder): Promise<void> {
-  const { kind, worker, forgets } = fault;
-  recorder.note({ e: 'fault', id, kind, ...(worker !== undefined && { worker }), ...(forgets && { forgets }) });
+  const { kind, worker, forgets, stepsBackMs } = fault;
+  const what = { kind, ...(worker !== undefined && { worker }), ...(forgets && { forgets }), stepsBackMs };
+  recorder.note({ e: 'fault', id, ...what });
   await fault.inflict();
   recorder.note({ e: 'over', id });
 }

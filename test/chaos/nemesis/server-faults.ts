@@ -134,7 +134,7 @@ export function clockFaults(clocks: readonly ((ms: number) => void)[]): FaultKin
   const plan = (random: Randoms, from: number, to: number) => {
     const i = random.between(0, clocks.length - 1);
     const ms = random.between(from, to);
-    return { target: `clock ${i}`, lastsMs: 100, inflict: async () => clocks[i]!(ms) };
+    return { target: `clock ${i}`, lastsMs: 100, stepsBackMs: Math.max(-ms, 0), inflict: async () => clocks[i]!(ms) };
   };
   return [
     { name: 'clock steps forward', plan: (random) => ({ ...plan(random, 100, LARGEST_STEP_MS), forgets: 'all' }) },

@@ -53,19 +53,29 @@ function joining(history: History, key: string, ownedCalls: readonly Call[]): Se
   const owned = ownedCalls.filter(({ keys }) => keys.includes(key));
   const joined = new Set<Call>();
   for (const calls of groupBy(owned, ({ owner }) => owner).values()) {
-    let heldUntil = -Infinity;
-    for (const [i, call] of calls.sort((a, b) => a.calledAt - b.calledAt).entries()) {
+    calls.sort((a, b) => a.calledAt - b.calledAt);
+    for (const [i, call] of calls.entries()) {
       const asked = { from: call.calledAt, to: call.grantedAt ?? call.calledAt };
-      const isBeside = heldUntil >= asked.from || (calls[i + 1]?.calledAt ?? Infinity) <= asked.to;
+      const isHeld = calls.slice(0, i).some((before) => keptUntil(history, before, asked.to) >= asked.from);
+      const isBeside = isHeld || (calls[i + 1]?.calledAt ?? Infinity) <= asked.to;
       const wasLost = losses.some((loss) => touches(loss, { from: asked.from - call.leaseMs, to: asked.to }));
       if (isBeside || wasLost) joined.add(call);
-      const { endedAt = Infinity } = history.process(call.process);
-      const settled = Math.min(call.failedAt ?? Infinity, endedAt);
-      const transferredUntil = call.transferredAt === undefined ? undefined : call.until + call.leaseMs;
-      heldUntil = Math.max(heldUntil, transferredUntil ?? call.releasedAt ?? settled + call.leaseMs);
     }
   }
   return joined;
+}
+
+/**
+ * Until when the server may have the hold of a call, as far as a call knows that was granted at `at`. A release without an answer may
+ * not have come: then the hold lasts until its lease ends, and is there again if the clock of the server steps back.
+ */
+function keptUntil(history: History, call: Call, at: number): number {
+  if (call.transferredAt !== undefined) return call.until + call.leaseMs;
+  if (call.releasedAt !== undefined && call.wasHeld) return call.releasedAt;
+  const { endedAt = Infinity } = history.process(call.process);
+  const settled = Math.min(call.releasedAt ?? Infinity, call.failedAt ?? Infinity, endedAt);
+  const steps = history.faults.filter(({ from, to }) => to >= call.calledAt && from <= at);
+  return steps.reduce((until, { stepsBackMs }) => until + stepsBackMs, settled + call.leaseMs);
 }
 
 const tokenOf = (call: Call, key: string): number | undefined => call.tokens?.[call.keys.indexOf(key)];
