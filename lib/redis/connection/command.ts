@@ -51,7 +51,7 @@ export interface CommandHost {
   failureOf(command: Command<any, any>, error: Error): LockStoreError;
 }
 
-/** By which client a command goes, and to which node of a cluster. */
+/** By which client a command goes, and to which node of a cluster: the one that serves the storage key, as far as it is known. */
 interface Route extends Destination {
   readonly client: RedisClient;
 }

@@ -63,7 +63,7 @@ export function batchOperands(
   operations: readonly BatchedOperation[],
   times: { readonly sentMicros: number | string; readonly untilMicros: number | string },
 ): (string | number)[] {
-  /** The terms that have come, the same of which most operations have, and the number of the text of each. */
+  /** The distinct terms so far (most operations share one object), and for each the number of its text. */
   const [known, numbers] = [[] as Terms[], [] as number[]];
   const texts: string[] = [];
   let own = '';

@@ -21,8 +21,8 @@ export async function carryOut(plan: readonly Appointment[], recorder: Recorder)
 
 async function inflict(id: number, fault: PlannedFault, recorder: Recorder): Promise<void> {
   const { kind, worker, forgets, stepsBackMs } = fault;
-  const what = { kind, ...(worker !== undefined && { worker }), ...(forgets && { forgets }), stepsBackMs };
-  recorder.note({ e: 'fault', id, ...what });
+  const what = { kind, ...(worker !== undefined && { worker }), ...(forgets && { forgets }) };
+  recorder.note({ e: 'fault', id, ...what, ...(stepsBackMs && { stepsBackMs }) });
   await fault.inflict();
   recorder.note({ e: 'over', id });
 }

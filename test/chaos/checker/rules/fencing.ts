@@ -1,7 +1,7 @@
 import { lossesOf } from '../allowances.js';
 import { grantsByKey } from '../belief.js';
 import { groupBy } from '../group-by.js';
-import { type Call, type History } from '../history.js';
+import { type Call, type Fault, type History, type Span } from '../history.js';
 import { touches } from '../spans.js';
 import { type Violation } from '../violation.js';
 
@@ -51,31 +51,47 @@ export const fencing =
 function joining(history: History, key: string, ownedCalls: readonly Call[]): Set<Call> {
   const losses = lossesOf(history, key);
   const owned = ownedCalls.filter(({ keys }) => keys.includes(key));
+  const stepsBack = history.faults.filter(({ stepsBackMs }) => stepsBackMs > 0);
   const joined = new Set<Call>();
   for (const calls of groupBy(owned, ({ owner }) => owner).values()) {
     calls.sort((a, b) => a.calledAt - b.calledAt);
+    const ends: End[] = [];
     for (const [i, call] of calls.entries()) {
       const asked = { from: call.calledAt, to: call.grantedAt ?? call.calledAt };
-      const isHeld = calls.slice(0, i).some((before) => keptUntil(history, before, asked.to) >= asked.from);
+      const isHeld = ends.some((end) => mayBeThere(end, asked, stepsBack));
       const isBeside = isHeld || (calls[i + 1]?.calledAt ?? Infinity) <= asked.to;
       const wasLost = losses.some((loss) => touches(loss, { from: asked.from - call.leaseMs, to: asked.to }));
       if (isBeside || wasLost) joined.add(call);
+      ends.push(endOf(history, call));
     }
   }
   return joined;
 }
 
-/**
- * Until when the server may have the hold of a call, as far as a call knows that was granted at `at`. A release without an answer may
- * not have come: then the hold lasts until its lease ends, and is there again if the clock of the server steps back.
- */
-function keptUntil(history: History, call: Call, at: number): number {
-  if (call.transferredAt !== undefined) return call.until + call.leaseMs;
-  if (call.releasedAt !== undefined && call.wasHeld) return call.releasedAt;
+/** When the hold of a call is over on the server, as far as clocks keep time; and whether that is the end of its lease. */
+interface End {
+  readonly calledAt: number;
+  readonly at: number;
+  readonly isOfLease: boolean;
+}
+
+/** Without an answer, a release may not have come: then the hold lasts until its lease ends. */
+function endOf(history: History, call: Call): End {
+  const { calledAt, leaseMs, transferredAt, releasedAt, wasHeld, failedAt = Infinity, until } = call;
+  if (transferredAt !== undefined) return { calledAt, at: until + leaseMs, isOfLease: false };
+  if (releasedAt !== undefined && wasHeld) return { calledAt, at: releasedAt, isOfLease: false };
   const { endedAt = Infinity } = history.process(call.process);
-  const settled = Math.min(call.releasedAt ?? Infinity, call.failedAt ?? Infinity, endedAt);
-  const steps = history.faults.filter(({ from, to }) => to >= call.calledAt && from <= at);
-  return steps.reduce((until, { stepsBackMs }) => until + stepsBackMs, settled + call.leaseMs);
+  return { calledAt, at: Math.min(releasedAt ?? Infinity, failedAt, endedAt) + leaseMs, isOfLease: true };
+}
+
+/**
+ * Whether a hold may be there for a call that asks in this span. If its lease has ended, it is there again when the clock of its
+ * server steps back. The history does not say which of several servers has the hold: the steps of all of them count.
+ */
+function mayBeThere({ calledAt, at, isOfLease }: End, asked: Span, stepsBack: readonly Fault[]): boolean {
+  if (at >= asked.from || !isOfLease) return at >= asked.from;
+  const steps = stepsBack.filter(({ from, to }) => to >= calledAt && from <= asked.to);
+  return steps.reduce((later, { stepsBackMs }) => later + stepsBackMs, at) >= asked.from;
 }
 
 const tokenOf = (call: Call, key: string): number | undefined => call.tokens?.[call.keys.indexOf(key)];
