@@ -24,13 +24,17 @@ export async function readPage(url: string): Promise<Page> {
   return {
     headers: response.headers,
     next: (name, select) =>
-      eventually(() => {
-        for (let event = events.shift(); event; event = events.shift()) {
-          const selected: unknown = event.name === name && select(event.data);
-          if (selected) return selected;
-        }
-        return false;
-      }),
+      eventually(
+        () => {
+          for (let event = events.shift(); event; event = events.shift()) {
+            const selected: unknown = event.name === name && select(event.data);
+            if (selected) return selected;
+          }
+          return false;
+          // A board pauses for four times as long as an answer took, which is seconds on a busy machine.
+        },
+        { timeoutMs: 20_000 },
+      ),
     ended: async () => void (await eventually(() => isEnded)),
   };
 }
