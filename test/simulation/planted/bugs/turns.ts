@@ -17,7 +17,7 @@ export const TURNS: readonly FoundBug[] = [
   {
     name: 'a turn hands on an old lease',
     file: 'lib/core/acquire/turn.ts',
-    find: 'remainingOf(hold, this.context.clock) >= this.#leastProvenMs &&',
+    find: 'remainingAt(hold, now) >= this.#leastProvenMs &&',
     replace: '',
     rules: ['turns: half of the lease is proven', 'a granted lock is held'],
     profile: 'turnsProcesses',
@@ -82,8 +82,8 @@ export const TURNS: readonly FoundBug[] = [
   {
     name: 'calls of a turn share a token',
     file: 'lib/core/acquire/turn.ts',
-    find: '[hold.handedOn + 1, this.#serverTimeMs]',
-    replace: '[hold.handedOn || 1, this.#serverTimeMs]',
+    find: 'handedOn: hold.handedOn + 1,',
+    replace: 'handedOn: hold.handedOn || 1,',
     rules: ['turns: a turn has reserved tokens'],
     profile: 'turns',
     seeds: 3,
