@@ -2,7 +2,7 @@ import { LockKeyError, LockStoreError } from '../../core/lock.errors.js';
 import { MAX_LEASE_MS } from '../../core/lock.options.js';
 import { shortened } from '../../core/read-options.js';
 
-/** The whole number that a text of up to 16 digits is; NaN for any other text. `Number` takes several times as long for such texts. */
+/** The whole number that a text of up to 16 digits is; NaN for any other text. Read digit by digit, since each lock reads several. */
 export function wholeNumber(text = ''): number {
   if (text.length === 0 || text.length > 16) return NaN;
   let value = 0;

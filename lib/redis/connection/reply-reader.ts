@@ -40,7 +40,7 @@ function partsOf(reply: unknown): string[] | undefined {
 function partsOfText(text: string): string[] {
   const first = text.indexOf(' ');
   const second = text.indexOf(' ', first + 1);
-  const isOfThree = first >= 0 && second >= 0 && text.indexOf(' ', second + 1) < 0;
+  const isOfThree = second >= 0 && text.indexOf(' ', second + 1) < 0;
   return isOfThree ? [text.slice(0, first), text.slice(first + 1, second), text.slice(second + 1)] : text.split(' ');
 }
 

@@ -31,8 +31,8 @@ export async function readPage(url: string): Promise<Page> {
             if (selected) return selected;
           }
           return false;
-          // A board pauses for four times as long as an answer took, which is seconds on a busy machine.
         },
+        // A board pauses for four times as long as an answer took, which is seconds on a busy machine.
         { timeoutMs: 20_000 },
       ),
     ended: async () => void (await eventually(() => isEnded)),
