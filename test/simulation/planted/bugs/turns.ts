@@ -8,11 +8,21 @@ export const TURNS: readonly FoundBug[] = [
   {
     name: 'a turn does not end',
     file: 'lib/core/acquire/turn.ts',
-    find: 'return this.#hold !== null && this.context.clock.now() < this.#endsAt;',
-    replace: 'return this.#hold !== null;',
+    find: 'now.at < this.#endsAt &&',
+    replace: '',
     rules: ['turns: a turn is short'],
     profile: 'turns',
     seeds: 3,
+  },
+  {
+    name: 'a turn is under way for as long as it has the lock',
+    file: 'lib/core/acquire/turn.ts',
+    find: 'return this.#hold !== null && this.context.clock.now() < this.#endsAt;',
+    replace: 'return this.#hold !== null;',
+    rules: NO_WAKE_UP,
+    profile: 'turnsServer',
+    seeds: 8,
+    foundBy: 5,
   },
   {
     name: 'a turn hands on an old lease',
