@@ -212,15 +212,20 @@ const byLikelihood = (a: MergedRun, b: MergedRun): number => Number(b.isLikely) 
 
 /**
  * The latest run of a job among those that a majority may know: a node that missed it may report the one before. It began
- * when the first node granted it; and a node that knows its outcome is believed, because another may have missed that.
+ * when the first node granted it. A node that knows its outcome is believed, because another may have missed that. Its lease ends on
+ * each node at another time: it is lost when no majority can have its lock any more.
  */
 function mergeRunsOf(job: string, reports: RunReports, enough: number): MergedRun | undefined {
   const known = reports.flat().filter((run) => run.job === job);
   const hasOutcome = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
+  const hasLost = ({ outcome }: LastRun) => outcome === 'lost';
   const merged = [...new Set(known.map(({ attempt }) => attempt))].map((attempt): MergedRun => {
     const same = known.filter((run) => run.attempt === attempt);
     const started = new Date(Math.min(...same.map((run) => run.started.getTime())));
-    return { run: { ...(same.find(hasOutcome) ?? same[0]!), started }, isLikely: same.length >= enough };
+    const running = same.filter(({ outcome }) => outcome === 'running');
+    const isRunning = running.length >= Math.min(enough, same.length);
+    const run = same.find(hasOutcome) ?? (isRunning ? running[0]! : same.find(hasLost)!);
+    return { run: { ...run, started }, isLikely: same.length >= enough };
   });
   const order: ((one: MergedRun) => number)[] = [
     ({ isLikely }) => Number(isLikely),

@@ -200,6 +200,7 @@ describe('the last run', () => {
     run(startedMs, { fire: new Date(fireMs), ...rest });
   const DONE = { ended: new Date(9_000), outcome: 'done' } as const;
   const FAILED = { ended: new Date(9_000), outcome: 'failed' } as const;
+  const LOST = { outcome: 'lost' } as const;
   const OTHER = { instance: 'host:2', attempt: 'y.1' };
   const AGAIN = { attempt: 'x.2' };
 
@@ -249,6 +250,13 @@ describe('the last run', () => {
       [run(2_000, { outcome: 'lost', ...OTHER }), run(1_000, FAILED)],
       run(1_000, FAILED),
     ],
+    ['runs as long as a majority may have its lock', [run(1_000, LOST), run(1_000), run(1_000)], run(1_000)],
+    [
+      'is lost when no majority has its lock any more',
+      [run(1_000), run(1_000, LOST), run(1_000, LOST)],
+      run(1_000, LOST),
+    ],
+    ['runs when the only node that knows it has its lock', [null, run(1_000), null], run(1_000)],
     [
       'is the one that started later, of two with an outcome',
       [run(1_000, DONE), run(2_000, { ...FAILED, ...AGAIN })],
