@@ -1,6 +1,7 @@
 import { BASELINE, isOwn } from '../candidates/index.mjs';
 import { median, quantile } from './figures.mjs';
 import { startSide } from './side.mjs';
+import { warmUp } from './side-by-side.mjs';
 
 const PROCESSES = 2;
 const HOLD_MS = 2;
@@ -10,10 +11,12 @@ export async function handOver({ candidates, ms, rounds }, { servers: [{ port }]
   const rows = [];
   const baseline = await startSide(BASELINE, { port });
   try {
+    await warmUp({ sides: [baseline] }, { loop: { callers: 1 }, ms });
     for (const name of candidates) {
       const sides = [];
       try {
         for (let i = 0; i < PROCESSES; i++) sides.push(await startSide(name, { port }));
+        await warmUp({ sides }, { loop: { callers: 1, hot: true }, ms });
         rows.push({ name, ...(await turnsOf(sides, baseline, { watch, ms, rounds })) });
       } catch (error) {
         if (isOwn(name)) throw error;

@@ -6,11 +6,8 @@ import { startSide } from './side.mjs';
 
 /** Each slice has a part before it that is not measured, since the processes have slept; a hot key has its own work to end. */
 const RUN_IN = 0.2;
-/**
- * A process of an app has long compiled what it runs: each candidate makes so many calls first, or as many as it can in so many
- * slices. On a hot key, slow ones make few.
- */
-const WARM_UP = { count: 20_000, slices: 16, hotSlices: 4 };
+/** A process of an app has long compiled what it runs: each one makes so many calls first, or as many as it can in so many slices. */
+const WARM_UP = { count: 20_000, slices: 16 };
 
 /** At most so many calls, and so long, for counts. */
 const COUNTED = { count: 2_000, ms: 1_000 };
@@ -78,10 +75,8 @@ async function roundOf([reference, ...others], workload) {
   }
 }
 
-const warmUp = (team, { loop, ms }) => {
-  const { count, slices, hotSlices } = WARM_UP;
-  return runIn(team, { ...loop, count }, (loop.hot ? hotSlices : slices) * ms);
-};
+/** @param {{ sides: object[] }} team */
+export const warmUp = (team, { loop, ms }) => runIn(team, { ...loop, count: WARM_UP.count }, WARM_UP.slices * ms);
 
 const runIn = ({ sides }, loop, ms) => Promise.all(sides.map((side) => side.run('loop', { ...loop, ms })));
 
