@@ -15,8 +15,8 @@ export const RENEWALS_PER_LEASE = 3;
 
 /**
  * What is due in `delayMs` may be done this much earlier, so that locks by the thousand share timers and commands: by at most
- * 4 % of the delay. It is a power of two, so that different leases share them, too. From 600
- * days on, the bits would not suffice, but no lease lasts longer than 30 days.
+ * 4 % of the delay. It is a power of two, so that different leases share them, too. (From
+ * 600 days on, 32 bits would not suffice; no lease lasts longer than 30.)
  */
 export const turnMs = (delayMs: number): number => 1 << (31 - Math.clz32(Math.max(delayMs / 25, 1)));
 
