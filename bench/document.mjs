@@ -36,8 +36,8 @@ code by hand on such a client.
 Each candidate runs in a process of its own. Its slices lie between slices of the baseline, all on one server. "Of the baseline" is the
 median of the ratios to the two slices beside it, with quartiles. "${AGAIN}" is the baseline in a second process: what it differs
 from 1 is noise. Compare the ratios: rates depend on the machine and on what else runs on it. Processes that run only when no other one
-wants to keep the cores awake. Before the first slice, each candidate makes up to 20,000 calls, or renews its leases for one period: a
-process of an app has long compiled what it runs.
+wants to keep the cores awake. Before the first slice, each process makes up to 150,000 calls, or renews its leases for one period: a
+process of an app has long compiled what it runs. Before each slice, it runs for as long as the slice, except on a hot key.
 
 Other packages run at their defaults and, with ", 1 ms" or ", 20 ms", with that delay between two tries and no limit of tries. On a hot
 key, a high rate often means that one caller takes the lock again and again while the others sleep: look at the longest wait, too. A
