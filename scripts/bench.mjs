@@ -13,7 +13,7 @@ const NAMES = WORKLOADS.map(({ name }) => name);
 const DOCUMENT = join(root, 'docs', 'performance.md');
 
 const SHORT_MINUTES = 15;
-const SHORT = { rounds: 5, ms: 250 };
+const SHORT = { rounds: 5, ms: 200 };
 const FULL = { rounds: 15, ms: 500 };
 const TINY = { rounds: 1, ms: 20 };
 
@@ -23,7 +23,7 @@ const usage = `Usage: npm run bench -- [options] [workloads]
   --full        all packages in place of the best one, and more rounds; writes docs/performance.md when all workloads ran
   --rounds N    how often each candidate is measured (5; with --full 15)
   --tiny        everything as short as possible, to see that it works
-  --ms N        how long each time, in milliseconds (250; with --full 500)
+  --ms N        how long each time, in milliseconds (200; with --full 500)
 Workloads: ${NAMES.join(', ')}`;
 
 const options = { full: flag, tiny: flag, rounds: whole(1, 1_000), ms: whole(10, 60_000) };
