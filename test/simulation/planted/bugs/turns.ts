@@ -22,7 +22,7 @@ export const TURNS: readonly FoundBug[] = [
     rules: NO_WAKE_UP,
     profile: 'turnsServer',
     seeds: 8,
-    foundBy: 5,
+    foundBy: 3,
   },
   {
     name: 'a turn hands on an old lease',
@@ -69,7 +69,7 @@ export const TURNS: readonly FoundBug[] = [
     rules: NO_WAKE_UP,
     profile: 'turnsServer',
     seeds: 8,
-    foundBy: 5,
+    foundBy: 3,
   },
   {
     name: 'nobody asks when the call that asked has failed',
