@@ -218,13 +218,15 @@ const byLikelihood = (a: MergedRun, b: MergedRun): number => Number(b.isLikely) 
 function mergeRunsOf(job: string, reports: RunReports, enough: number): MergedRun | undefined {
   const known = reports.flat().filter((run) => run.job === job);
   const hasOutcome = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
-  const hasLost = ({ outcome }: LastRun) => outcome === 'lost';
   const merged = [...new Set(known.map(({ attempt }) => attempt))].map((attempt): MergedRun => {
     const same = known.filter((run) => run.attempt === attempt);
     const started = new Date(Math.min(...same.map((run) => run.started.getTime())));
-    const running = same.filter(({ outcome }) => outcome === 'running');
-    const isRunning = running.length >= Math.min(enough, same.length);
-    const run = same.find(hasOutcome) ?? (isRunning ? running[0]! : same.find(hasLost)!);
+    const running = countOf(
+      same.map(({ outcome }) => outcome),
+      'running',
+    );
+    const likely = running >= Math.min(enough, same.length) ? 'running' : 'lost';
+    const run = same.find(hasOutcome) ?? same.find(({ outcome }) => outcome === likely)!;
     return { run: { ...run, started }, isLikely: same.length >= enough };
   });
   const order: ((one: MergedRun) => number)[] = [
