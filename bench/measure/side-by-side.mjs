@@ -74,16 +74,16 @@ async function roundOf([reference, ...others], workload) {
 }
 
 /** @param {{ sides: object[] }} team */
-export const warmUp = (team, { loop, ms }) => runIn(team, { ...loop, count: WARM_UP.count }, WARM_UP.slices * ms);
+export const warmUp = (team, { loop, ms }) => loopAll(team, { ...loop, count: WARM_UP.count }, WARM_UP.slices * ms);
 
-const runIn = ({ sides }, loop, ms) => Promise.all(sides.map((side) => side.run('loop', { ...loop, ms })));
+const loopAll = ({ sides }, loop, ms) => Promise.all(sides.map((side) => side.run('loop', { ...loop, ms })));
 
 async function sliceOf({ sides, redis: { watch } }, { loop, ms }) {
   await watch.clear();
   // The processes have slept: as much again is not measured. (Not on a hot key: there, callers may still wait long after its end.)
-  if (!loop.hot) await runIn({ sides }, loop, ms);
+  if (!loop.hot) await loopAll({ sides }, loop, ms);
   const before = await watch.cpuMicros();
-  const all = await Promise.all(sides.map((side) => side.run('loop', { ...loop, ms })));
+  const all = await loopAll({ sides }, loop, ms);
   const redisMicros = (await watch.cpuMicros()) - before;
   const calls = sum(all.map((one) => one.calls));
   const per = (value) => (calls === 0 ? Infinity : value / calls);
