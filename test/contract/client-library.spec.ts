@@ -1,7 +1,7 @@
 import * as peers from '../../lib/redis/client/optional-peers.cjs';
 
 const LOADS = { ioredis: peers.loadIoredis, iovalkey: peers.loadIovalkey, 'node-redis': peers.loadNodeRedis };
-const library = (globalThis as { LIBRARY?: keyof typeof LOADS }).LIBRARY;
+const library = process.env['LIBRARY'] as keyof typeof LOADS | undefined;
 
 describe('the connections of our own', () => {
   it('come from the library that the project names, or from ioredis', () => {

@@ -1,7 +1,7 @@
 import { itWhen } from '../topologies/topology.js';
 
-/** The library of clients that the running Jest project tests: our own connections and those of applications come from it. */
-export const LIBRARY = (globalThis as { LIBRARY?: 'ioredis' | 'iovalkey' | 'node-redis' }).LIBRARY ?? 'ioredis';
+/** The library of clients that LIBRARY names: our own connections and those of applications come from it. */
+export const LIBRARY = (process.env['LIBRARY'] ?? 'ioredis') as 'ioredis' | 'iovalkey' | 'node-redis';
 
 const isNodeRedis = LIBRARY === 'node-redis';
 

@@ -1,11 +1,9 @@
 import process from 'node:process';
 import { setImmediate } from 'node:timers/promises';
-import { TestEnvironment } from 'jest-environment-node';
 import { isRefused } from './warnings.mjs';
 
 const CHILD_OPTIONS = `--import=${new URL('child.mjs', import.meta.url)}`;
 
-// Before there is an environment, since each copies the variables for its tests.
 if (!process.env.NODE_OPTIONS?.includes(CHILD_OPTIONS)) {
   process.env.NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} ${CHILD_OPTIONS}`.trim();
 }
@@ -13,13 +11,17 @@ if (!process.env.NODE_OPTIONS?.includes(CHILD_OPTIONS)) {
 /** After these events, what went wrong belongs to the test of the event. */
 const ENDS = ['test_fn_success', 'test_fn_failure', 'hook_success', 'hook_failure'];
 
+/** Jest asks for 100 frames of each error, which costs more than the tests. */
+const FRAMES = 20;
+
 /**
  * The registries of garbage in tests keep what they watch until a test calls `collectGarbage`. Otherwise a lock whose handle a test
  * has dropped would be released whenever V8 happens to collect, while the test relies on it.
  */
-function keepGarbage(global) {
+function keepGarbage() {
+  if (globalThis.dropKeptGarbage) return;
   const kept = new Map();
-  global.FinalizationRegistry = class extends global.FinalizationRegistry {
+  globalThis.FinalizationRegistry = class extends globalThis.FinalizationRegistry {
     register(target, held, token) {
       super.register(target, held, token);
       if (token !== undefined) kept.set(token, target);
@@ -30,15 +32,18 @@ function keepGarbage(global) {
       return super.unregister(token);
     }
   };
-  global.dropKeptGarbage = () => kept.clear();
+  globalThis.dropKeptGarbage = () => kept.clear();
 }
 
 /**
- * Fails the test that runs when Node warns, or when a rejection is handled too late: elsewhere it would have ended the process.
- * Jest itself fails tests for rejections that stay unhandled and for uncaught exceptions. An environment, because only its code
- * has the real `process`; tests have a copy.
+ * The environment of a test file is the worker itself (see ../jest/runtime.cjs). It fails the test that runs when Node warns, or when
+ * a rejection is handled too late: elsewhere it would have ended the process. Jest itself fails tests for rejections that stay
+ * unhandled and for uncaught exceptions.
  */
-export default class StrictEnvironment extends TestEnvironment {
+export default class StrictEnvironment {
+  global = globalThis;
+  #console = console;
+  #exit = process.exit;
   #found = [];
   #onWarning = (warning) => {
     if (isRefused(warning)) this.#found.push(warning);
@@ -50,9 +55,13 @@ export default class StrictEnvironment extends TestEnvironment {
   };
   #unhandled = new WeakMap();
 
+  getVmContext() {
+    return null;
+  }
+
   async setup() {
-    await super.setup();
-    keepGarbage(this.global);
+    Error.stackTraceLimit = FRAMES;
+    keepGarbage();
     process.on('warning', this.#onWarning);
   }
 
@@ -60,7 +69,8 @@ export default class StrictEnvironment extends TestEnvironment {
     process.off('warning', this.#onWarning);
     process.off('unhandledRejection', this.#onUnhandled);
     process.off('rejectionHandled', this.#onHandled);
-    await super.teardown();
+    process.exit = this.#exit;
+    globalThis.console = this.#console;
   }
 
   async handleTestEvent({ name, test }, state) {

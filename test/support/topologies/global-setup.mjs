@@ -1,9 +1,43 @@
 import process from 'node:process';
 import { provideRedis } from '../../../scripts/redis.mjs';
+import { startCluster, startQuorum, startSecured, startSentinels } from '../../../scripts/topologies.mjs';
 
-/** Starts the Redis of all test files; the workers find it in REDIS_URL. */
+/** Tolerates a machine that freezes, since no test of the contract is about a failover. */
+const PATIENT_MS = 20_000;
+
+/** How the topology of TOPOLOGY is started. `admins` are the addresses of all stores with a copy of their own, for tests that look at the data. */
+const START = {
+  cluster: () => startCluster({ nodeTimeoutMs: PATIENT_MS }),
+  sentinel: () => startSentinels({ downAfterMs: PATIENT_MS }),
+  async secured() {
+    const secured = await startSecured();
+    return { ...secured, admins: [secured.admin] };
+  },
+  async quorum() {
+    const quorum = await startQuorum(5);
+    return { ...quorum, admins: quorum.connection };
+  },
+  /** Two of three nodes are up, so that every grant needs both. */
+  async 'quorum-degraded'() {
+    const quorum = await startQuorum(3);
+    await quorum.servers[2].kill();
+    return { ...quorum, admins: quorum.connection.slice(0, 2) };
+  },
+};
+
+/** Starts the Redis of all test files, and their topology. The workers find them in REDIS_URL and TOPOLOGY_ADDRESSES. */
 export default async function globalSetup() {
-  if (process.env.REDIS_URL) return;
-  globalThis.sharedRedis = await provideRedis();
-  process.env.REDIS_URL = globalThis.sharedRedis.url;
+  const { REDIS_URL, TOPOLOGY } = process.env;
+  globalThis.startedForTests = [];
+  if (!REDIS_URL) {
+    const redis = await provideRedis();
+    globalThis.startedForTests.push({ variable: 'REDIS_URL', stop: () => redis.stop() });
+    process.env.REDIS_URL = redis.url;
+  }
+  if (START[TOPOLOGY]) {
+    const topology = await START[TOPOLOGY]();
+    globalThis.startedForTests.push({ variable: 'TOPOLOGY_ADDRESSES', stop: () => topology.stop() });
+    const { connection, admins = [connection] } = topology;
+    process.env.TOPOLOGY_ADDRESSES = JSON.stringify({ connection, admins });
+  }
 }

@@ -1,10 +1,9 @@
 import process from 'node:process';
 
-/** Stops what global-setup.mjs started. */
+/** Stops what global-setup.mjs started. In watch mode, the next run starts its own. */
 export default async function globalTeardown() {
-  if (!globalThis.sharedRedis) return;
-  // In watch mode the next run starts its own.
-  delete process.env.REDIS_URL;
-  await globalThis.sharedRedis.stop();
-  globalThis.sharedRedis = undefined;
+  for (const { variable, stop } of globalThis.startedForTests.splice(0)) {
+    delete process.env[variable];
+    await stop();
+  }
 }

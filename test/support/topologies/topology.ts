@@ -7,33 +7,32 @@ type TopologyName = 'memory' | 'single' | 'secured' | 'sentinel' | 'cluster' | '
 export type StoreAddress =
   string | RedisOptions | { readonly cluster: readonly { readonly host: string; readonly port: number }[] };
 
-/** What the set-up of a Jest project (topology-setup.mjs) tells its workers. */
+/** What global-setup.mjs passes to the workers. */
 interface Addresses {
   readonly connection: NonNullable<RedisLockModuleOptions['connection']>;
   /** Addresses with all rights: one for each store that has its own copy of the data. */
   readonly admins: readonly StoreAddress[];
 }
 
-const name = ((globalThis as { TOPOLOGY?: TopologyName }).TOPOLOGY ?? 'single') satisfies TopologyName;
+const name = (process.env['TOPOLOGY'] ?? 'single') as TopologyName;
 const isQuorum = name === 'quorum' || name === 'quorum-degraded';
 
 /** The Redis that the test run started. */
 export function redisUrl(): string {
   const url = process.env['REDIS_URL'];
-  if (!url) throw new Error('REDIS_URL is not set: run the tests with `npm run test:jest`.');
+  if (!url) throw new Error('REDIS_URL is not set: expected Jest to run the test.');
   return url;
 }
 
 function addresses(): Addresses {
   if (name === 'memory') return { connection: 'redis://unused', admins: [] };
   if (name === 'single') return { connection: redisUrl(), admins: [redisUrl()] };
-  const variable = `LOCK_TOPOLOGY_${name.toUpperCase().replaceAll('-', '_')}`;
-  const value = process.env[variable];
-  if (!value) throw new Error(`${variable} is not set: run the tests with \`npm run test:jest\`.`);
+  const value = process.env['TOPOLOGY_ADDRESSES'];
+  if (!value) throw new Error(`TOPOLOGY=${name} is no topology of global-setup.mjs.`);
   return JSON.parse(value) as Addresses;
 }
 
-/** Where the tests of the running Jest project have their locks. */
+/** Where the tests have their locks: TOPOLOGY says it. */
 export const topology = {
   name,
   isSingle: name === 'single',

@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { describe, expect, it } from '@jest/globals';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { RedisLockBoardModule, type RedisLockBoardOptions } from '../../../lib/board/index.js';
 

@@ -1,5 +1,4 @@
 import { getEventListeners } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
 import { onAbort } from '../../../lib/core/abort-listener.js';
 import { lockOptions, startLocker } from '../../support/core/core-parts.js';
 import { settled } from '../../support/core/fake-clock.js';

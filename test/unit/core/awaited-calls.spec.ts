@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { AwaitedCalls } from '../../../lib/core/awaited-calls.js';
 import { systemClock } from '../../../lib/core/clock.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/clock.js';
 import { onAbort } from '../../../lib/core/abort-listener.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { currentLock, runHolding } from '../../../lib/core/reentry/context.js';
 import { callForeign, harmless } from '../../../lib/core/foreign-code.js';
 import { LockError, LockNotHeldError } from '../../../lib/core/lock.errors.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import * as errors from '../../../lib/core/lock.errors.js';
 import { printable } from '../../../lib/core/printable.js';
 import { storedKey } from '../../../lib/core/key.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { checkLockedOptions, type LockedOptions } from '../../../lib/interceptor/locked.options.js';
 import { thrownBy } from '../../support/waiting/rejection.js';

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { getEventListeners } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, LockKeyError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
 import { type LockedCall } from '../../../lib/interceptor/locked-call.js';
 import { SharedCalls } from '../../../lib/interceptor/shared-calls.js';

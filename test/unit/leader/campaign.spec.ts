@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { describe, expect, it } from '@jest/globals';
 import { assertLocked, currentLock } from '../../../lib/core/reentry/context.js';
 import { LockLostError, LockNotHeldError, LockShutdownError, LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type Lock } from '../../../lib/core/lock.js';

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from '@jest/globals';
 import { LOCK_METRICS } from '../../../lib/observability/lock-metrics.js';
 import { type ExportedMetrics, exportedMetrics, unknownIn } from './exported-metrics.js';
 

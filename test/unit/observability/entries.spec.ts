@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
 
 const lib = join(import.meta.dirname, '..', '..', '..', 'lib');

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type AcquireFailure, type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockBusyError, LockLostError, type LockLostReason } from '../../../lib/core/lock.errors.js';
 import { type LockMetric } from '../../../lib/observability/lock-metrics.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { instrumentLocks, OpenTelemetryLockModule } from '../../../lib/observability/opentelemetry.js';

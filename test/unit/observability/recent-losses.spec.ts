@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { RecentLosses } from '../../../lib/observability/recent-losses.js';
 import { FakeReporter } from '../../support/core/fake-store.js';

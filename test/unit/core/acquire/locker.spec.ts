@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockNotHeldError, LockShutdownError } from '../../../../lib/core/lock.errors.js';
 import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';

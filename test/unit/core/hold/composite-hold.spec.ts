@@ -1,5 +1,4 @@
 import { getEventListeners } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
 import {
   LockLostError,
   LockNotHeldError,

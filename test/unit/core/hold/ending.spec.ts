@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { Ending } from '../../../../lib/core/hold/ending.js';
 
 describe('the end of a hold', () => {

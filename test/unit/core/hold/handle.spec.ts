@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type Lock } from '../../../../lib/core/lock.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
 import { HandleRegistry } from '../../../../lib/core/hold/handle.js';

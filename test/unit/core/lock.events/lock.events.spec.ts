@@ -1,5 +1,4 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { describe, expect, it } from '@jest/globals';
 import { type LockEventMap, type LockEventName, LockEvents } from '../../../../lib/core/lock.events.js';
 import { LockConfigurationError, LockLostError } from '../../../../lib/core/lock.errors.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';

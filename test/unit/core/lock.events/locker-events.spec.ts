@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type LockEventName } from '../../../../lib/core/lock.events.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { EVENT_NAMES } from '../../../support/apps/event-names.js';

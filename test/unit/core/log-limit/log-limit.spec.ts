@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LogLimit } from '../../../../lib/core/log-limit.js';
 import { TimerQueue } from '../../../../lib/core/timer-queue.js';
 import { FakeClock } from '../../../support/core/fake-clock.js';

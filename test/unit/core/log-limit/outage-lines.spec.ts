@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { startLocker } from '../../../support/core/core-parts.js';
 
 const LOCKS = 500;

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { Iteration } from '../../../../lib/core/reentry/iteration.js';
 import { LockReentryError, LockWaitTimeoutError } from '../../../../lib/core/lock.errors.js';
 import { type LockOptions } from '../../../../lib/core/lock.options.js';

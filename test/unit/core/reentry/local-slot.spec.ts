@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LocalSlot, type SlotUse } from '../../../../lib/core/reentry/local-slot.js';
 
 /** A slot, and its callbacks in order. */

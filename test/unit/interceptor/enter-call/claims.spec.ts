@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { jest } from '@jest/globals';
 import { AwaitedCalls } from '../../../../lib/core/awaited-calls.js';
 import { type FireClaim } from '../../../../lib/core/store/fires.js';
 import { type LockedOptions } from '../../../../lib/interceptor/locked.options.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { ModulesContainer } from '@nestjs/core';
 import { type LockedOptions } from '../../../../lib/interceptor/locked.options.js';
 import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-call.js';

@@ -1,5 +1,4 @@
 import { getEventListeners } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
 import { ModulesContainer } from '@nestjs/core';
 import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-call.js';
 import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';

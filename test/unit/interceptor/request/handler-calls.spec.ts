@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { NEVER, of } from 'rxjs';
 import { LockNotHeldError } from '../../../../lib/core/lock.errors.js';
 import { HandlerCalls } from '../../../../lib/interceptor/request/handler-calls.js';

@@ -1,6 +1,5 @@
 import { Readable, Writable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
-import { describe, expect, it } from '@jest/globals';
 import { StreamableFile } from '@nestjs/common';
 import { BehaviorSubject, Observable, Subject, of } from 'rxjs';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { NEVER, Observable, Subject, defer, of, throwError } from 'rxjs';
 import { LockNotHeldError } from '../../../../lib/core/lock.errors.js';
 import { finishStream } from '../../../../lib/interceptor/streams/stream-result.js';

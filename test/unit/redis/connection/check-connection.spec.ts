@@ -1,5 +1,4 @@
 import { EventEmitter } from 'node:events';
-import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { Valkey } from 'iovalkey';
 import { createClient } from 'redis';

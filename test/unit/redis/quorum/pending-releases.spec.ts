@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { PendingReleases } from '../../../../lib/redis/quorum/pending-releases.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
 import { QuorumWakeUps } from '../../../../lib/redis/quorum/quorum-wake-ups.js';
 import { FakeClock } from '../../../support/core/fake-clock.js';

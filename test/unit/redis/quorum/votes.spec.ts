@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { type Ballot, type Vote, gather, majorityOf } from '../../../../lib/redis/quorum/votes.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';

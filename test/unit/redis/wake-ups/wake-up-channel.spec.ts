@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
 import { type Redis } from 'ioredis';
-import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
 import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-clients.js';

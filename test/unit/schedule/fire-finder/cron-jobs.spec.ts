@@ -1,4 +1,3 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cron, ScheduleModule } from '@nestjs/schedule';
 import { type App, closeApps, fireAt, startApp } from '../schedule-app.js';
 

@@ -1,4 +1,3 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { eventually } from '../../../support/waiting/eventually.js';

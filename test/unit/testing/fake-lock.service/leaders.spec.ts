@@ -1,7 +1,6 @@
 import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { describe, expect, it } from '@jest/globals';
 import { Leader, leadershipOf } from '../../../../lib/index.js';
 import { FakeLockModule, FakeLockService } from '../../../../lib/testing/index.js';
 import { eventually } from '../../../support/waiting/eventually.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, LockClaimedError, LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { type FireClaim } from '../../../../../lib/core/store/fires.js';
 import { type AcquireReply } from '../../../../../lib/core/store/lock-store.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { granted } from '../../../../support/core/fake-store.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, LockConfigurationError, LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { lockOptions } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';

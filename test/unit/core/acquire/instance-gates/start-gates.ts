@@ -1,4 +1,3 @@
-import { expect } from '@jest/globals';
 import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';
 import { type LockEventMap } from '../../../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';

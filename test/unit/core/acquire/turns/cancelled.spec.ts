@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockShutdownError, LockStoreError, LockWaitTimeoutError } from '../../../../../lib/core/lock.errors.js';
 import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';
 import { lockOptions } from '../../../../support/core/core-parts.js';

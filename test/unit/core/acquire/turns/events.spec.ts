@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { describe, expect, it } from '@jest/globals';
 import { type LockEventMap, type LockEventName } from '../../../../../lib/core/lock.events.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { busy } from '../../../../support/core/fake-store.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../../lib/core/timing.js';
 import { collectGarbage } from '../../../../support/waiting/collect-garbage.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { Turn, type TurnContext } from '../../../../../lib/core/acquire/turn.js';
 import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';
 import { TURN_MS, WATCH_HANDLES_AFTER_MS } from '../../../../../lib/core/timing.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../../support/core/fake-store.js';

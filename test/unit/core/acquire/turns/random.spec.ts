@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { Locker } from '../../../../../lib/core/acquire/locker.js';
 import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';

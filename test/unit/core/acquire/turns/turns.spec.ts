@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { NOTHING, servedOf, startTurns } from './start-turns.js';
 

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';
 import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../../../lib/core/store/fires.js';

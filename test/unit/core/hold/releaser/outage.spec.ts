@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { outcomeOf } from '../../../../support/waiting/outcome.js';
 import { settled } from '../../../../support/core/fake-clock.js';

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { describe, expect, it } from '@jest/globals';
 import { readTransferText, type TransferredHold, transferText } from '../../../../../lib/core/hold/transfer-text.js';
 import { LockConfigurationError } from '../../../../../lib/core/lock.errors.js';
 import { thrownBy } from '../../../../support/waiting/rejection.js';

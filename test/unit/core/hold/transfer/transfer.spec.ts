@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { readTransferText } from '../../../../../lib/core/hold/transfer-text.js';
 import {
   LockConfigurationError,

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { commandTimeoutMs } from '../../../../../lib/core/timing.js';
 import { type RenewReply } from '../../../../../lib/core/store/lock-store.js';
 import { settled } from '../../../../support/core/fake-clock.js';

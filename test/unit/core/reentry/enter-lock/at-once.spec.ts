@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { Hold } from '../../../../../lib/core/hold/hold.js';
 import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
 import { enterLock } from '../../../../../lib/core/reentry/enter-lock.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { currentLock } from '../../../../../lib/core/reentry/context.js';
 import { LockReentryError } from '../../../../../lib/core/lock.errors.js';
 import { startLocker } from '../../../../support/core/core-parts.js';

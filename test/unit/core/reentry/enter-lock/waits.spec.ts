@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type Hold } from '../../../../../lib/core/hold/hold.js';
 import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
 import { LockBusyError, type LockReentryError, LockWaitTimeoutError } from '../../../../../lib/core/lock.errors.js';

@@ -1,5 +1,4 @@
 import { EventEmitter, on } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
 import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
 import { FakeLock, SlowOpening, opening, settled } from '../fake-stream-lock.js';
 import { rejection } from '../../../../support/waiting/rejection.js';

@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { finishStream } from '../../../../../lib/interceptor/streams/stream-result.js';
 import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
 import { collectGarbage } from '../../../../support/waiting/collect-garbage.js';

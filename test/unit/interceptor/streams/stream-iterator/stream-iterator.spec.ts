@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { LockBusyError } from '../../../../../lib/core/lock.errors.js';
 import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
 import { FakeLock, holder, opening, settled } from '../fake-stream-lock.js';

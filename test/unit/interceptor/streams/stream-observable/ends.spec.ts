@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { EMPTY, NEVER, Observable, Subject, concatMap, firstValueFrom, of, range, take } from 'rxjs';
 import { lockedObservable } from '../../../../../lib/interceptor/streams/stream-observable.js';
 import { FakeLock, SlowOpening, opening, settled } from '../fake-stream-lock.js';

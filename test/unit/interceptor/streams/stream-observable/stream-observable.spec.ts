@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { Observable, Subject, finalize, of, throwError } from 'rxjs';
 import { LockBusyError } from '../../../../../lib/core/lock.errors.js';
 import { lockedObservable } from '../../../../../lib/interceptor/streams/stream-observable.js';

@@ -1,5 +1,4 @@
 import { systemRandomness } from '../../../../../lib/core/randomness.js';
-import { describe, expect, it } from '@jest/globals';
 import { type AcquireReply } from '../../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { AcquireRound } from '../../../../../lib/redis/quorum/acquire-round.js';

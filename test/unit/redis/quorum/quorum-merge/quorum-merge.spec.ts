@@ -1,4 +1,3 @@
-import { describe, expect, it } from '@jest/globals';
 import { type LostReply, type ReleaseReply, type RenewReply } from '../../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import {

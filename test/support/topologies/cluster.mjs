@@ -1,5 +1,0 @@
-import { startCluster } from '../../../scripts/topologies.mjs';
-import { setUp } from './topology-setup.mjs';
-
-/** Tolerates a machine that freezes, since no test here is about a failover. */
-export default () => setUp('cluster', () => startCluster({ nodeTimeoutMs: 20_000 }));
