@@ -1,6 +1,6 @@
 /** All tests are one project. scripts/check.mjs lists which files run in which command, on which topology and library of clients. */
 export default {
-  roots: ['<rootDir>/test', '<rootDir>/sample-app/test', '<rootDir>/examples'],
+  roots: ['lib', 'test', 'scripts', 'sample-app', 'examples'].map((folder) => `<rootDir>/${folder}`),
   testRegex: '\\.spec\\.ts$',
   // Without VM contexts, in which modules are slow and compiled anew for each file.
   runtime: '<rootDir>/test/support/jest/runtime.cjs',

@@ -6,12 +6,13 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const nest = join(root, 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
+// Four times as fast as the JavaScript compiler, which the Nest CLI would run.
+const tsc = join(root, 'node_modules', 'typescript-7', 'bin', 'tsc');
 
 /** Resolves to the compiler's output if it fails, otherwise to undefined. */
 function compile(tsconfig) {
   return new Promise((resolve) => {
-    execFile(process.execPath, [nest, 'build', '-p', tsconfig], { cwd: root }, (error, stdout, stderr) =>
+    execFile(process.execPath, [tsc, '-p', tsconfig], { cwd: root }, (error, stdout, stderr) =>
       resolve(error ? `${tsconfig}: ${stdout}${stderr || error.message}` : undefined),
     );
   });

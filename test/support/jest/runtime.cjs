@@ -53,7 +53,7 @@ module.exports = class NativeRuntime {
   /** Each run of a test file is a module of its own, and the modules that it imports are shared. */
   unstable_importModule(path) {
     loads += 1;
-    return import(`${pathToFileURL(path)}?run=${loads}`);
+    return import(`${pathToFileURL(path).href}?run=${loads}`);
   }
 
   setGlobalsForRuntime() {}

@@ -43,7 +43,7 @@ function keepGarbage() {
 export default class StrictEnvironment {
   global = globalThis;
   #console = console;
-  #exit = process.exit;
+  #exit = Object.getOwnPropertyDescriptor(process, 'exit');
   #found = [];
   #onWarning = (warning) => {
     if (isRefused(warning)) this.#found.push(warning);
@@ -69,7 +69,7 @@ export default class StrictEnvironment {
     process.off('warning', this.#onWarning);
     process.off('unhandledRejection', this.#onUnhandled);
     process.off('rejectionHandled', this.#onHandled);
-    process.exit = this.#exit;
+    Object.defineProperty(process, 'exit', this.#exit);
     globalThis.console = this.#console;
   }
 
