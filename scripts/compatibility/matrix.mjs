@@ -5,7 +5,6 @@
 // app, also in `env`, which has further variables. `versions` names the packages whose versions are printed.
 // A step with `reports` ends with a list of what it checked. `limitMs` is how long it may take, if more than two minutes.
 
-const ES_MODULES = ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning'];
 const JEST = 'node_modules/jest/bin/jest.js';
 const NEST = 'node_modules/@nestjs/cli/bin/nest.js';
 const APP = ['@nestjs/core', 'ioredis'];
@@ -63,33 +62,28 @@ const withoutIoredis = (library, format = 'nodenext ESM') =>
   ]);
 
 /** Tests of this repository, with the libraries of clients that the app has installed. */
-const ownTests = (title, name, project, paths) => ({
+const ownTests = (title, name, paths, env = {}) => ({
   title,
-  args: [
-    ...ES_MODULES,
-    `{root}/${JEST}`,
-    '--rootDir={root}',
-    '--config={root}/jest.config.mjs',
-    `--selectProjects=${project}`,
-    `--testPathPatterns=${paths}`,
-  ],
-  env: { CLIENTS_FROM: '{app}/node_modules' },
+  args: [`{root}/${JEST}`, '--rootDir={root}', '--config={root}/jest.config.mjs', '--maxWorkers=2', ...paths],
+  env: { CLIENTS_FROM: '{app}/node_modules', ...env },
   limitMs: 300_000,
   versions: [name],
 });
 
 /** What the port on clients promises (test/clients). */
 const conformance = (library, name = library) =>
-  ownTests(`the promises of the port on clients, ${library}`, name, 'clients', `clients/${library}.spec`);
+  ownTests(`the promises of the port on clients, ${library}`, name, [`test/clients/${library}.spec`]);
 
 /** What a client does to commands and subscriptions when one server or its network fails. */
-const faults = (library, project, name = library) =>
-  ownTests(
+const faults = (library, name, env) => {
+  const paths = ['network/(late-commands|resend|subscriber)', 'outage/(redis-back|restart)'];
+  return ownTests(
     `faults on one server, ${library}`,
     name,
-    project,
-    'faults/(network/(late-commands|resend|subscriber)|outage/(redis-back|restart))',
+    paths.map((path) => `faults/${path}`),
+    env,
   );
+};
 
 export const APPS = {
   'nest-11-commonjs': [
@@ -128,8 +122,8 @@ export const APPS = {
   'older-clients': [
     conformance('ioredis'),
     conformance('node-redis', 'redis'),
-    faults('ioredis', 'faults'),
-    faults('node-redis', 'faults-node-redis', 'redis'),
+    faults('ioredis', 'ioredis'),
+    faults('node-redis', 'redis', { LIBRARY: 'node-redis' }),
   ],
   iovalkey: [withoutIoredis('iovalkey')],
   'node-redis': [withoutIoredis('redis')],

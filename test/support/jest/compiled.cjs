@@ -1,12 +1,16 @@
-// Where compiled files are kept: by the path of the source, and the time of its last change.
+// Where compiled files are kept: by the path of the source, the time of its last change, and where it finds the libraries of clients.
 const { createHash } = require('node:crypto');
 const { statSync } = require('node:fs');
 const path = require('node:path');
+const process = require('node:process');
 
 const folder = path.join(__dirname, '../../../node_modules/.cache/nestjs-redis-lock-tests');
 
 exports.folder = folder;
 exports.compiledPath = (source) => {
   const { mtimeMs, size } = statSync(source);
-  return path.join(folder, createHash('sha1').update(`${source}:${mtimeMs}:${size}`).digest('hex'));
+  return path.join(
+    folder,
+    createHash('sha1').update(`${source}:${mtimeMs}:${size}:${process.env.CLIENTS_FROM}`).digest('hex'),
+  );
 };

@@ -12,6 +12,8 @@ mkdirSync(folder, { recursive: true });
 const root = new URL('../../../', import.meta.url);
 const at = (path) => new URL(path, root).href;
 const { CLIENTS_FROM, LIBRARY } = process.env;
+/** Where scripts/compatibility.mjs installs ioredis and node-redis in other versions. */
+const clients = CLIENTS_FROM && pathToFileURL(join(CLIENTS_FROM, 'index.js')).href;
 
 const PACKAGES = {
   '@jest/globals': at('test/support/jest/globals.mjs'),
@@ -40,15 +42,13 @@ export async function resolve(specifier, context, next) {
     const url = sourceOf(specifier, parentURL);
     if (url) return { url, shortCircuit: true };
   }
-  // ioredis and node-redis in other versions: scripts/compatibility.mjs installs them in this folder.
-  if (CLIENTS_FROM && /^(ioredis|redis)$/.test(specifier)) {
-    return next(specifier, { ...context, parentURL: pathToFileURL(join(CLIENTS_FROM, 'index.js')).href });
-  }
+  if (clients && /^(ioredis|redis)$/.test(specifier)) return next(specifier, { ...context, parentURL: clients });
   return next(specifier, context);
 }
 
 /** A .cts file becomes a module that can `require`. */
-const CAN_REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url); ";
+const from = clients ? JSON.stringify(clients) : 'import.meta.url';
+const CAN_REQUIRE = `import { createRequire } from 'node:module'; const require = createRequire(${from}); `;
 
 export async function load(url, context, next) {
   const { pathname } = new URL(url);
