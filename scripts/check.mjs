@@ -80,8 +80,9 @@ const STEPS = [
   ].map((step) => ({ ...step, beside: true })),
 
   tests('test', 'Tests', {
-    paths: ['test/'],
+    paths: [`${root}/test/`],
     without: [PROCESSES, QUIET, MUTANTS, 'test/(faults|clients|simulation)/'],
+    env: { FUZZ_RUNS: '100' },
   }),
   tests('all', 'Tests of processes', {
     paths: [`test/(contract|nest|cli)/.*${PROCESSES}`, 'sample-app/test', 'examples/'],

@@ -51,9 +51,15 @@ function runPlanted(): readonly Result[] {
     const tests = Object.entries({ ...PLANTED, ...SOUND });
     const text = tests.map(([title, body]) => `it(${JSON.stringify(title)}, async () => { ${body} });\n`);
     writeFileSync(join(folder, 'strict.spec.ts'), text.join(''));
-    const config = JSON.stringify({ ...jestConfig.projects[0], rootDir: root, roots: [folder] });
+    const config = JSON.stringify({
+      ...jestConfig,
+      rootDir: root,
+      roots: [folder],
+      globalSetup: undefined,
+      globalTeardown: undefined,
+    });
     const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
-    const args = ['--experimental-vm-modules', jest, '--config', config, '--runInBand', '--json'];
+    const args = [jest, '--config', config, '--runInBand', '--json'];
     // Without what the environment of this test adds.
     const env = { ...process.env, NODE_OPTIONS: '' };
     const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', env });
