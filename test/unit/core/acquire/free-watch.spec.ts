@@ -10,6 +10,7 @@ import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { rejection, thrownBy } from '../../../support/waiting/rejection.js';
+import { NOTHING } from './start-calls.js';
 
 const FREE = { mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 9 } as const;
 
@@ -41,19 +42,18 @@ function startWatch(first: Omit<LockState, 'key'> | Error) {
     return { key, ...told.state };
   };
   const wait = (waitMs = 10_000, signal?: AbortSignal) => locker.waitUntilFree(['k'], { waitMs, signal });
-  const nothing = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
-  return { ...started, looks, told, wait, nothing };
+  return { ...started, looks, told, wait };
 }
 
 describe('a call that waits until a lock is free', () => {
   it('looks once at a free lock', async () => {
-    const { looks, wait, locker, nothing, clock } = startWatch(FREE);
+    const { looks, wait, locker, clock } = startWatch(FREE);
     await wait(0);
-    expect([looks.length, locker.live, clock.keptAlive]).toEqual([1, nothing, 0]);
+    expect([looks.length, locker.live, clock.keptAlive]).toEqual([1, NOTHING, 0]);
   });
 
   it('looks again after a pause that grows to a second, until the lock is free', async () => {
-    const { looks, told, wait, locker, nothing, clock } = startWatch(heldFor(60_000));
+    const { looks, told, wait, locker, clock } = startWatch(heldFor(60_000));
     const call = outcomeOf(wait());
     await clock.advance(5_000);
     expect(call).toEqual({});
@@ -64,7 +64,7 @@ describe('a call that waits until a lock is free', () => {
     told.state = FREE;
     await clock.advance(1_000);
     expect('value' in call).toBe(true);
-    expect([locker.live, clock.keptAlive]).toEqual([nothing, 0]);
+    expect([locker.live, clock.keptAlive]).toEqual([NOTHING, 0]);
   });
 
   it('looks as soon as the last lease is over', async () => {
@@ -117,27 +117,33 @@ describe('a call that waits until a lock is free', () => {
   });
 
   it('rejects when its time is over, and names the holder', async () => {
-    const { wait, clock, locker, nothing } = startWatch(heldFor(60_000));
+    const { wait, clock, locker } = startWatch(heldFor(60_000));
     const error = rejection<LockWaitTimeoutError>(wait(300));
     await clock.advance(300);
     expect(await error).toBeInstanceOf(LockWaitTimeoutError);
     expect(await error).toMatchObject({ waitedMs: 300, holder: 'far:7 Shop.sell', key: 'k' });
-    expect([locker.live, clock.keptAlive]).toEqual([nothing, 0]);
+    expect([locker.live, clock.keptAlive]).toEqual([NOTHING, 0]);
   });
 
-  it('rejects at once with waitMs: 0', async () => {
-    expect(await rejection(startWatch(heldFor(60_000)).wait(0))).toBeInstanceOf(LockBusyError);
+  it.each([
+    ['LockBusyError with waitMs: 0', heldFor(60_000), 0, LockBusyError],
+    ['an error that another try cannot mend', away(false), 10_000, LockStoreError],
+  ])('rejects at once with %s', async (_what, state, waitMs, type) => {
+    const { wait, clock, looks } = startWatch(state);
+    const outcome = outcomeOf(wait(waitMs));
+    await clock.advance(0);
+    expect([outcome.error, looks.length]).toEqual([expect.any(type), 1]);
   });
 
   it('rejects with the reason of its signal, before and during the wait', async () => {
-    const { wait, locker, nothing } = startWatch(heldFor(60_000));
+    const { wait, locker } = startWatch(heldFor(60_000));
     expect(await rejection(wait(1_000, AbortSignal.abort('early')))).toBe('early');
     const abort = new AbortController();
     const error = rejection(wait(1_000, abort.signal));
     await settled();
     abort.abort('late');
     expect(await error).toBe('late');
-    expect(locker.live).toEqual(nothing);
+    expect(locker.live).toEqual(NOTHING);
   });
 
   it('outlives an outage, and reports it when its time is over', async () => {
@@ -148,11 +154,6 @@ describe('a call that waits until a lock is free', () => {
     told.state = FREE;
     await clock.advance(1_000);
     expect('value' in long).toBe(true);
-  });
-
-  it('rejects at once with an error that another try cannot mend', async () => {
-    const { told, wait } = startWatch(away(false));
-    expect(await rejection(wait())).toBe(told.state);
   });
 
   it('waits for the first answer for a second, and then rejects', async () => {
@@ -166,13 +167,13 @@ describe('a call that waits until a lock is free', () => {
   });
 
   it('rejects when the app shuts down, and after that', async () => {
-    const { wait, locker, nothing } = startWatch(heldFor(60_000));
+    const { wait, locker } = startWatch(heldFor(60_000));
     const error = rejection(wait());
     await settled();
     await locker.close(0);
     expect(await error).toBeInstanceOf(LockShutdownError);
     expect(await rejection(wait())).toBeInstanceOf(LockShutdownError);
-    expect(locker.live).toEqual(nothing);
+    expect(locker.live).toEqual(NOTHING);
   });
 
   it('is refused inside a call that holds the lock', async () => {

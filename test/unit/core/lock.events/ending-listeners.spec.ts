@@ -2,7 +2,6 @@ import { type Hold } from '../../../../lib/core/hold/hold.js';
 import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy } from '../../../support/core/fake-store.js';
-import { startAcquisition } from '../../../support/core/start-acquisition.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -22,12 +21,14 @@ describe('a listener of `waiting` that aborts the wait', () => {
 
   it('sends no request for a wake-up that came before the answer', async () => {
     const controller = new AbortController();
-    const { store, timers, events, abandoned, acquisition } = startAcquisition({ signal: controller.signal });
-    events.on('waiting', () => controller.abort());
-    acquisition.onWakeUp({ kind: 'wake' });
+    const { store, locker, enter } = startLocker();
+    locker.events.on('waiting', () => controller.abort());
+    store.onAcquire = null;
+    outcomeOf(enter('k', { signal: controller.signal }));
+    locker.onListening();
     store.acquires[0]!.reply(busy());
     await settled();
-    expect([store.asked, abandoned, timers.size]).toEqual([['k'], ['client.1'], 0]);
+    expect([store.asked, store.givenBack, locker.live]).toEqual([['k'], ['k'], NOTHING]);
   });
 });
 

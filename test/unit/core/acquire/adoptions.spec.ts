@@ -1,15 +1,15 @@
-import { type TransferredHold } from '../../../../../lib/core/hold/transfer-text.js';
+import { type TransferredHold } from '../../../../lib/core/hold/transfer-text.js';
 import {
   LockConfigurationError,
   LockKeyError,
   LockLostError,
   LockShutdownError,
   LockStoreError,
-} from '../../../../../lib/core/lock.errors.js';
-import { startLocker } from '../../../../support/core/core-parts.js';
-import { settled } from '../../../../support/core/fake-clock.js';
-import { gone } from '../../../../support/core/fake-store.js';
-import { rejection } from '../../../../support/waiting/rejection.js';
+} from '../../../../lib/core/lock.errors.js';
+import { startLocker } from '../../../support/core/core-parts.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { gone } from '../../../support/core/fake-store.js';
+import { rejection } from '../../../support/waiting/rejection.js';
 
 const LEASE_MS = 3_000;
 const HOLD: TransferredHold = {

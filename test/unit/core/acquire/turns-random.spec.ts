@@ -1,14 +1,14 @@
 import * as fc from 'fast-check';
-import { Locker } from '../../../../../lib/core/acquire/locker.js';
-import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';
-import { systemRuntime } from '../../../../../lib/core/runtime.js';
-import { MemoryLockServer } from '../../../../../lib/memory/memory-lock-server.js';
-import { MemoryLockStore } from '../../../../../lib/memory/memory-lock-store.js';
-import { lockOptions } from '../../../../support/core/core-parts.js';
-import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
-import { FakeReporter } from '../../../../support/core/fake-store.js';
-import { outcomeOf } from '../../../../support/waiting/outcome.js';
-import { type Call, NOTHING } from './start-turns.js';
+import { Locker } from '../../../../lib/core/acquire/locker.js';
+import { type StoreHold } from '../../../../lib/core/hold/store-hold.js';
+import { systemRuntime } from '../../../../lib/core/runtime.js';
+import { MemoryLockServer } from '../../../../lib/memory/memory-lock-server.js';
+import { MemoryLockStore } from '../../../../lib/memory/memory-lock-store.js';
+import { lockOptions } from '../../../support/core/core-parts.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
+import { FakeReporter } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
+import { type Call, NOTHING } from './start-calls.js';
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 40);
 const LEASE_MS = 600;

@@ -1,0 +1,398 @@
+import {
+  LockBusyError,
+  LockClaimedError,
+  LockShutdownError,
+  LockStoreError,
+} from '../../../../lib/core/lock.errors.js';
+import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
+import { type AcquireReply } from '../../../../lib/core/store/lock-store.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { busy, granted } from '../../../support/core/fake-store.js';
+import { CLAIM, startCall } from './start-calls.js';
+
+type Options = Partial<ResolvedLockOptions>;
+type Started = ReturnType<typeof startCall>;
+
+const NODES = [{ node: 'n1', answer: 'granted', detail: '' }] as const;
+const DOWN = new LockStoreError('Only 1 of 3 masters answered.', { nodes: NODES });
+const FINAL = new LockStoreError('WRONGPASS', { retryable: false, wasSent: false });
+const GIVEN_BACK: AcquireReply = { outcome: 'given-back', cause: DOWN };
+const SPLIT = busy({ retryMs: 10, isSplit: true, isSpent: true, holder: undefined });
+
+/** All commands fail from now on, the first one too. */
+function failAll({ store }: Started, error = DOWN): void {
+  store.acquires[0]!.fail(error);
+  store.onAcquire = () => {
+    throw error;
+  };
+}
+
+const pausesOf = (times: readonly number[]): number[] => times.slice(1).map((at, i) => at - times[i]!);
+
+describe('a call', () => {
+  it('sends its request at once, and counts the lease from before it was sent', async () => {
+    const { clock, store, outcome, reply, finish } = startCall({}, { where: 'Orders.charge' });
+    const sentAt = clock.now();
+    const asked = { keys: ['k'], leaseMs: 3_000, waiterLeaseMs: 3_000, mode: 'write' };
+    expect(store.acquires[0]!.request).toMatchObject({ ...asked, holder: 'host:1 Orders.charge\t10000' });
+    clock.jump(100);
+    await reply(granted(3_000, 7));
+    const { attempt } = store.acquires[0]!.request;
+    expect(outcome.value).toMatchObject({ attempt, fencingToken: 7, deadline: sentAt + 2_968 });
+    await finish();
+  });
+
+  it('sends its request again when the grant came too late to be proven', async () => {
+    const { clock, outcome, reply, attempts, givenBack } = startCall();
+    clock.jump(2_990);
+    await reply(granted(3_000));
+    expect([outcome, attempts()]).toEqual([{}, [1, 1]]);
+    await reply(granted(3_000));
+    expect([outcome.value?.held, givenBack()]).toEqual([true, []]);
+  });
+
+  it('bounds the queue when it joins it, and not when it asks again', async () => {
+    const { clock, store, outcome, reply } = startCall({ maxWaiters: 3 });
+    await reply(busy());
+    await clock.advance(3_000);
+    expect(store.acquires.map(({ request }) => request.maxWaiters)).toEqual([3, 0]);
+    await reply(granted(3_000));
+    expect(outcome.value?.held).toBe(true);
+  });
+
+  it.each<[string, Options, AcquireReply | Error, object, string]>([
+    ['the lock is held', { waitMs: 0 }, busy(), { code: 'LOCK_BUSY' }, 'is held by host:1'],
+    ['and its attempt is spent', { waitMs: 0 }, busy({ isSpent: true }), { code: 'LOCK_BUSY' }, 'is held by host:1'],
+    [
+      'its queue is full',
+      { maxWaiters: 1 },
+      busy({ isFull: true }),
+      { code: 'LOCK_BUSY', key: 'k', maxWaiters: 1 },
+      'The lock "k" (write) is busy, and another call waits already. Try later, or accept more (`maxWaiters`).',
+    ],
+    ['it is an upgrade', {}, { outcome: 'refused', reason: 'upgrade' }, { code: 'LOCK_REENTRY' }, 'k'],
+    ['its fire is claimed', {}, { outcome: 'refused', reason: 'claimed' }, { code: 'LOCK_BUSY', key: 'k' }, 'k'],
+    ['no retry helps', {}, FINAL, FINAL, 'WRONGPASS'],
+    ['no retry helps a grant', {}, { outcome: 'given-back', cause: FINAL }, FINAL, 'WRONGPASS'],
+  ])('fails at once, and leaves nothing, when %s', async (_what, options, answer, error, message) => {
+    const { store, outcome, reply, sent, finish } = startCall(options);
+    if (options.waitMs === 0) expect(store.acquires[0]!.request.waiterLeaseMs).toBe(0);
+    if (answer instanceof Error) store.acquires[0]!.fail(answer);
+    else await reply(answer);
+    await settled();
+    expect(outcome.error).toMatchObject(error);
+    expect(outcome.error.message).toContain(message);
+    expect(sent()).toEqual([1, 0]);
+    await finish();
+  });
+
+  it('takes a new attempt when the store says that this one was released, of all its keys', async () => {
+    const { store, outcome, reply, attempts, givenBack, finish } = startCall({}, { keys: ['b', 'a'] });
+    await reply({ outcome: 'refused', reason: 'released' });
+    expect([store.asked, attempts()]).toEqual([
+      ['a+b', 'a+b'],
+      [1, 2],
+    ]);
+    expect([store.givenBack, givenBack()]).toEqual([
+      ['a', 'b'],
+      [1, 1],
+    ]);
+    await reply(granted(3_000, 11, 12));
+    const lock = outcome.value!;
+    expect([lock.keys, lock.fencingTokens, lock.held]).toEqual([['b', 'a'], [12, 11], true]);
+    await lock.release();
+    expect(givenBack()).toEqual([1, 1, 2, 2]);
+    await finish();
+  });
+
+  it('takes a new attempt for one key that was released, of which nothing is left', async () => {
+    const { outcome, reply, attempts, givenBack } = startCall();
+    await reply({ outcome: 'refused', reason: 'released' });
+    await reply(granted(3_000));
+    expect([outcome.value?.held, attempts(), givenBack()]).toEqual([true, [1, 2], []]);
+  });
+
+  it('claims the fire of a job with every command', async () => {
+    const { clock, store, outcome, reply } = startCall({}, { claim: CLAIM });
+    store.acquires[0]!.fail(DOWN);
+    await clock.advance(100);
+    expect(store.acquires.map(({ request }) => request.claim)).toEqual([CLAIM, CLAIM]);
+    await reply({ ...granted(3_000), fireMs: CLAIM.ms } as AcquireReply);
+    expect(outcome.value!.terms.fire).toEqual({ job: 'Jobs.run', ms: CLAIM.ms, rememberMs: CLAIM.rememberMs });
+  });
+
+  it('fails with an error of its own class when its fire is claimed', async () => {
+    const { outcome, reply } = startCall({ waitMs: 0 }, { claim: CLAIM });
+    await reply({ outcome: 'refused', reason: 'claimed' });
+    expect(outcome.error).toBeInstanceOf(LockClaimedError);
+    expect(outcome.error).toBeInstanceOf(LockBusyError);
+  });
+
+  it('fails when the store throws instead of rejecting, and leaves nothing', async () => {
+    const { clock, store, call, finish } = startCall();
+    store.acquires[0]!.reply(busy({ isFull: true }));
+    const error = new Error('a bug');
+    store.acquire = store.release = () => {
+      throw error;
+    };
+    const outcome = call();
+    await clock.advance(10_000);
+    expect(outcome.error).toBe(error);
+    await finish();
+  });
+});
+
+describe('a call for a busy lock', () => {
+  it.each([
+    ['at a third of its waiter lease', { ahead: 1 }, 3_001, [1_000, 1_000, 1_000]],
+    ['at the head of the queue, as soon as the lease of the holder may have ended', { retryMs: 300 }, 303, [302]],
+  ])('asks again %s', async (_what, reply, ms, pauses) => {
+    const { clock, answerAll, attempts } = startCall();
+    const times = answerAll(() => busy(reply));
+    await clock.advance(ms);
+    expect([pausesOf(times), new Set(attempts()).size]).toEqual([pauses, 1]);
+  });
+
+  it('asks again with a new attempt when this one is spent, which keeps its places until then', async () => {
+    const { clock, answerAll, attempts, givenBack } = startCall();
+    answerAll((n) => busy({ ahead: 1, isSpent: n === 0 }));
+    await clock.advance(999);
+    expect([attempts(), givenBack()]).toEqual([[1], []]);
+    await clock.advance(1_002);
+    expect([attempts(), givenBack()]).toEqual([[1, 2, 2], [1]]);
+  });
+
+  it('sends its request when woken, and once more when woken while an answer is pending', async () => {
+    const { store, reply, wake } = startCall();
+    await reply(busy());
+    wake({ kind: 'wake' });
+    wake({ kind: 'wake' });
+    expect(store.acquires).toHaveLength(2);
+    await reply(busy());
+    expect(store.acquires).toHaveLength(3);
+  });
+
+  it('fails with LockWaitTimeoutError after waitMs, and leaves the queue', async () => {
+    const { clock, outcome, answerAll, givenBack, finish } = startCall({ waitMs: 1_500 });
+    answerAll(() => busy({ ahead: 2 }));
+    await clock.advance(1_499);
+    expect(outcome).toEqual({});
+    await clock.advance(2);
+    const error = { code: 'LOCK_WAIT_TIMEOUT', key: 'k', mode: 'write', holder: 'host:1', waitedMs: 1_500 };
+    expect([outcome.error, givenBack()]).toMatchObject([error, [1]]);
+    await finish();
+  });
+
+  it('fails at once when its first answer comes after waitMs, although it was woken and asks again', async () => {
+    const { clock, outcome, reply, wake, sent } = startCall({ waitMs: 100 });
+    await clock.advance(900);
+    wake({ kind: 'wake' });
+    await reply(busy());
+    await clock.advance(2);
+    expect([outcome.error, sent()[0]]).toMatchObject([{ code: 'LOCK_WAIT_TIMEOUT' }, 2]);
+  });
+
+  it('waits without end with waitMs Infinity', async () => {
+    const { clock, outcome, answerAll } = startCall({ waitMs: Infinity });
+    answerAll(() => busy({ ahead: 1 }));
+    await clock.advance(3_600_000);
+    expect(outcome).toEqual({});
+  });
+});
+
+describe('a call whose store fails', () => {
+  it('retries the same attempt with growing pauses, and is granted when the store is back', async () => {
+    const started = startCall({ waitMs: 60_000 });
+    const { clock, store, outcome, answer, attempts } = started;
+    failAll(started);
+    await clock.advance(2_000);
+    const early = store.acquires.length;
+    await clock.advance(10_000);
+    expect(early).toBeGreaterThan(4);
+    expect(store.acquires.length - early).toBeLessThan(41);
+    store.onAcquire = answer;
+    await clock.advance(500);
+    expect([outcome.value?.held, new Set(attempts()).size]).toEqual([true, 1]);
+  });
+
+  it('takes a new attempt after such a pause when its grant was given back', async () => {
+    const { clock, outcome, answerAll, attempts, givenBack } = startCall();
+    const times = answerAll((n) => (n < 3 ? GIVEN_BACK : granted(3_000, 7)));
+    await clock.advance(1_000);
+    expect([attempts(), givenBack(), outcome.value!.fencingToken]).toEqual([[1, 2, 3, 4], [], 7]);
+    pausesOf(times).forEach((pause, i) => {
+      expect(pause).toBeGreaterThanOrEqual(20 * 2 ** i);
+      expect(pause).toBeLessThanOrEqual(40 * 2 ** i);
+    });
+  });
+
+  it.each<[string, number, number]>(
+    (['fails', 'gives back'] as const).flatMap((how) => [
+      [how, 0, 1_000],
+      [how, 400, 1_000],
+      [how, 5_000, 5_000],
+    ]),
+  )('%s: it fails with waitMs %d with LockStoreError after %d ms, with the cause', async (how, waitMs, limitMs) => {
+    const started = startCall({ waitMs });
+    const { clock, outcome, answerAll, givenBack, finish } = started;
+    if (how === 'fails') failAll(started);
+    else answerAll(() => GIVEN_BACK);
+    await clock.advance(limitMs - 1);
+    expect(outcome).toEqual({});
+    await clock.advance(1);
+    expect(outcome.error).toMatchObject({ code: 'LOCK_STORE', key: 'k', cause: DOWN, nodes: NODES });
+    expect(outcome.error.message).toContain('Only 1 of 3 masters answered.');
+    expect(givenBack()).toEqual(how === 'fails' ? [1] : []);
+    await finish();
+  });
+
+  it('fails at the limit even when the store never answers', async () => {
+    const { clock, outcome } = startCall({ waitMs: 5_000 });
+    await clock.advance(5_000);
+    expect(outcome.error).toMatchObject({ code: 'LOCK_STORE' });
+  });
+
+  it.each<[string, AcquireReply | null, AcquireReply | null, string]>([
+    ['an outage', busy({ retryMs: 100 }), null, 'LOCK_STORE'],
+    ['a grant that was given back', busy({ retryMs: 100 }), GIVEN_BACK, 'LOCK_STORE'],
+    ['a busy reply', GIVEN_BACK, busy({ ahead: 1 }), 'LOCK_WAIT_TIMEOUT'],
+  ])('fails by its last answer: after %s', async (_what, first, last, code) => {
+    const { clock, store, outcome, reply } = startCall({ waitMs: 3_000 });
+    store.onAcquire = () => {
+      if (!last) throw DOWN;
+      return last;
+    };
+    await reply(first!);
+    await clock.advance(3_000);
+    expect(outcome.error).toMatchObject({ code });
+  });
+
+  it.each([
+    [999, 'LOCK_WAIT_TIMEOUT'],
+    [1_000, 'LOCK_STORE'],
+  ])('fails after a silence of %d ms at the end of a wait with %s', async (silentMs, code) => {
+    const { clock, outcome, reply, wake } = startCall({ waitMs: 1_900, leaseMs: 30_000 });
+    await reply(busy({ ahead: 1 }));
+    await clock.advance(1_900 - silentMs);
+    wake({ kind: 'wake' });
+    await clock.advance(silentMs);
+    expect(outcome.error).toMatchObject({ code });
+  });
+});
+
+describe('a call whose votes are split', () => {
+  it.each<[string, number, number, (n: number) => AcquireReply, number[]]>([
+    ['grow up to eightfold', 0, 599, () => SPLIT, [10, 20, 30, 40, 50, 60, 70, 80, 80, 80]],
+    [
+      'begin anew after an answer without a split',
+      10_000,
+      200,
+      (n) => (n === 3 ? busy({ retryMs: 98 }) : SPLIT),
+      [10, 20, 30, 100, 10, 20],
+    ],
+  ])('retries, even if it must not wait, after pauses that %s', async (_what, waitMs, ms, replyTo, pauses) => {
+    const { clock, outcome, answerAll } = startCall({ waitMs });
+    const times = answerAll(replyTo);
+    await clock.advance(ms);
+    expect([pausesOf(times), outcome]).toEqual([pauses, {}]);
+  });
+
+  it.each([
+    ['a new one when this one is spent', SPLIT, [1, 2, 3, 4]],
+    ['the same one when nothing was granted', { ...SPLIT, isSpent: false } as AcquireReply, [1, 1, 1, 1]],
+  ])('is granted by a retry, with an attempt: %s', async (_what, split, expected) => {
+    const { clock, outcome, answerAll, attempts, givenBack, finish } = startCall({ waitMs: 0 });
+    answerAll((n) => (n < 3 ? split : granted(3_000, 7)));
+    await clock.advance(60);
+    expect([outcome.value!.fencingToken, attempts(), givenBack()]).toEqual([7, expected, []]);
+    await finish();
+  });
+
+  it('fails with LockBusyError when they are still split after a second, and leaves nothing', async () => {
+    const { clock, outcome, answerAll, store, sent, finish } = startCall({ waitMs: 0 });
+    answerAll(() => ({ ...SPLIT, nodes: NODES }) as AcquireReply);
+    await clock.advance(999);
+    expect(outcome).toEqual({});
+    await clock.advance(1);
+    expect([outcome.error, store.releases]).toMatchObject([{ code: 'LOCK_BUSY', key: 'k', nodes: NODES }, []]);
+    const [asked] = sent();
+    await clock.advance(10_000);
+    expect(sent()).toEqual([asked, 0]);
+    await finish();
+  });
+
+  it.each<[string, AcquireReply]>([
+    ['split votes', SPLIT],
+    ['a grant that was given back', GIVEN_BACK],
+  ])('fails at once, without waiting, when the lock has a holder after %s', async (_what, first) => {
+    const { clock, outcome, answerAll, sent, finish } = startCall({ waitMs: 0 });
+    answerAll((n) => (n < 1 ? first : busy()));
+    await clock.advance(40);
+    expect([outcome.error, sent()]).toMatchObject([{ code: 'LOCK_BUSY' }, [2, 0]]);
+    await finish();
+  });
+
+  it('fails with LockWaitTimeoutError when it may wait, and gives its last attempt back', async () => {
+    const { clock, outcome, answerAll, store, sent, finish } = startCall({ waitMs: 1_500 });
+    answerAll(() => SPLIT);
+    await clock.advance(1_500);
+    // The next attempt has its id already, and was not sent.
+    expect([outcome.error, sent()[1]]).toMatchObject([{ code: 'LOCK_WAIT_TIMEOUT' }, 1]);
+    expect(store.acquires.map(({ request }) => request.attempt)).not.toContain(store.releases[0]!.request.attempt);
+    await finish();
+  });
+
+  it('waits for the pause even when woken while it asked, and retries at once when woken later', async () => {
+    const { clock, reply, store, attempts } = startCall();
+    store.listener!.onListening();
+    await reply(SPLIT);
+    await clock.advance(9.9);
+    expect(attempts()).toEqual([1]);
+    store.listener!.onListening();
+    expect(attempts()).toEqual([1, 2]);
+    await clock.advance(600);
+    expect(attempts()).toEqual([1, 2]);
+  });
+
+  it('ends its pause when it is cancelled, and leaves nothing when it must not wait', async () => {
+    const abort = new AbortController();
+    const { clock, answerAll, outcome, sent, finish } = startCall({ waitMs: 0, signal: abort.signal });
+    answerAll(() => SPLIT);
+    await settled();
+    abort.abort();
+    await clock.advance(1_000);
+    expect([outcome.error, sent()]).toEqual([abort.signal.reason, [1, 0]]);
+    await finish();
+  });
+
+  it.each<[string, AcquireReply, number]>([
+    ['split votes', SPLIT, 10],
+    ['a grant that was given back', GIVEN_BACK, 40],
+  ])('is not affected when an attempt that has ended with %s is revoked', async (_what, first, ms) => {
+    const { clock, outcome, answerAll, attempts, givenBack, revoke } = startCall();
+    revoke();
+    answerAll((n) => (n === 0 ? first : granted(3_000, 7)));
+    await clock.advance(ms);
+    expect([outcome.value!.fencingToken, attempts(), givenBack()]).toEqual([7, [1, 2], []]);
+  });
+});
+
+describe('a call that is cancelled', () => {
+  it('fails once, whatever abort, limit, wake-up or shutdown follows', async () => {
+    const abort = new AbortController();
+    const { clock, locker, outcome, reply, push, sent } = startCall({ signal: abort.signal });
+    await reply(granted(3_000));
+    abort.abort();
+    push(99, 1_000);
+    await clock.advance(60_000);
+    expect([outcome.error, outcome.value!.fencingToken, sent()]).toEqual([undefined, 1, [1, 0]]);
+    await outcome.value!.release();
+    await locker.close(0);
+  });
+
+  it('gives its attempt back while its command is in flight, even with waitMs 0', async () => {
+    const { locker, outcome, givenBack } = startCall({ waitMs: 0 });
+    await locker.close(0);
+    expect([outcome.error, givenBack()]).toEqual([expect.any(LockShutdownError), [1]]);
+  });
+});

@@ -1,0 +1,303 @@
+import { LockConfigurationError, LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { lockOptions } from '../../../support/core/core-parts.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { busy, gone, granted } from '../../../support/core/fake-store.js';
+import { thrownBy } from '../../../support/waiting/rejection.js';
+import { type Call, servedOf, startCalls } from './start-calls.js';
+
+const FREE = { mode: 'free' as const, holders: [], queue: [], permits: null, waiters: 0, fencingToken: 0 };
+const LIMIT = { mode: 'read', permits: 20, perInstance: 2 } as const;
+
+type Started = ReturnType<typeof startGates>;
+
+/** A locker whose calls for the key `k` have 20 permits, and two of them in this process, unless they say otherwise. */
+function startGates() {
+  const parts = startCalls(LIMIT);
+  const asked = (): number => parts.store.acquires.length;
+  return { ...parts, asked };
+}
+
+/** Two calls have the permits of the process, and as many as `count` wait behind them. */
+async function startFull(count = 1) {
+  const started = startGates();
+  const [first, second, ...waiting] = started.calls(2 + count);
+  await settled();
+  return { ...started, first: first!.value!, second: second!.value!, waiting };
+}
+
+/** Lets the calls go on that wait in the store. */
+async function letIn({ store, answer, finish }: Started): Promise<void> {
+  store.onAcquire = answer;
+  store.listener!.onListening();
+  await settled();
+  await finish();
+}
+
+describe('the calls of a process with `perInstance`', () => {
+  it('ask the store for as many permits as the process may have, and then wait in their order', async () => {
+    const { first, second, waiting, asked, finish } = await startFull(3);
+    expect([asked(), first.held, second.held, servedOf(waiting)]).toEqual([2, true, true, [false, false, false]]);
+    await second.release();
+    await settled();
+    expect([asked(), servedOf(waiting)]).toEqual([3, [true, false, false]]);
+    await finish();
+    expect(servedOf(waiting)).toEqual([true, true, true]);
+  });
+
+  it('count for each key by itself, and without the calls that have no such limit', async () => {
+    const { call, calls, waiting, asked, finish } = await startFull();
+    const [other] = [call({}, { keys: ['other'] }), ...calls(2, { perInstance: 0 })];
+    await settled();
+    expect([asked(), other.value?.held, waiting[0]]).toEqual([5, true, {}]);
+    await finish();
+  });
+
+  it('each state their own limit, and none passes one that came before', async () => {
+    const { first, call, asked, finish } = await startFull(0);
+    const all = [call({ perInstance: 1 }), call({ perInstance: 5 })];
+    await settled();
+    await first.release();
+    await settled();
+    expect([asked(), all]).toEqual([2, [{}, {}]]);
+    await finish();
+  });
+
+  it('go on when one that they waited behind leaves', async () => {
+    const { call, asked, finish } = await startFull(0);
+    const abort = new AbortController();
+    const narrow = call({ perInstance: 1, signal: abort.signal });
+    const wide = call({ perInstance: 3 });
+    abort.abort();
+    await settled();
+    expect([asked(), narrow.error, wide.value?.held]).toEqual([3, abort.signal.reason, true]);
+    await finish();
+  });
+
+  it('are counted among the calls that wait', async () => {
+    const { locker, finish } = await startFull(3);
+    expect(locker.live.waiting).toBe(3);
+    expect(locker.withWaiters({ ...FREE, key: 'k', waiters: 4 }).waiters).toBe(7);
+    expect(locker.withWaiters({ ...FREE, key: 'other' }).waiters).toBe(0);
+    await finish();
+  });
+
+  it('report once that they wait, and how many are ahead', async () => {
+    const started = await startFull(0);
+    const events = started.heard('waiting');
+    started.calls(2);
+    const waiting = { key: 'k', mode: 'read', holder: undefined };
+    const expected = [0, 1].map((ahead) => ({ ...waiting, ahead }));
+    expect(events).toMatchObject(expected);
+    started.store.onAcquire = () => busy();
+    await started.first.release();
+    await settled();
+    expect([started.asked(), events]).toMatchObject([3, expected]);
+    await letIn(started);
+  });
+
+  it('have one key each', () => {
+    const { locker } = startGates();
+    const error = thrownBy(() => locker.request(['a', 'b'], lockOptions(LIMIT)));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('`perInstance` needs one key, got 2 ("a, b"); leave it out');
+    expect(locker.request(['a', 'a'], lockOptions(LIMIT)).keys).toEqual(['a']);
+  });
+});
+
+describe('a call that its process has no permit for', () => {
+  it.each([
+    ['has', [], {}, 2],
+    ['would have, but for others that wait already', [{ perInstance: 1 }], { perInstance: 5 }, 5],
+  ])('is refused at once if it does not wait: the process %s no more', async (_what, before, options, perInstance) => {
+    const { call, asked, finish } = await startFull(0);
+    for (const other of before) call(other);
+    const refused = call({ waitMs: 0, ...options });
+    await settled();
+    expect(refused.error).toMatchObject({ code: 'LOCK_BUSY', key: 'k', mode: 'read', perInstance, permits: undefined });
+    expect(refused.error.message).toBe(
+      `The lock "k" (read) is busy: this instance has as many permits as it may (\`perInstance: ${perInstance}\`), and the ` +
+        'call does not wait. Try later, or give it a `waitMs`.',
+    );
+    expect(asked()).toBe(2);
+    await finish();
+  });
+
+  it('waits until its `waitMs` is over, and says whose limit it was', async () => {
+    const { clock, heard, call, finish } = await startFull();
+    const [late, failed] = [heard('timedOut'), heard('acquireFailed')];
+    const waiting = call({ waitMs: 500 });
+    await clock.advance(499);
+    expect(waiting).toEqual({});
+    await clock.advance(1);
+    const whose = { waitedMs: 500, perInstance: 2, holder: undefined };
+    expect(waiting.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', ...whose });
+    expect(waiting.error.message).toBe(
+      'The lock "k" (read) was still busy after 500 ms: this instance has as many permits as it may (`perInstance: 2`), ' +
+        'with 1 waiting ahead. Wait longer (`waitMs`), or hold it for less time.',
+    );
+    expect(late).toMatchObject([{ key: 'k', waitedMs: 500 }]);
+    expect(failed).toMatchObject([{ reason: 'timeout', waited: true, waitedMs: 500 }]);
+    await finish();
+  });
+
+  it('waits on in the store for what is left of its `waitMs`', async () => {
+    const { clock, store, first, call, finish } = await startFull(0);
+    const waiting = call({ waitMs: 500 });
+    await clock.advance(300);
+    store.onAcquire = () => busy({ holder: undefined });
+    await first.release();
+    await clock.advance(199);
+    expect(waiting).toEqual({});
+    await clock.advance(1);
+    const error = { code: 'LOCK_WAIT_TIMEOUT', waitedMs: 500, permits: 20, perInstance: undefined };
+    expect(waiting.error).toMatchObject(error);
+    await finish();
+  });
+
+  it('has time for the first answer of the store when its `waitMs` is nearly over', async () => {
+    const { clock, store, first, call, reply } = await startFull(0);
+    const waiting = call({ waitMs: 500 });
+    await clock.advance(499);
+    store.onAcquire = null;
+    await first.release();
+    await clock.advance(900);
+    expect(waiting).toEqual({});
+    await reply(granted(3_000, 7));
+    expect(waiting.value!.fencingToken).toBe(7);
+  });
+
+  it('is refused at once if as many calls wait as it accepts, at its gate and in the store', async () => {
+    const started = startGates();
+    const { store, call, calls, asked } = started;
+    await started.hold();
+    store.onAcquire = () => busy();
+    calls(2);
+    await settled();
+    const [second, third] = [call({ maxWaiters: 2 }), call({ maxWaiters: 3 })];
+    await settled();
+    expect(second.error).toMatchObject({ code: 'LOCK_BUSY', maxWaiters: 2, perInstance: undefined });
+    expect([third, asked()]).toEqual([{}, 2]);
+    await letIn(started);
+    expect(store.acquires.every(({ request }) => request.maxWaiters === 0)).toBe(true);
+  });
+
+  it('leaves when it is aborted, and so do all with its signal', async () => {
+    const { calls, asked, finish } = await startFull(0);
+    const abort = new AbortController();
+    const [served, ...waiting] = calls(3, { signal: abort.signal, perInstance: 3 });
+    await settled();
+    expect(served!.value?.held).toBe(true);
+    abort.abort();
+    await settled();
+    expect(waiting.map(({ error }) => error)).toEqual([abort.signal.reason, abort.signal.reason]);
+    expect(asked()).toBe(3);
+    await finish();
+  });
+
+  it('fails when the module closes', async () => {
+    const { clock, locker, waiting, call } = await startFull(2);
+    const closing = locker.close(1_000);
+    await settled();
+    expect(waiting.map(({ error }) => error.code)).toEqual(['LOCK_SHUTDOWN', 'LOCK_SHUTDOWN']);
+    await clock.advance(2_000);
+    await closing;
+    const late = call();
+    await settled();
+    expect([locker.live.waiting, clock.keptAlive, late.error.code]).toEqual([0, 0, 'LOCK_SHUTDOWN']);
+  });
+});
+
+describe('a permit of a process', () => {
+  it('is free again when the store refuses it', async () => {
+    const { store, answer, calls, asked, finish } = startGates();
+    store.onAcquire = () => {
+      throw new LockStoreError('No.', { retryable: false });
+    };
+    const failed = calls(3);
+    await settled();
+    expect([failed.map(({ error }) => error.message), asked()]).toEqual([['No.', 'No.', 'No.'], 3]);
+    store.onAcquire = answer;
+    const next = calls(2);
+    await settled();
+    expect(next.map(({ value }) => value?.held)).toEqual([true, true]);
+    await finish();
+  });
+
+  it('is free again when its call stops waiting in the store', async () => {
+    const { store, answer, call, calls, asked, finish } = startGates();
+    store.onAcquire = () => busy();
+    const abort = new AbortController();
+    calls(2, { signal: abort.signal });
+    const next = call();
+    await settled();
+    store.onAcquire = answer;
+    abort.abort();
+    await settled();
+    expect([asked(), next.value?.held]).toEqual([3, true]);
+    await finish();
+  });
+
+  it.each<[string, (started: Awaited<ReturnType<typeof startFull>>) => unknown]>([
+    ['is lost', ({ first }) => first.lose('revoked')],
+    ['is transferred', ({ first }) => first.transferHandle()],
+    [
+      'is found lost by a renewal',
+      ({ store, clock, first }) => {
+        store.onRenew = (all) =>
+          all.map(({ attempt }) =>
+            attempt === first.attempt ? gone(1_000) : { outcome: 'renewed', remainingMs: 3_000 },
+          );
+        return clock.advance(1_100);
+      },
+    ],
+  ])('is free again when the lock %s, and only once', async (_what, end) => {
+    const started = await startFull(4);
+    const { first, second, asked, locker } = started;
+    await end(started);
+    await settled();
+    expect(asked()).toBe(3);
+    await first.release();
+    await settled();
+    expect([asked(), locker.live.waiting]).toEqual([3, 3]);
+    await second.release();
+    await settled();
+    expect(asked()).toBe(4);
+  });
+
+  it('is free again when a listener loses the lock in its grant', async () => {
+    const { locker, calls, asked } = startGates();
+    locker.events.on('acquired', () => {
+      for (const hold of locker.holds) hold.lose('revoked');
+    });
+    calls(4);
+    await settled();
+    expect([asked(), locker.live.waiting]).toEqual([4, 0]);
+  });
+
+  it('is taken until the nested calls have left its hold', async () => {
+    const { first, asked, finish } = await startFull();
+    first.addNestedCall();
+    await first.release();
+    await settled();
+    expect(asked()).toBe(2);
+    first.removeNestedCall();
+    await settled();
+    expect(asked()).toBe(3);
+    await finish();
+  });
+
+  it('is taken from the first command on', async () => {
+    const { store, answer, calls, asked, finish } = startGates();
+    store.onAcquire = null;
+    const [first]: Call[] = calls(3);
+    expect(asked()).toBe(2);
+    for (const { reply } of store.acquires) reply(granted(3_000));
+    await settled();
+    expect(asked()).toBe(2);
+    store.onAcquire = answer;
+    await first!.value!.release();
+    await settled();
+    expect(asked()).toBe(3);
+    await finish();
+  });
+});

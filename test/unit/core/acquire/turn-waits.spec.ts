@@ -1,0 +1,536 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { type LockEventName } from '../../../../lib/core/lock.events.js';
+import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { busy, granted } from '../../../support/core/fake-store.js';
+import { type Call, NOTHING, servedOf, startCalls } from './start-calls.js';
+
+type Options = Partial<ResolvedLockOptions>;
+
+const TIMEOUT = { code: 'LOCK_WAIT_TIMEOUT' };
+const SILENCE = { code: 'LOCK_STORE' };
+const SHUTDOWN = { code: 'LOCK_SHUTDOWN' };
+
+/** A locker whose store reserves tokens with each grant. */
+const startTurns = () => startCalls({}, true);
+
+/** The first call has the lock. */
+async function startHeld() {
+  const parts = startTurns();
+  return { ...parts, lock: await parts.hold() };
+}
+
+/** The first call waits in the store, unless that gives no answer, and the others behind it. */
+async function startWaiting(options: Options = {}, answers = true) {
+  const parts = startTurns();
+  const { store, call } = parts;
+  store.onAcquire = answers ? () => busy({ ahead: 1, holder: 'host:2' }) : null;
+  const abort = new AbortController();
+  const first = call({ signal: abort.signal, ...options });
+  await settled();
+  return { ...parts, abort, first };
+}
+
+describe('a call that waits behind others of its process', () => {
+  it('leaves when its signal is aborted, and the others move up', async () => {
+    const { call, lock, finish, locker } = await startHeld();
+    const abort = new AbortController();
+    const [second, third] = [call({ signal: abort.signal }), call()];
+    abort.abort();
+    await settled();
+    expect([second.error, third, locker.live.waiting]).toEqual([abort.signal.reason, {}, 1]);
+    await lock.release();
+    await settled();
+    expect(third.value!.fencingToken).toBe(1_001);
+    await finish();
+  });
+
+  it('times out by its own waitMs, with the holder, and with how many wait before it', async () => {
+    const { clock, call, sent, finish } = await startHeld();
+    await clock.advance(1);
+    const all = [call({ waitMs: 8 }), call(), call({ waitMs: 3 })];
+    await clock.advance(2);
+    expect(all).toEqual([{}, {}, {}]);
+    await clock.advance(1);
+    expect(all).toMatchObject([
+      {},
+      {},
+      { error: { ...TIMEOUT, key: 'k', mode: 'write', waitedMs: 3, holder: 'host:1' } },
+    ]);
+    expect(all[2]!.error.message).toContain('was still busy after 3 ms, held by host:1, with 2 waiting ahead.');
+    await clock.advance(5);
+    expect([all[0]!.error, sent()]).toMatchObject([TIMEOUT, [1, 0]]);
+    await finish();
+  });
+
+  it('counts those before it in the store, too', async () => {
+    const { clock, call } = await startWaiting();
+    const [, third] = [call(), call({ waitMs: 50 })];
+    await clock.advance(50);
+    expect(third.error).toMatchObject({ ...TIMEOUT, holder: 'host:2' });
+    // One in the queue of the store, then the call that waits there, then the second.
+    expect(third.error.message).toContain('held by host:2, with 3 waiting ahead.');
+  });
+
+  it.each<[string, number, number, object]>([
+    ['a first answer that does not come', 100, 1_000, SILENCE],
+    ['a first answer that does not come in a long wait', 1_500, 1_500, SILENCE],
+  ])('has as much time as a call that asks for itself, for %s', async (_what, waitMs, ms, error) => {
+    const { clock, call, abort, first } = await startWaiting({}, false);
+    const second = call({ waitMs });
+    await clock.advance(50);
+    // It goes on for one that was cancelled.
+    abort.abort();
+    await clock.advance(ms - 51);
+    expect([first.error, second]).toEqual([abort.signal.reason, {}]);
+    await clock.advance(1);
+    expect(second.error).toMatchObject(error);
+  });
+
+  it('has that time behind a call that still waits for its answer, until the lock is known to be busy', async () => {
+    const { clock, call, reply, first } = await startWaiting({}, false);
+    const [second, third] = [call({ waitMs: 100 }), call({ waitMs: 700 })];
+    await clock.advance(999);
+    expect([second, third]).toEqual([{}, {}]);
+    await clock.advance(1);
+    expect([second.error, third.error]).toMatchObject([SILENCE, SILENCE]);
+    const fourth = call({ waitMs: 100 });
+    await clock.advance(300);
+    expect(fourth).toEqual({});
+    await reply(busy({ holder: 'host:2' }));
+    await clock.advance(0);
+    expect([first, fourth.error]).toMatchObject([{}, TIMEOUT]);
+  });
+
+  it('has no more than its waitMs when it asks for a lock that is known to be busy', async () => {
+    const { clock, store, call } = await startHeld();
+    store.onAcquire = null;
+    const second = call({ waitMs: 50 });
+    await clock.advance(49);
+    expect([store.acquires.length, second]).toEqual([2, {}]);
+    await clock.advance(1);
+    expect(second.error).toMatchObject(TIMEOUT);
+  });
+
+  it('does not time out when it has the lock', async () => {
+    const { clock, call, lock } = await startHeld();
+    const second = call({ waitMs: 5, signal: new AbortController().signal });
+    await lock.release();
+    await clock.advance(9);
+    expect([second.value!.held, second.error]).toEqual([true, undefined]);
+  });
+});
+
+describe('a call that asks the store for others, and is cancelled', () => {
+  it.each(['signal', 'waitMs'])('leaves its place to the next one, with its name and its terms (%s)', async (how) => {
+    const { clock, store, locker, call, abort, first, push, attempts, acquired, sent, finish } = await startWaiting();
+    await clock.advance(1);
+    const [second, third] = [call({ maxHoldMs: 70 }, { where: 'Orders.charge' }), call()];
+    if (how === 'signal') abort.abort();
+    await clock.advance(how === 'signal' ? 1_000 : 9_999);
+    expect([first.value, first.error]).toEqual([undefined, expect.anything()]);
+    expect([second, third, locker.live.waiting]).toEqual([{}, {}, 2]);
+    const holder = 'host:1 Orders.charge\t10000';
+    expect([new Set(attempts()).size, sent()[1], store.acquires.at(-1)!.request.holder]).toEqual([1, 0, holder]);
+    push(500);
+    await settled();
+    const label = { where: 'Orders.charge', template: 'k' };
+    expect([second.value!.terms, third]).toMatchObject([{ maxHoldMs: 70, holder, label }, {}]);
+    expect(acquired).toMatchObject([{ ...label, fencingToken: 500, waited: true, local: false }]);
+    await finish();
+  });
+
+  it('leaves it to the next one, whose own limits count, and the last one gives it back', async () => {
+    const { clock, call, abort, sent, finish, first } = await startWaiting();
+    const next = new AbortController();
+    const [second, third, fourth] = [call({ waitMs: 50 }), call({ signal: next.signal }), call()];
+    abort.abort();
+    await clock.advance(49);
+    expect([first.error, second]).toEqual([abort.signal.reason, {}]);
+    await clock.advance(1);
+    expect([second.error, third]).toMatchObject([TIMEOUT, {}]);
+    next.abort();
+    await settled();
+    expect([third.error, fourth, sent()[1]]).toEqual([next.signal.reason, {}, 0]);
+    await clock.advance(10_000);
+    expect([fourth.error, sent()[1]]).toMatchObject([TIMEOUT, 1]);
+    await finish();
+  });
+
+  it('leaves the command that is under way to the next one', async () => {
+    const { call, abort, first, reply, sent } = await startWaiting({}, false);
+    const second = call();
+    abort.abort();
+    await settled();
+    expect([first.error, second]).toEqual([abort.signal.reason, {}]);
+    await reply(granted(3_000, 700));
+    expect([second.value!.fencingToken, sent()]).toEqual([700, [1, 0]]);
+  });
+
+  it.each([0, 1, 2, 4])(
+    'gives its place back, and leaves no call behind, with a signal for %d others',
+    async (count) => {
+      const { calls, abort, first, sent, finish } = await startWaiting();
+      const all = [first, ...calls(count, { signal: abort.signal, waitMs: Infinity })];
+      abort.abort();
+      await settled();
+      expect(all.map(({ error }) => error)).toEqual(all.map((): unknown => abort.signal.reason));
+      expect(sent()).toEqual([1, 1]);
+      await finish();
+    },
+  );
+
+  it.each([0, 1, 2])(
+    'passes over %d others whose signal was aborted, also when its listener releases the lock',
+    async (count) => {
+      const [waiting, held] = [await startWaiting({}, false), await startHeld()];
+      const aborts = [waiting.abort, new AbortController()];
+      aborts[1]!.signal.addEventListener('abort', () => void held.lock.release());
+      const aborted = [waiting, held].map(({ calls }, i) => calls(count, { signal: aborts[i]!.signal }));
+      const last = [waiting, held].map(({ call }) => call());
+      for (const abort of aborts) abort.abort();
+      await waiting.reply(granted(3_000, 1_001));
+      if (count === 0) await held.lock.release();
+      await settled();
+      expect(aborted.flat().map(({ error }) => error?.name)).toEqual(aborted.flat().map(() => 'AbortError'));
+      expect(last.map(({ value }) => value!.fencingToken)).toEqual([1_001, 1_001]);
+      await waiting.finish();
+      await held.finish();
+    },
+  );
+
+  it('gives a grant back that comes after it, while the next call gets another one', async () => {
+    const { call, abort, first, reply, givenBack, finish } = await startWaiting({}, false);
+    abort.abort();
+    await settled();
+    const next = call();
+    await reply(granted(3_000, 7), 0);
+    await reply(granted(3_000, 80));
+    expect([first.value, next.value!.fencingToken, givenBack()]).toEqual([undefined, 80, [1, 1]]);
+    await finish();
+  });
+});
+
+describe('a store that fails while calls wait', () => {
+  it('fails only the call that asks when no further try may help: each one asks for itself', async () => {
+    const { store, answer, calls, acquired, finish } = startTurns();
+    const error = new LockStoreError('wrong password', { retryable: false, wasSent: false });
+    store.onAcquire = null;
+    const [first, second, third, fourth] = calls(4);
+    store.acquires[0]!.fail(error);
+    await settled();
+    expect([first!.error, second]).toEqual([error, {}]);
+    store.acquires[1]!.fail(error);
+    store.onAcquire = answer;
+    await settled();
+    expect([second!.error, third!.value!.held, fourth]).toEqual([error, true, {}]);
+    await third!.value!.release();
+    await settled();
+    expect(acquired.map(({ fencingToken }) => fencingToken)).toEqual([1_000, 1_001]);
+    await finish();
+  });
+
+  it('is asked again by the same call, and each call fails at the end of its own waitMs', async () => {
+    const { clock, store, call, finish } = startTurns();
+    store.acquire = () => Promise.reject(new LockStoreError('away', { wasSent: false }));
+    const [first, second] = [call({ waitMs: 3_000 }), call({ waitMs: 2_000 })];
+    await clock.advance(2_000);
+    expect([first, second.error]).toMatchObject([{}, SILENCE]);
+    expect(second.error.message).toContain('was not acquired within 2000 ms: away');
+    await clock.advance(1_000);
+    expect(first.error).toMatchObject(SILENCE);
+    await finish();
+  });
+
+  it('is asked again, with another attempt or for a grant that came too late, and hands nothing on meanwhile', async () => {
+    for (const isLate of [false, true]) {
+      const { clock, store, answer, calls, local, reply, attempts, finish } = startTurns();
+      store.onAcquire = null;
+      const [first, second] = calls(2);
+      if (isLate) clock.jump(3_100);
+      store.onAcquire = answer;
+      await reply(isLate ? granted(3_000, 7) : { outcome: 'refused', reason: 'released' });
+      expect([first!.value!.held, second, local(), attempts()]).toEqual([true, {}, [false], [1, isLate ? 1 : 2]]);
+      await finish();
+    }
+  });
+});
+
+describe('a shutdown', () => {
+  it.each([true, false])(
+    'cancels all calls that wait, and hands nothing on (one of them holds the lock: %s)',
+    async (isHeld) => {
+      const { clock, locker, call, first, calls, sent, acquired, push } = await startWaiting();
+      if (isHeld) push(500);
+      await settled();
+      const late: Call[] = [];
+      let left = 3;
+      locker.events.on('acquireFailed', () => void (left-- > 0 && late.push(call())));
+      const waiting = [...(isHeld ? [] : [first]), ...calls(3)];
+      const closing = locker.close(2_000);
+      await settled();
+      expect([...waiting, ...late].map(({ error }) => error)).toMatchObject([...waiting, ...late].map(() => SHUTDOWN));
+      expect(late).toHaveLength(3);
+      expect([first.value?.held, first.value?.lost]).toEqual(isHeld ? [true, null] : [undefined, undefined]);
+      await first.value?.release();
+      await closing;
+      expect([sent(), acquired.length, locker.live, clock.keptAlive]).toEqual([[1, 1], isHeld ? 1 : 0, NOTHING, 0]);
+    },
+  );
+});
+
+describe('the events of a lock that is handed on', () => {
+  it('report each hold, in order, and which of them was local', async () => {
+    const { clock, store, locker, answer, calls } = startTurns();
+    store.onAcquire = (request) => ({ ...answer(request), serverTimeMs: 77 }) as never;
+    const heard: unknown[] = [];
+    for (const name of ['acquired', 'acquireFailed', 'waiting', 'released', 'timedOut', 'lost'] as const) {
+      locker.events.on(name, (event) => void heard.push([name, event]));
+    }
+    const [first, second] = calls(2);
+    await settled();
+    for (const [ms, { value }] of [[3, first!], [1, second!]] as const) {
+      clock.jump(ms);
+      await value!.release();
+      await settled();
+    } // prettier-ignore
+    const { attempt } = first!.value!;
+    const of = { key: 'k', keys: ['k'], mode: 'write', where: '', template: undefined };
+    const granting = { ...of, attempt, serverTimeMs: 77 };
+    expect(heard).toEqual([
+      ['waiting', { ...of, ahead: 1, holder: undefined }],
+      ['acquired', { ...granting, fencingToken: 1_000, waitedMs: 0, waited: false, local: false }],
+      ['released', { ...of, attempt, fencingToken: 1_000, heldMs: 3, holds: undefined }],
+      ['acquired', { ...granting, fencingToken: 1_001, waitedMs: 3, waited: true, local: true }],
+      ['released', { ...of, attempt, fencingToken: 1_001, heldMs: 1, holds: 0 }],
+    ]);
+  });
+
+  it('report once who holds it, and how many wait before a call, also when that waits in the store later', async () => {
+    const { clock, store, calls, heard, push, acquired } = await startHeld();
+    const waiting = heard('waiting');
+    const [second] = calls(3);
+    const expected = [0, 1, 2].map((ahead) => ({ ahead, holder: 'host:1' }));
+    expect(waiting).toMatchObject(expected);
+    store.onAcquire = () => busy({ ahead: 3 });
+    await clock.advance(50);
+    expect([store.acquires.length, waiting]).toMatchObject([2, expected]);
+    push(9_000);
+    await settled();
+    expect([second!.value!.held, acquired.at(-1)]).toMatchObject([true, { waited: true, local: false, waitedMs: 50 }]);
+  });
+
+  it('report the end of each call in vain once', async () => {
+    const { clock, call, abort, heard } = await startWaiting({ waitMs: 20, signal: undefined });
+    const [failed, late] = [heard('acquireFailed'), heard('timedOut')];
+    for (const options of [{ waitMs: 30 }, { signal: abort.signal }, { waitMs: 10 }]) call(options);
+    abort.abort();
+    await clock.advance(40);
+    expect(failed.map((event) => [event.reason, event.waited, event.waitedMs])).toEqual([
+      ['aborted', true, 0],
+      ['timeout', true, 10],
+      ['timeout', true, 20],
+      ['timeout', true, 30],
+    ]);
+    expect(late.map(({ waitedMs, holder }) => [waitedMs, holder])).toEqual([10, 20, 30].map((ms) => [ms, 'host:2']));
+  });
+
+  it('come in the async context of their call, which goes on in it, whichever call causes them', async () => {
+    const caller = new AsyncLocalStorage<string>();
+    const { clock, store, locker, answer, call, lock } = await startHeld();
+    const seen: unknown[] = [];
+    const names: LockEventName[] = ['waiting', 'acquireFailed', 'acquired', 'released'];
+    for (const name of names) locker.events.on(name, () => void seen.push([name, caller.getStore()]));
+    const abort = new AbortController();
+    caller.run('b', () => call({ signal: abort.signal }));
+    const inContext = (name: string): Promise<Call> =>
+      caller.run(name, async () => {
+        const begun = call();
+        while (!begun.value) await settled();
+        seen.push(['work', caller.getStore()]);
+        return begun;
+      });
+    const [c, d] = [inContext('c'), inContext('d')];
+    caller.run('other', () => abort.abort());
+    await caller.run('a', () => lock.release());
+    const { value } = await c;
+    // The next one asks the store, in the context of the one that releases the lock.
+    store.onAcquire = answer;
+    clock.jump(10);
+    await caller.run('c', () => value!.release());
+    await d;
+    expect(seen).toEqual([
+      ['waiting', 'b'],
+      ['waiting', 'c'],
+      ['waiting', 'd'],
+      ['acquireFailed', 'b'],
+      ['released', 'a'],
+      ['acquired', 'c'],
+      ['work', 'c'],
+      ['released', 'c'],
+      ['acquired', 'd'],
+      ['work', 'd'],
+    ]);
+  });
+});
+
+describe('a listener', () => {
+  it.each(['released', 'acquired', 'waiting', 'acquireFailed'] as const)(
+    'of `%s` that acquires the same lock waits as any other',
+    async (name) => {
+      const { locker, call, calls, lock, acquired, finish } = await startHeld();
+      const late: Call[] = [];
+      let isFirst = true;
+      locker.events.on(name, () => {
+        if (!isFirst) return;
+        isFirst = false;
+        late.push(call());
+      });
+      const abort = new AbortController();
+      const aborted = call({ signal: abort.signal });
+      abort.abort();
+      const others = calls(2);
+      await lock.release();
+      await settled();
+      // The listener of `waiting` and of `acquireFailed` came before them.
+      const inOrder = name === 'released' || name === 'acquired' ? [...others, ...late] : [...late, ...others];
+      for (const { value } of inOrder) {
+        expect(value!.held).toBe(true);
+        await value!.release();
+        await settled();
+      }
+      expect([aborted.error, acquired.map(({ fencingToken }) => fencingToken)]).toEqual([
+        abort.signal.reason,
+        [1_000, 1_001, 1_002, 1_003],
+      ]);
+      await finish();
+    },
+  );
+
+  it('of `acquired` that acquires the lock at a pushed grant is served in the same turn', async () => {
+    const { locker, call, push, first, local } = await startWaiting();
+    let late: Call | undefined;
+    locker.events.on('acquired', () => void (late ??= call()));
+    push(300);
+    await settled();
+    await first.value!.release();
+    await settled();
+    expect([late!.value!.held, local()]).toEqual([true, [false, true]]);
+  });
+
+  it('of `released` that takes the rest of the turn keeps the lock from no call', async () => {
+    const { clock, store, answer, locker, call, lock, reply, finish } = await startHeld();
+    const second = call();
+    let late: Call | undefined;
+    locker.events.on('released', () => {
+      if (late) return;
+      clock.jump(20);
+      late = call();
+    });
+    store.onAcquire = null;
+    await lock.release();
+    await settled();
+    expect([second.value!.held, store.acquires.length, late]).toEqual([true, 2, {}]);
+    await second.value!.release();
+    await reply(answer(store.acquires[1]!.request));
+    expect(late!.value!.held).toBe(true);
+    await finish();
+  });
+
+  it('of `waiting` that takes the rest of the turn does not keep its call from asking', async () => {
+    const { clock, store, locker, call, sent } = await startHeld();
+    store.onAcquire = () => busy();
+    locker.events.on('waiting', () => clock.jump(12));
+    call();
+    await clock.advance(1);
+    expect(sent()).toEqual([2, 0]);
+  });
+
+  it.each(['released', 'acquired'] as const)(
+    'of `%s` may cancel other calls while the lock is handed on',
+    async (name) => {
+      const { locker, call, calls, lock, finish } = await startHeld();
+      const abort = new AbortController();
+      const aborted = calls(3, { signal: abort.signal });
+      const last = call();
+      locker.events.on(name, () => abort.abort());
+      await lock.release();
+      await settled();
+      // The first of them was being handed the lock.
+      expect(servedOf(aborted)).toEqual([true, false, false]);
+      await aborted[0]!.value!.release();
+      await settled();
+      expect(last.value!.fencingToken).toBe(1_002);
+      await finish();
+    },
+  );
+
+  it('of `waiting` may cancel its own call', async () => {
+    const { locker, call, finish } = await startHeld();
+    const abort = new AbortController();
+    locker.events.on('waiting', () => abort.abort());
+    const second = call({ signal: abort.signal });
+    await settled();
+    expect([second.error, locker.live.waiting]).toEqual([abort.signal.reason, 0]);
+    await finish();
+  });
+
+  it('that throws has no effect', async () => {
+    const { locker, reporter, calls, releaseAll } = startTurns();
+    for (const name of ['acquired', 'released', 'waiting'] as const) {
+      locker.events.on(name, () => {
+        throw new Error('a bug');
+      });
+    }
+    const all = calls(2);
+    await settled();
+    await releaseAll(all);
+    expect([servedOf(all), reporter.lines.length > 0]).toEqual([[true, true], true]);
+  });
+
+  it('of `timedOut` that cancels the call which asks the store leaves the next one alone', async () => {
+    const { clock, locker, answer, store, call, abort, first, finish } = await startWaiting({ waitMs: 300 });
+    locker.events.on('timedOut', () => abort.abort());
+    const second = call();
+    await clock.advance(400);
+    expect([first.error, second]).toEqual([abort.signal.reason, {}]);
+    store.onAcquire = answer;
+    await clock.advance(2_000);
+    expect(second.value!.held).toBe(true);
+    await finish();
+  });
+
+  it.each(['cancels that call', 'releases the lock'])('of `timedOut` that %s ends it once', async (what) => {
+    const { clock, locker, call, lock, acquired, heard, finish } = await startHeld();
+    const abort = new AbortController();
+    const ends = heard('acquireFailed');
+    locker.events.on('timedOut', () => (what === 'releases the lock' ? void lock.release() : abort.abort()));
+    const [late, other] = [call({ waitMs: 5, signal: abort.signal }), call()];
+    await clock.advance(6);
+    await lock.release();
+    await settled();
+    expect([late.error, ends]).toMatchObject([TIMEOUT, [{ error: late.error }]]);
+    expect([acquired.length, other.value!.held]).toEqual([2, true]);
+    await finish();
+  });
+
+  it('of a signal that releases the lock, and one that asks for it again, leave one turn, which ends', async () => {
+    const { clock, locker, call, calls, lock } = await startHeld();
+    await lock.extend(5_000);
+    const abort = new AbortController();
+    abort.signal.addEventListener('abort', () => void lock.release());
+    const aborted = call({ signal: abort.signal });
+    const late: Call[] = [];
+    locker.events.on('acquireFailed', () => void (late.length === 0 && late.push(call())));
+    abort.abort();
+    const others = calls(2, { waitMs: Infinity });
+    await settled();
+    expect([aborted.error, late[0]!.value!.held, locker.live.waiting]).toEqual([abort.signal.reason, true, 2]);
+    const closing = locker.close(0);
+    await clock.advance(2_000);
+    await closing;
+    for (const { error } of others) expect(error).toMatchObject(SHUTDOWN);
+    expect(locker.live).toMatchObject({ locks: 0, waiting: 0 });
+  });
+});

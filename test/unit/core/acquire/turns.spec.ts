@@ -1,0 +1,537 @@
+import { type StoreHold } from '../../../../lib/core/hold/store-hold.js';
+import { LockLostError, LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
+import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { busy, gone, granted } from '../../../support/core/fake-store.js';
+import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
+import { eventually } from '../../../support/waiting/eventually.js';
+import { CLAIM, servedOf, startCalls } from './start-calls.js';
+
+type Options = Partial<ResolvedLockOptions>;
+
+/** A locker whose store reserves tokens with each grant. */
+const startTurns = () => startCalls({}, true);
+
+/** One call has the lock, and two wait behind it. */
+async function startHeld(options?: Options) {
+  const parts = startTurns();
+  const [first, second, third] = parts.calls(3, options);
+  await settled();
+  return { ...parts, lock: first!.value!, second: second!, third: third! };
+}
+
+type Held = Awaited<ReturnType<typeof startHeld>>;
+
+/** The next call has asked the store, and got a lock of its own. */
+function expectAskedAnew({ local, second, third, attempts }: Held): void {
+  expect([local(), attempts()]).toEqual([
+    [false, false],
+    [1, 2],
+  ]);
+  expect([second.value!.fencingToken, second.value!.held, third]).toEqual([2_000, true, {}]);
+}
+
+describe('the calls of one process for one key', () => {
+  it('send one command together, and hand the hold of the store on as it is, one at a time, each with the next token', async () => {
+    const { clock, store, locker, calls, acquired, sent, local, finish } = startTurns();
+    const all = calls(3);
+    await settled();
+    const [first] = all;
+    const { attempt, deadline, wallDeadline, refs } = first!.value!;
+    for (const [i, { value }] of all.entries()) {
+      const lock = value!;
+      expect(all.map((other) => other.value?.held ?? false)).toEqual(all.map((_, other) => other === i));
+      expect(lock).toMatchObject({ attempt, deadline, wallDeadline, refs, heldMs: 0 });
+      clock.jump(3);
+      const releasing = [lock.release(), lock.release()];
+      expect([lock.held, lock.isEnded, locker.holds.size]).toEqual([false, true, i === 2 ? 0 : 1]);
+      expect(await Promise.all(releasing)).toEqual([true, false]);
+      lock.endLost();
+      await settled();
+    }
+    expect(acquired.map(({ fencingToken }) => fencingToken)).toEqual([1_000, 1_001, 1_002]);
+    expect([sent(), store.renews, local()]).toEqual([[1, 1], [], [false, true, true]]);
+    expect(store.releases[0]!.request.attempt).toBe(attempt);
+    await finish();
+  });
+
+  it('hand it on when the last nested call has left', async () => {
+    const { lock, second } = await startHeld();
+    lock.addNestedCall();
+    await lock.release();
+    await settled();
+    expect(second).toEqual({});
+    lock.removeNestedCall();
+    await settled();
+    expect(second.value!.held).toBe(true);
+  });
+
+  it('are renewed with the token that the store knows, for the present holder only', async () => {
+    const { clock, store, calls } = startTurns();
+    const [first, second] = calls(2);
+    await settled();
+    const lock = first!.value!;
+    await lock.release();
+    await clock.advance(2_000);
+    const { attempt } = lock;
+    expect(store.renews.length).toBeGreaterThan(0);
+    for (const { request } of store.renews) {
+      expect(request.map((hold) => [hold.attempt, hold.fencingToken])).toEqual([[attempt, 1_000]]);
+    }
+    store.onRenew = () => [gone(1_064)];
+    await clock.advance(2_000);
+    expect([lock.lost, second!.value!.lost?.reason]).toEqual([null, 'taken']);
+    expect(second!.value!.lost!.message).toContain('fencing token 1001');
+  });
+
+  it('are counted by key', async () => {
+    const { locker, call, calls } = startTurns();
+    calls(3);
+    call({}, { keys: ['other'] });
+    expect(locker.live.waiting).toBe(4);
+    await settled();
+    expect(locker.live).toMatchObject({ locks: 2, waiting: 2 });
+    const state = {
+      key: 'k',
+      mode: 'write',
+      holders: [],
+      fencingToken: 1,
+      waiters: 5,
+      queue: [],
+      permits: null,
+    } as const;
+    expect([locker.withWaiters(state).waiters, locker.withWaiters({ ...state, key: 'other' }).waiters]).toEqual([7, 5]);
+  });
+});
+
+describe('a turn', () => {
+  it.each<[string, Options, (started: Held) => unknown, boolean]>([
+    ['9.5 ms', {}, ({ clock }) => clock.jump(9.5), true],
+    ['10 ms', {}, ({ clock }) => clock.jump(10), false],
+    ['500 ms', {}, ({ clock }) => clock.jump(500), false],
+    ['9 ms of a lease of which more than half is proven', { leaseMs: 120 }, ({ clock }) => clock.jump(9), true],
+    ['9 ms of a lease of which less than half is proven', { leaseMs: 20 }, ({ clock }) => clock.jump(9), false],
+    ['a sleep of 1400 ms of 3000', {}, ({ clock }) => (clock.wallOffsetMs += 1_400), true],
+    ['a sleep of 1500 ms of 3000', {}, ({ clock }) => (clock.wallOffsetMs += 1_500), false],
+    ['a sleep of more than the lease', {}, ({ clock }) => (clock.wallOffsetMs += 5_000), false],
+    ['the wall clock was set back', {}, ({ clock }) => (clock.wallOffsetMs -= 3_600_000), true],
+  ])('hands the lock on after %s, or not', async (_when, options, pass, isLocal) => {
+    const started = await startHeld(options);
+    const { lock, second, local, sent, finish } = started;
+    pass(started);
+    await lock.release();
+    await settled();
+    expect([second.value!.held, local(), sent()]).toEqual([true, [false, isLocal], isLocal ? [1, 0] : [2, 1]]);
+    await finish();
+  });
+
+  it('is of 10 ms from the arrival of the grant, for all calls together, and begins anew with the next grant', async () => {
+    const { clock, store, answer, calls, local, reply } = startTurns();
+    store.onAcquire = null;
+    const all = calls(6);
+    clock.jump(400);
+    await reply(answer(store.acquires[0]!.request));
+    store.onAcquire = answer;
+    for (const { value } of all) {
+      clock.jump(4);
+      await value!.release();
+      await settled();
+    }
+    expect(local()).toEqual([false, true, true, false, true, true]);
+  });
+
+  it('is of 64 calls', async () => {
+    const { calls, releaseAll, local, acquired, sent } = startTurns();
+    const all = calls(130);
+    await settled();
+    await releaseAll(all);
+    const turn = (first: number) => Array.from({ length: 64 }, (_, i) => first + i);
+    const tokens = acquired.map(({ fencingToken }) => fencingToken);
+    expect(tokens).toEqual([...turn(1_000), ...turn(2_000), 3_000, 3_001]);
+    expect([local(), sent()]).toEqual([tokens.map((token) => token % 1_000 > 0), [3, 3]]);
+  });
+
+  it('ends in the middle of the work: the next call asks the store, and a later one waits for that', async () => {
+    const { clock, store, lock, second, third, sent, local, push, finish } = await startHeld();
+    store.onAcquire = () => busy({ holder: 'host:1' });
+    await clock.advance(9);
+    expect(sent()).toEqual([1, 0]);
+    await clock.advance(51);
+    expect(sent()).toEqual([2, 0]);
+    await lock.release();
+    await settled();
+    expect([second, sent()]).toEqual([{}, [2, 1]]);
+    push(5_000);
+    await settled();
+    expect(second.value!.fencingToken).toBe(5_000);
+    await second.value!.release();
+    await settled();
+    expect([third.value!.fencingToken, local()]).toEqual([5_001, [false, false, true]]);
+    await finish();
+  });
+
+  it('that ended early does not shorten the next one', async () => {
+    const { clock, store, lock, second, sent } = await startHeld();
+    await clock.advance(2);
+    lock.lose('revoked');
+    await settled();
+    expect(second.value!.held).toBe(true);
+    store.onAcquire = () => busy();
+    await clock.advance(9);
+    expect(sent()[0]).toBe(2);
+    await clock.advance(1);
+    expect(sent()[0]).toBe(3);
+  });
+
+  it('lets a call that comes after its end ask at once, behind those that came first', async () => {
+    const { clock, store, hold, call, reply, sent } = startTurns();
+    await hold();
+    const early = call();
+    store.onAcquire = null;
+    clock.jump(20);
+    const late = call();
+    expect(sent()).toEqual([1, 0]);
+    clock.turn();
+    await reply(granted(3_000, 2_000));
+    expect([sent(), servedOf([early, late])]).toEqual([
+      [2, 0],
+      [true, false],
+    ]);
+    clock.jump(20);
+    await early.value!.release();
+    expect(sent()).toEqual([3, 1]);
+  });
+
+  it('is forgotten while a handle holds the lock for long: the waiting calls keep their order', async () => {
+    const { clock, locker, store, answer, hold, calls, sent, local, finish } = startTurns();
+    const first = locker.handles.handOut(await hold());
+    await clock.advance(WATCH_HANDLES_AFTER_MS);
+    store.onAcquire = () => busy();
+    const early = calls(2);
+    await clock.advance(2 * WATCH_HANDLES_AFTER_MS);
+    const all = [...early, ...calls(1)];
+    await settled();
+    await first.release();
+    store.onAcquire = answer;
+    store.listener!.onListening();
+    await settled();
+    expect([servedOf(all), local(), sent()[1]]).toEqual([[true, false, false], [false, false], 1]);
+    await all[0]!.value!.release();
+    await settled();
+    expect(servedOf(all)).toEqual([true, true, false]);
+    await finish();
+  });
+
+  it('that had to wait serves the calls that waited when it began; the next one has no such bound', async () => {
+    const { store, answer, call, releaseAll, local, push, sent } = startTurns();
+    store.onAcquire = () => busy({ ahead: 1, holder: 'host:2' });
+    const all = [call()];
+    await settled();
+    store.onAcquire = answer;
+    all.push(call());
+    push(500);
+    all.push(call(), call());
+    await settled();
+    await releaseAll(all.slice(0, 3));
+    all.push(call());
+    await releaseAll(all.slice(3));
+    expect([local(), sent()]).toEqual([
+      [false, true, false, true, true],
+      [2, 2],
+    ]);
+  });
+
+  it('is over after a listener of `acquired` that took as long as the lease', async () => {
+    for (const clockOf of ['monotonic', 'wall']) {
+      const { clock, locker, calls, local } = startTurns();
+      let ms = 3_100;
+      locker.events.on('acquired', () => {
+        if (clockOf === 'wall') clock.wallOffsetMs += ms;
+        else clock.jump(ms);
+        ms = 0;
+      });
+      const [first, second] = calls(2);
+      await settled();
+      await first!.value!.release();
+      await settled();
+      expect([local(), second!.value!.held]).toEqual([[false, false], true]);
+    }
+  });
+
+  it('needs half of the lease that a pushed grant has proven', async () => {
+    const { clock, store, calls, local, push } = startTurns();
+    store.onAcquire = () => busy({ ahead: 1 });
+    const [first] = calls(2, { leaseMs: 60_000 });
+    await settled();
+    store.onAcquire = () => granted(60_000, 9_000);
+    push(5, 30);
+    await settled();
+    clock.jump(9);
+    await first!.value!.release();
+    await settled();
+    expect(local()).toEqual([false, true]);
+  });
+});
+
+/** What a call must not ask for if it is to be handed the lock of another one. */
+const ALONE: [string, Options][] = [
+  ['reads', { mode: 'read' }],
+  ['takes a permit', { mode: 'read', permits: 3 }],
+  ['names its owner', { owner: 'me' }],
+  ['keeps the lock for a while', { holdAtLeastMs: 100 }],
+  ['gives up the order', { fair: false }],
+  ["wants the order of all callers (`fair: 'strict'`)", { fair: 'strict' }],
+  ['does not wait', { waitMs: 0 }],
+  ['bounds the queue', { maxWaiters: 5 }],
+  ['is not renewed', { renew: false }],
+];
+
+const TOGETHER: [string, Options][] = [
+  ['waits for a moment', { waitMs: 1 }],
+  ['waits for ever', { waitMs: Infinity }],
+  ['may hold the lock for a while only', { maxHoldMs: 60_000 }],
+  ['does not wait for its release', { awaitRelease: false }],
+  ['is not reentrant', { reentrant: false }],
+  ['has a signal', { signal: new AbortController().signal }],
+];
+
+describe('a turn is joined', () => {
+  it.each(TOGETHER)('by a call that %s', async (_what, options) => {
+    const { call, hold, sent, local } = startTurns();
+    const lock = await hold();
+    const other = call(options);
+    await lock.release();
+    await settled();
+    expect([sent(), local(), other.value!.held]).toEqual([[1, 0], [false, true], true]);
+  });
+
+  it.each([...ALONE, ['has a lease of another length', { leaseMs: 3_001 }] as const])(
+    'not by a call that %s',
+    async (_what, options) => {
+      const { store, call, hold, sent, local } = startTurns();
+      const lock = await hold();
+      store.onAcquire = () => busy();
+      const other = call(options);
+      await settled();
+      expect(sent()).toEqual([2, 0]);
+      await lock.release();
+      await settled();
+      expect([sent()[1], local(), other.value]).toEqual([1, [false], undefined]);
+    },
+  );
+
+  it.each(ALONE)('behind no call that %s, not even beside another turn', async (_what, options) => {
+    const { call, hold, sent, local, finish } = startTurns();
+    const lock = await hold(options);
+    const others = [call(), call()];
+    await settled();
+    expect(sent()).toEqual([2, 0]);
+    await lock.release();
+    await settled();
+    expect([sent(), local(), servedOf(others)]).toEqual([
+      [2, 1],
+      [false, false],
+      [true, false],
+    ]);
+    await finish();
+  });
+
+  it.each<[string, readonly (readonly string[])[], object]>([
+    ['several keys', [['k', 'j'], ['k'], ['j'], ['j', 'k']], {}],
+    ['the fire of a job', [['k'], ['k'], ['k']], { claim: CLAIM }],
+  ])('not for %s', async (_what, all, caller) => {
+    const { call, sent, local, releaseAll } = startTurns();
+    const begun = all.map((keys, i) => call({}, { keys, ...(i < 2 && caller) }));
+    await settled();
+    expect(sent()[0]).toBe(all.length);
+    await releaseAll(begun);
+    expect(local()).toEqual(all.map(() => false));
+  });
+
+  it('not for keys in different slots', async () => {
+    const { store, call, sent, local, releaseAll } = startTurns();
+    store.groups = (keys) => keys.map((key) => [key]);
+    const both = [call({}, { keys: ['k', 'j'] }), call({}, { keys: ['k', 'j'] })];
+    await settled();
+    expect(sent()).toEqual([4, 0]);
+    await releaseAll(both);
+    expect(local()).toEqual([false, false, false, false]);
+  });
+
+  it('not when the store reserves no tokens', async () => {
+    const { calls, sent, releaseAll } = startCalls();
+    const both = calls(2);
+    await settled();
+    await releaseAll(both);
+    expect(sent()).toEqual([2, 2]);
+  });
+
+  it('by calls with leases of the length of its first call, until the key is wanted no more', async () => {
+    const { call, hold, sent, local, finish } = startTurns();
+    const first = await hold({ leaseMs: 1_000 });
+    call({ leaseMs: 9_000 });
+    await settled();
+    expect([sent()[0], local()]).toEqual([2, [false, false]]);
+    await first.release();
+    await finish();
+    const next = await hold({ leaseMs: 9_000 });
+    const other = call({ leaseMs: 9_000 });
+    await next.release();
+    await settled();
+    expect([other.value!.held, local().at(-1)]).toEqual([true, true]);
+    await finish();
+  });
+});
+
+describe('a lock is not handed on', () => {
+  it.each<[string, (started: Held) => unknown]>([
+    ['revoked', ({ revoke }) => revoke()],
+    ['taken', ({ lock }) => lock.lose('taken')],
+    ['dropped', ({ lock }) => lock.lose('dropped')],
+    ['expired', ({ lock }) => lock.expire()],
+    // Not even by a listener of its signal.
+    ['revoked', ({ lock, revoke }) => (lock.signal.addEventListener('abort', () => void lock.release()), revoke())],
+  ])('when it is lost: the next call asks at once (%s)', async (reason, lose) => {
+    const started = await startHeld();
+    const { lock, finish } = started;
+    lose(started);
+    await settled();
+    expect(lock.lost?.reason).toBe(reason);
+    expectAskedAnew(started);
+    // Its release concerns no other call.
+    expect(await lock.release()).toBe(false);
+    await settled();
+    expectAskedAnew(started);
+    await finish();
+  });
+
+  it('after `maxHoldMs`, which each call has for itself', async () => {
+    const started = await startHeld({ maxHoldMs: 5 });
+    const { clock, lock, second, third, local } = started;
+    await clock.advance(3);
+    await lock.release();
+    await settled();
+    await clock.advance(4);
+    expect([second.value!.held, third]).toEqual([true, {}]);
+    await clock.advance(1);
+    expect([second.value!.lost?.reason, third.value?.held, local()]).toEqual(['max-hold', true, [false, true, false]]);
+  });
+
+  it('when it is lost for its present holder, and not for those before it', async () => {
+    const { lock, second, third, heard, revoke } = await startHeld();
+    const { signal } = lock;
+    await lock.release();
+    await settled();
+    const lost = heard('lost');
+    revoke();
+    await settled();
+    expect([lock.lost, signal.aborted, lost]).toMatchObject([
+      null,
+      false,
+      [{ fencingToken: 1_001, reason: 'revoked' }],
+    ]);
+    expect([second.value!.lost, third.value!.fencingToken]).toEqual([expect.any(LockLostError), 2_000]);
+  });
+
+  it('to the last one of a turn, whose release finds the loss', async () => {
+    const { store, lock, second, third, releaseAll } = await startHeld();
+    await releaseAll([{ value: lock }, second]);
+    store.onRelease = () => ({ outcome: 'lost', holds: 0, lastToken: 1_064 }) as never;
+    expect(await third.value!.release()).toBe(false);
+    expect([lock.lost, second.value!.lost, third.value!.lost]).toMatchObject([null, null, { reason: 'taken' }]);
+  });
+
+  const extended =
+    (leaseMs: number, isAnswered: boolean) =>
+    async ({ store, lock }: Held) => {
+      if (!isAnswered) store.onRenew = null;
+      const extending = lock.extend(leaseMs).catch(() => undefined);
+      if (isAnswered) await extending;
+    };
+  it.each<[string, (started: Held) => unknown, Options?]>([
+    ['an extension by 3000 ms that is under way', extended(3_000, false)],
+    ['an extension by 100 ms that is under way', extended(100, false)],
+    ['an extension by 60000 ms', extended(60_000, true)],
+    ['an extension by 100 ms', extended(100, true)],
+    [
+      'an extension without an answer',
+      ({ store, lock }) => {
+        store.onRenew = () => [{ outcome: 'unknown', cause: new LockStoreError('no answer') }];
+        return lock.extend(3_000).catch(() => undefined);
+      },
+    ],
+    [
+      'a renewal that is under way',
+      // 17.8 ms are proven, and a third of that is 6.
+      ({ store, clock }) => ((store.onRenew = null), clock.advance(6)),
+      { leaseMs: 20 },
+    ],
+    ['a downgrade that is under way', ({ store, lock }) => ((store.onDowngrade = null), void lock.downgrade())],
+    ['a downgrade', ({ lock }) => lock.downgrade()],
+    [
+      'missed messages: it may have been revoked',
+      ({ clock, store }) => (clock.jump(1), store.listener!.onMessagesMissed()),
+    ],
+  ])('after %s', async (_what, act, options = {}) => {
+    const started = await startHeld(options);
+    await act(started);
+    await started.lock.release();
+    await settled();
+    expectAskedAnew(started);
+  });
+
+  it.each([true, false])('while a command of its attempt has no answer, if it was sent: %s', async (wasSent) => {
+    const { clock, store, answer, calls, local, reply } = startTurns();
+    store.onAcquire = null;
+    const [first] = calls(2);
+    store.acquires[0]!.fail(new LockStoreError('no answer', { wasSent }));
+    await clock.advance(500);
+    store.onAcquire = answer;
+    await reply(answer(store.acquires[1]!.request));
+    await first!.value!.release();
+    await settled();
+    expect([local(), store.releases.map(({ request }) => request.unanswered)]).toEqual([
+      [false, !wasSent],
+      wasSent ? [true] : [],
+    ]);
+  });
+
+  it.each<[string, (hold: StoreHold, handle: { readonly signal: AbortSignal }) => unknown]>([
+    ['', () => undefined],
+    [', even if its signal is still listened to', (_, { signal }) => signal],
+  ])('when its handle is dropped%s: it is released', async (_what, keep) => {
+    const { clock, locker, store, hold, call, local } = startTurns();
+    const drop = async (): Promise<unknown> => {
+      const lock = await hold();
+      return keep(lock, locker.handles.handOut(lock));
+    };
+    const kept = await drop();
+    const second = call();
+    await clock.advance(WATCH_HANDLES_AFTER_MS);
+    await eventually(async () => {
+      await collectGarbage();
+      return second.value && store.releases.length > 0;
+    });
+    expect([local(), store.releases.length]).toEqual([[false, false], 1]);
+    if (kept) expect((kept as AbortSignal).aborted).toBe(true);
+  });
+
+  it('when the handle of a call that was handed it is dropped', async () => {
+    const { clock, locker, store, hold, call } = startTurns();
+    const drop = async (): Promise<void> => {
+      const lock = await hold();
+      const second = call();
+      await lock.release();
+      await settled();
+      locker.handles.handOut(second.value!);
+    };
+    await drop();
+    await clock.advance(WATCH_HANDLES_AFTER_MS);
+    await eventually(async () => {
+      await collectGarbage();
+      return store.releases.length === 1;
+    });
+    expect(locker.holds.size).toBe(0);
+  });
+});
