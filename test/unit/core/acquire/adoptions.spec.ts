@@ -64,21 +64,6 @@ describe('a hold that is adopted', () => {
     expect(store.releases[0]!.request).toMatchObject({ key: 'k', attempt, holdAtLeastMs: 5 });
   });
 
-  it('keeps its owner, its mode and its limits', async () => {
-    const { clock, adopt } = setUp();
-    const lock = await adopt({ owner: 'ann', mode: 'read', grantedMode: 'read', maxHoldMs: 5_000 });
-    expect([lock.owner, lock.mode]).toEqual(['ann', 'read']);
-    await clock.advance(5_000);
-    expect(lock.lost?.reason).toBe('max-hold');
-  });
-
-  it('is not renewed when it was not before', async () => {
-    const { clock, store, adopt } = setUp();
-    const lock = await adopt({ renew: false });
-    await clock.advance(LEASE_MS);
-    expect([lock.lost?.reason, store.renews]).toEqual(['expired', []]);
-  });
-
   it('that was downgraded goes on as a reader, and knows the tokens that it has used up', async () => {
     const { clock, store, adopt } = setUp();
     const [first, second] = [await adopt({ mode: 'read' }), await adopt({ mode: 'read' })];
@@ -95,13 +80,6 @@ describe('a hold that is adopted', () => {
     const { attempt } = await adopt();
     const lock = { key: 'k', keys: ['k'], mode: 'write', where: '', template: undefined };
     expect(seen).toEqual([{ ...lock, fencingToken: 100, attempt, from: 'other.00000001' }]);
-  });
-
-  it('learns that an operator revokes it', async () => {
-    const { locker, adopt } = setUp();
-    const lock = await adopt();
-    locker.onWakeUp(lock.attempt, { kind: 'revoked' });
-    expect(lock.lost?.reason).toBe('revoked');
   });
 
   it('of several keys is one hold, in the order of its keys; the first key decides', async () => {
@@ -164,13 +142,6 @@ describe('a hold that cannot be adopted', () => {
     expect(store.releases.map(({ request }) => request.attempt)).toEqual(
       store.releases.map(() => store.adoptions[0]!.request.attempt),
     );
-  });
-
-  it('is not asked for further keys when the first is gone', async () => {
-    const { store, adopt } = setUp();
-    store.onAdopt = () => gone(100);
-    await rejection(adopt(three('b', 'a')));
-    expect(store.adoptions.map(({ request }) => request.key)).toEqual(['b']);
   });
 
   it('is given back when its command had no answer and may still come', async () => {

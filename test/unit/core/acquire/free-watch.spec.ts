@@ -1,6 +1,5 @@
 import {
   LockBusyError,
-  LockReentryError,
   LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
@@ -9,7 +8,7 @@ import { type LockState } from '../../../../lib/core/store/lock-state.js';
 import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
-import { rejection, thrownBy } from '../../../support/waiting/rejection.js';
+import { rejection } from '../../../support/waiting/rejection.js';
 import { NOTHING } from './start-calls.js';
 
 const FREE = { mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 9 } as const;
@@ -174,13 +173,6 @@ describe('a call that waits until a lock is free', () => {
     expect(await error).toBeInstanceOf(LockShutdownError);
     expect(await rejection(wait())).toBeInstanceOf(LockShutdownError);
     expect(locker.live).toEqual(NOTHING);
-  });
-
-  it('is refused inside a call that holds the lock', async () => {
-    const { under, wait } = startWatch(FREE);
-    await under('k', () => {
-      expect(thrownBy(() => wait())).toBeInstanceOf(LockReentryError);
-    });
   });
 
   it('waits until all of several locks are free in one look', async () => {

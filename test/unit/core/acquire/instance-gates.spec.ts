@@ -1,11 +1,8 @@
-import { LockConfigurationError, LockStoreError } from '../../../../lib/core/lock.errors.js';
-import { lockOptions } from '../../../support/core/core-parts.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
-import { thrownBy } from '../../../support/waiting/rejection.js';
-import { type Call, servedOf, startCalls } from './start-calls.js';
+import { type Call, startCalls } from './start-calls.js';
 
-const FREE = { mode: 'free' as const, holders: [], queue: [], permits: null, waiters: 0, fencingToken: 0 };
 const LIMIT = { mode: 'read', permits: 20, perInstance: 2 } as const;
 
 type Started = ReturnType<typeof startGates>;
@@ -34,16 +31,6 @@ async function letIn({ store, answer, finish }: Started): Promise<void> {
 }
 
 describe('the calls of a process with `perInstance`', () => {
-  it('ask the store for as many permits as the process may have, and then wait in their order', async () => {
-    const { first, second, waiting, asked, finish } = await startFull(3);
-    expect([asked(), first.held, second.held, servedOf(waiting)]).toEqual([2, true, true, [false, false, false]]);
-    await second.release();
-    await settled();
-    expect([asked(), servedOf(waiting)]).toEqual([3, [true, false, false]]);
-    await finish();
-    expect(servedOf(waiting)).toEqual([true, true, true]);
-  });
-
   it('count for each key by itself, and without the calls that have no such limit', async () => {
     const { call, calls, waiting, asked, finish } = await startFull();
     const [other] = [call({}, { keys: ['other'] }), ...calls(2, { perInstance: 0 })];
@@ -73,14 +60,6 @@ describe('the calls of a process with `perInstance`', () => {
     await finish();
   });
 
-  it('are counted among the calls that wait', async () => {
-    const { locker, finish } = await startFull(3);
-    expect(locker.live.waiting).toBe(3);
-    expect(locker.withWaiters({ ...FREE, key: 'k', waiters: 4 }).waiters).toBe(7);
-    expect(locker.withWaiters({ ...FREE, key: 'other' }).waiters).toBe(0);
-    await finish();
-  });
-
   it('report once that they wait, and how many are ahead', async () => {
     const started = await startFull(0);
     const events = started.heard('waiting');
@@ -94,29 +73,24 @@ describe('the calls of a process with `perInstance`', () => {
     expect([started.asked(), events]).toMatchObject([3, expected]);
     await letIn(started);
   });
-
-  it('have one key each', () => {
-    const { locker } = startGates();
-    const error = thrownBy(() => locker.request(['a', 'b'], lockOptions(LIMIT)));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toContain('`perInstance` needs one key, got 2 ("a, b"); leave it out');
-    expect(locker.request(['a', 'a'], lockOptions(LIMIT)).keys).toEqual(['a']);
-  });
 });
 
 describe('a call that its process has no permit for', () => {
-  it.each([
-    ['has', [], {}, 2],
-    ['would have, but for others that wait already', [{ perInstance: 1 }], { perInstance: 5 }, 5],
-  ])('is refused at once if it does not wait: the process %s no more', async (_what, before, options, perInstance) => {
+  it('is refused at once if it does not wait, although it would have one but for others that wait already', async () => {
     const { call, asked, finish } = await startFull(0);
-    for (const other of before) call(other);
-    const refused = call({ waitMs: 0, ...options });
+    call({ perInstance: 1 });
+    const refused = call({ waitMs: 0, perInstance: 5 });
     await settled();
-    expect(refused.error).toMatchObject({ code: 'LOCK_BUSY', key: 'k', mode: 'read', perInstance, permits: undefined });
+    expect(refused.error).toMatchObject({
+      code: 'LOCK_BUSY',
+      key: 'k',
+      mode: 'read',
+      perInstance: 5,
+      permits: undefined,
+    });
     expect(refused.error.message).toBe(
-      `The lock "k" (read) is busy: this instance has as many permits as it may (\`perInstance: ${perInstance}\`), and the ` +
-        'call does not wait. Try later, or give it a `waitMs`.',
+      'The lock "k" (read) is busy: this instance has as many permits as it may (`perInstance: 5`), and the call does not ' +
+        'wait. Try later, or give it a `waitMs`.',
     );
     expect(asked()).toBe(2);
     await finish();
@@ -193,18 +167,6 @@ describe('a call that its process has no permit for', () => {
     expect(asked()).toBe(3);
     await finish();
   });
-
-  it('fails when the module closes', async () => {
-    const { clock, locker, waiting, call } = await startFull(2);
-    const closing = locker.close(1_000);
-    await settled();
-    expect(waiting.map(({ error }) => error.code)).toEqual(['LOCK_SHUTDOWN', 'LOCK_SHUTDOWN']);
-    await clock.advance(2_000);
-    await closing;
-    const late = call();
-    await settled();
-    expect([locker.live.waiting, clock.keptAlive, late.error.code]).toEqual([0, 0, 'LOCK_SHUTDOWN']);
-  });
 });
 
 describe('a permit of a process', () => {
@@ -272,18 +234,6 @@ describe('a permit of a process', () => {
     calls(4);
     await settled();
     expect([asked(), locker.live.waiting]).toEqual([4, 0]);
-  });
-
-  it('is taken until the nested calls have left its hold', async () => {
-    const { first, asked, finish } = await startFull();
-    first.addNestedCall();
-    await first.release();
-    await settled();
-    expect(asked()).toBe(2);
-    first.removeNestedCall();
-    await settled();
-    expect(asked()).toBe(3);
-    await finish();
   });
 
   it('is taken from the first command on', async () => {

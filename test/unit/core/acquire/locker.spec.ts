@@ -1,23 +1,13 @@
-import { LockLostError, LockNotHeldError, LockShutdownError } from '../../../../lib/core/lock.errors.js';
+import { LockLostError, LockNotHeldError } from '../../../../lib/core/lock.errors.js';
 import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
-import { busy, gone, granted, released } from '../../../support/core/fake-store.js';
+import { busy, gone, released } from '../../../support/core/fake-store.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 describe('a revocation', () => {
-  it('is reported as a loss at once when its message arrives', async () => {
-    const { store, locker } = startLocker();
-    const lock = await locker.acquire(locker.request(['a', 'b'], lockOptions()));
-    const { signal } = lock;
-    store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
-    expect([lock.held, signal.aborted]).toEqual([false, true]);
-    expect(lock.lost).toMatchObject({ reason: 'revoked', key: 'a, b' });
-    expect(locker.live).toEqual(NOTHING);
-  });
-
   it('does not affect a waiting call, or one that has released', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(locker.request(['k'], lockOptions()));
@@ -28,50 +18,6 @@ describe('a revocation', () => {
     for (const { request } of store.acquires) store.listener!.onWakeUp(request.attempt, { kind: 'revoked' });
     await settled();
     expect([lock.lost, waiting, store.acquires.length]).toEqual([null, {}, 2]);
-  });
-
-  it('never goes unnoticed when its message arrives together with the grant', async () => {
-    const seen = new Set<string>();
-    for (let turns = 0; turns < 12; turns += 1) {
-      const { store, locker } = startLocker();
-      store.onAcquire = null;
-      const acquiring = outcomeOf(locker.acquire(locker.request(['k'], lockOptions())));
-      store.acquires[0]!.reply(granted(3_000));
-      for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
-      store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
-      await settled();
-      seen.add(acquiring.value ? `held, and ${acquiring.value.lost?.reason}` : `asked ${store.acquires.length} times`);
-    }
-    expect([...seen]).toEqual(['asked 2 times', 'held, and revoked']);
-  });
-
-  it('is reported by the release when the message was missed', async () => {
-    const { store, locker } = startLocker();
-    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
-    store.onRelease = () => ({ outcome: 'revoked', holds: 0, lastToken: 100 });
-    await lock.release();
-    expect(lock.lost).toMatchObject({ reason: 'revoked' });
-  });
-
-  it('is reported by the next renewal when the message was missed', async () => {
-    const { clock, store, locker } = startLocker();
-    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
-    store.onRenew = () => [gone(100, true)];
-    await clock.advance(1_000);
-    expect(lock.lost).toMatchObject({ reason: 'revoked' });
-  });
-});
-
-describe('a store that throws instead of rejecting', () => {
-  it('fails the call, and leaves nothing behind', async () => {
-    const { clock, store, locker } = startLocker();
-    const error = new Error('a bug');
-    store.acquire = store.release = () => {
-      throw error;
-    };
-    const outcome = outcomeOf(locker.acquire(locker.request(['k'], lockOptions())));
-    await clock.advance(10_000);
-    expect([outcome.error, locker.live, clock.keptAlive]).toEqual([error, NOTHING, 0]);
   });
 });
 
@@ -173,37 +119,6 @@ describe('a release', () => {
 });
 
 describe('a shutdown', () => {
-  it('refuses new locks, cancels waiting calls, and resolves when the holders have finished', async () => {
-    const { store, locker } = startLocker();
-    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
-    store.onAcquire = () => busy({ ahead: 1 });
-    const waiting = outcomeOf(locker.acquire(locker.request(['other'], lockOptions())));
-    await settled();
-    let closed = false;
-    const closing = locker.close(10_000).then(() => (closed = true));
-    await settled();
-    expect([waiting.error, closed]).toEqual([expect.any(LockShutdownError), false]);
-    await expect(locker.acquire(locker.request(['new'], lockOptions()))).rejects.toThrow(LockShutdownError);
-    expect(lock.held).toBe(true);
-    await lock.release();
-    await closing;
-    expect(locker.live).toEqual(NOTHING);
-  });
-
-  it('ends the holds that remain after drainMs: their signals fire, and they are released', async () => {
-    const { clock, store, reporter, locker } = startLocker();
-    const locks = [
-      await locker.acquire(locker.request(['a'], lockOptions())),
-      await locker.acquire(locker.request(['b', 'c'], lockOptions())),
-    ];
-    const closing = locker.close(2_000);
-    await clock.advance(2_000);
-    await closing;
-    expect(locks.map(({ lost }) => lost?.reason)).toEqual(['shutdown', 'shutdown']);
-    expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b', 'c'], NOTHING]);
-    expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(2);
-  });
-
   it('releases holds with nested calls inside, too', async () => {
     const { clock, store, under, locker } = startLocker();
     const { opened, open } = gate();

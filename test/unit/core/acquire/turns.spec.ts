@@ -1,11 +1,8 @@
-import { type StoreHold } from '../../../../lib/core/hold/store-hold.js';
-import { LockLostError, LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
-import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
-import { eventually } from '../../../support/waiting/eventually.js';
 import { CLAIM, servedOf, startCalls } from './start-calls.js';
 
 type Options = Partial<ResolvedLockOptions>;
@@ -83,25 +80,6 @@ describe('the calls of one process for one key', () => {
     await clock.advance(2_000);
     expect([lock.lost, second!.value!.lost?.reason]).toEqual([null, 'taken']);
     expect(second!.value!.lost!.message).toContain('fencing token 1001');
-  });
-
-  it('are counted by key', async () => {
-    const { locker, call, calls } = startTurns();
-    calls(3);
-    call({}, { keys: ['other'] });
-    expect(locker.live.waiting).toBe(4);
-    await settled();
-    expect(locker.live).toMatchObject({ locks: 2, waiting: 2 });
-    const state = {
-      key: 'k',
-      mode: 'write',
-      holders: [],
-      fencingToken: 1,
-      waiters: 5,
-      queue: [],
-      permits: null,
-    } as const;
-    expect([locker.withWaiters(state).waiters, locker.withWaiters({ ...state, key: 'other' }).waiters]).toEqual([7, 5]);
   });
 });
 
@@ -203,15 +181,16 @@ describe('a turn', () => {
     expect(sent()).toEqual([3, 1]);
   });
 
-  it('is forgotten while a handle holds the lock for long: the waiting calls keep their order', async () => {
+  it('is forgotten while a handle holds the lock for long: the calls that wait make a turn with their own leases', async () => {
     const { clock, locker, store, answer, hold, calls, sent, local, finish } = startTurns();
     const first = locker.handles.handOut(await hold());
     await clock.advance(WATCH_HANDLES_AFTER_MS);
     store.onAcquire = () => busy();
-    const early = calls(2);
+    const early = calls(2, { leaseMs: 9_000 });
     await clock.advance(2 * WATCH_HANDLES_AFTER_MS);
-    const all = [...early, ...calls(1)];
+    const all = [...early, ...calls(1, { leaseMs: 9_000 })];
     await settled();
+    expect(sent()).toEqual([2, 0]);
     await first.release();
     store.onAcquire = answer;
     store.listener!.onListening();
@@ -418,30 +397,6 @@ describe('a lock is not handed on', () => {
     expect([second.value!.lost?.reason, third.value?.held, local()]).toEqual(['max-hold', true, [false, true, false]]);
   });
 
-  it('when it is lost for its present holder, and not for those before it', async () => {
-    const { lock, second, third, heard, revoke } = await startHeld();
-    const { signal } = lock;
-    await lock.release();
-    await settled();
-    const lost = heard('lost');
-    revoke();
-    await settled();
-    expect([lock.lost, signal.aborted, lost]).toMatchObject([
-      null,
-      false,
-      [{ fencingToken: 1_001, reason: 'revoked' }],
-    ]);
-    expect([second.value!.lost, third.value!.fencingToken]).toEqual([expect.any(LockLostError), 2_000]);
-  });
-
-  it('to the last one of a turn, whose release finds the loss', async () => {
-    const { store, lock, second, third, releaseAll } = await startHeld();
-    await releaseAll([{ value: lock }, second]);
-    store.onRelease = () => ({ outcome: 'lost', holds: 0, lastToken: 1_064 }) as never;
-    expect(await third.value!.release()).toBe(false);
-    expect([lock.lost, second.value!.lost, third.value!.lost]).toMatchObject([null, null, { reason: 'taken' }]);
-  });
-
   const extended =
     (leaseMs: number, isAnswered: boolean) =>
     async ({ store, lock }: Held) => {
@@ -495,43 +450,5 @@ describe('a lock is not handed on', () => {
       [false, !wasSent],
       wasSent ? [true] : [],
     ]);
-  });
-
-  it.each<[string, (hold: StoreHold, handle: { readonly signal: AbortSignal }) => unknown]>([
-    ['', () => undefined],
-    [', even if its signal is still listened to', (_, { signal }) => signal],
-  ])('when its handle is dropped%s: it is released', async (_what, keep) => {
-    const { clock, locker, store, hold, call, local } = startTurns();
-    const drop = async (): Promise<unknown> => {
-      const lock = await hold();
-      return keep(lock, locker.handles.handOut(lock));
-    };
-    const kept = await drop();
-    const second = call();
-    await clock.advance(WATCH_HANDLES_AFTER_MS);
-    await eventually(async () => {
-      await collectGarbage();
-      return second.value && store.releases.length > 0;
-    });
-    expect([local(), store.releases.length]).toEqual([[false, false], 1]);
-    if (kept) expect((kept as AbortSignal).aborted).toBe(true);
-  });
-
-  it('when the handle of a call that was handed it is dropped', async () => {
-    const { clock, locker, store, hold, call } = startTurns();
-    const drop = async (): Promise<void> => {
-      const lock = await hold();
-      const second = call();
-      await lock.release();
-      await settled();
-      locker.handles.handOut(second.value!);
-    };
-    await drop();
-    await clock.advance(WATCH_HANDLES_AFTER_MS);
-    await eventually(async () => {
-      await collectGarbage();
-      return store.releases.length === 1;
-    });
-    expect(locker.holds.size).toBe(0);
   });
 });
