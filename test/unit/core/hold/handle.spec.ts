@@ -1,129 +1,94 @@
 import { type Lock } from '../../../../lib/core/lock.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
-import { HandleRegistry } from '../../../../lib/core/hold/handle.js';
-import { TimerQueue } from '../../../../lib/core/timer-queue.js';
-import { heldLock, lockOptions, startLocker } from '../../../support/core/core-parts.js';
-import { FakeClock } from '../../../support/core/fake-clock.js';
-import { FakeReporter } from '../../../support/core/fake-store.js';
+import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
 import { eventually } from '../../../support/waiting/eventually.js';
 
-/** Several rounds, each with turns in between in which finalizers may run. */
-async function collectFully(): Promise<void> {
-  for (let i = 0; i < 5; i += 1) await collectGarbage();
-}
+const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 function setUp() {
   const started = startLocker();
-  const { locker } = started;
+  const { clock, locker, store } = started;
   const handOut = async (key: string | readonly string[]): Promise<Lock> =>
     locker.handles.handOut(await locker.acquire(locker.request([key].flat(), lockOptions())));
-  return { ...started, handOut };
-}
-
-/** Takes a handle and drops it: in a function of its own, so that nothing on the stack refers to it. */
-async function take(handOut: () => Promise<Lock>): Promise<void> {
-  await handOut();
-}
-
-/** The same, until it is watched. */
-async function takeAndDrop({ clock }: { clock: FakeClock }, handOut: () => Promise<Lock>): Promise<void> {
-  await take(handOut);
-  await clock.advance(WATCH_HANDLES_AFTER_MS);
+  /** Takes a handle and drops it: in a function of its own, so that nothing on the stack refers to it. */
+  const take = async (key: string | readonly string[]): Promise<void> => void (await handOut(key));
+  /** The same, until it is watched. */
+  const takeAndDrop = async (key: string | readonly string[]): Promise<void> => {
+    await take(key);
+    await clock.advance(WATCH_HANDLES_AFTER_MS);
+  };
+  /** Until the handle of `key`, which was dropped last, is released, and all finalizers have run. */
+  const collected = async (key: string): Promise<void> => {
+    await eventually(async () => (await collectGarbage(), store.givenBack.includes(key)));
+    for (let i = 0; i < 5; i += 1) await collectGarbage();
+  };
+  return { ...started, handOut, take, takeAndDrop, collected };
 }
 
 describe('a handle that is dropped without a release', () => {
-  it('is released and reported exactly once', async () => {
-    const { clock, store, reporter, locker, handOut } = setUp();
-    await takeAndDrop({ clock }, () => handOut('dropped'));
-    await eventually(async () => (await collectGarbage(), store.releases.length > 0));
-    await collectFully();
-    expect([store.givenBack, locker.live.locks]).toEqual([['dropped'], 0]);
+  it('is released and reported exactly once, on one line, whatever its key contains', async () => {
+    const { store, reporter, locker, takeAndDrop, collected } = setUp();
+    const key = 'dropped\n\u001B[31mforged';
+    await takeAndDrop(key);
+    await collected(key);
+    expect([store.givenBack, locker.live]).toEqual([[key], NOTHING]);
     expect(reporter.lines).toEqual([
-      expect.stringMatching(/^error A handle of the lock "dropped" was dropped without a release; releasing it now\./),
+      expect.stringMatching(
+        /^error A handle of the lock "dropped\\n\\u001b\[31mforged" was dropped without a release; releasing it now\./,
+      ),
     ]);
   });
 
-  it('is reported on one line, whatever its key contains', async () => {
-    const { clock, store, reporter, handOut } = setUp();
-    await takeAndDrop({ clock }, () => handOut('dropped\n\u001B[31mforged'));
-    await eventually(async () => (await collectGarbage(), store.releases.length > 0));
-    expect(reporter.lines).toEqual([
-      expect.stringMatching(/^error A handle of the lock "dropped\\n\\u001b\[31mforged" was dropped/),
-    ]);
-  });
-
-  it('is not confused with one that is still referenced, or that was released', async () => {
-    const { clock, store, reporter, handOut } = setUp();
-    const kept = await handOut('kept');
-    await takeAndDrop({ clock }, async () => {
-      const lock = await handOut('released');
-      await lock.release();
-      return lock;
-    });
-    // A dropped one as the proof that the finalizers have run.
-    await takeAndDrop({ clock }, () => handOut('dropped'));
-    await eventually(async () => (await collectGarbage(), store.givenBack.includes('dropped')));
-    await collectFully();
-    expect(store.givenBack.toSorted()).toEqual(['dropped', 'released']);
-    expect([kept.held, reporter.lines.length]).toEqual([true, 1]);
-  });
-
-  it('is ignored when its lock was lost, since the loss was reported', async () => {
-    const { clock, store, reporter, locker, handOut } = setUp();
+  it('is not confused with one that is still referenced, was released, or was lost and reported', async () => {
+    const { clock, store, reporter, handOut, takeAndDrop, collected } = setUp();
+    const renewing = store.onRenew;
     store.onRenew = null;
-    await takeAndDrop({ clock }, () => handOut('lost'));
+    await takeAndDrop('lost');
     await clock.advance(3_000);
-    expect(locker.live.locks).toBe(0);
-    store.onRenew = (requests) => requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
-    await takeAndDrop({ clock }, () => handOut('dropped'));
-    await eventually(async () => (await collectGarbage(), store.givenBack.includes('dropped')));
-    await collectFully();
-    expect(store.givenBack).toEqual(['dropped']);
-    expect(reporter.lines.filter((line) => line.includes('"lost"'))).toHaveLength(1);
+    store.onRenew = renewing;
+    const kept = await handOut('kept');
+    await (async () => (await handOut('released')).release())();
+    // A dropped one as the proof that the finalizers have run.
+    await takeAndDrop('dropped');
+    await collected('dropped');
+    expect([store.givenBack, kept.held]).toEqual([['released', 'dropped'], true]);
+    const about = (text: string) => reporter.lines.filter((line) => line.includes(`"${text}"`)).length;
+    expect(['lost', 'kept', 'released', 'dropped'].map(about)).toEqual([1, 0, 0, 1]);
   });
 
   it('releases all its groups', async () => {
-    const { clock, store, handOut } = setUp();
+    const { store, takeAndDrop, collected } = setUp();
     store.groups = (keys) => keys.map((key) => [key]);
-    await takeAndDrop({ clock }, () => handOut(['a', 'b']));
-    await eventually(async () => (await collectGarbage(), store.releases.length > 1));
+    await takeAndDrop(['a', 'b']);
+    await collected('b');
     expect(store.givenBack.toSorted()).toEqual(['a', 'b']);
   });
-});
 
-describe('a handle that was dropped a moment ago', () => {
   it('is kept, and its lock held, until handles of its age are watched', async () => {
-    const { clock, store, locker, handOut } = setUp();
-    await take(() => handOut('dropped'));
+    const { clock, store, locker, handOut, take, collected } = setUp();
+    const first = await handOut('first');
+    await take('dropped');
+    await first.release();
     await clock.advance(WATCH_HANDLES_AFTER_MS - 1);
-    await collectFully();
-    expect([store.releases.length, locker.live.locks]).toEqual([0, 1]);
+    for (let i = 0; i < 5; i += 1) await collectGarbage();
+    expect([store.givenBack, locker.live.locks]).toEqual([['first'], 1]);
     await clock.advance(1);
-    await eventually(async () => (await collectGarbage(), store.releases.length > 0));
-    expect(locker.live).toMatchObject({ locks: 0, timers: 0 });
-  });
-
-  it('leaves nothing that watches it when it is released before', async () => {
-    const [clock, watched] = [new FakeClock(), [] as object[]];
-    const watchGarbage = () => ({
-      register: (target: object) => void watched.push(target),
-      unregister: () => undefined,
-    });
-    const timers = new TimerQueue(clock);
-    const old: object[] = [];
-    const registry = new HandleRegistry(watchGarbage, timers, new FakeReporter(), (lock) => void old.push(lock));
-    const [first, second, third] = [heldLock(), heldLock(), heldLock()].map((lock) => registry.handOut(lock));
-    for (const lock of [second, first]) await lock!.release();
-    expect(timers.size).toBe(1);
-    await clock.advance(WATCH_HANDLES_AFTER_MS);
-    expect([watched, old.length, timers.size]).toEqual([[third], 1, 0]);
-    await registry.handOut(heldLock()).release();
-    expect(timers.size).toBe(0);
+    await collected('dropped');
+    expect(locker.live).toEqual(NOTHING);
   });
 });
 
 describe('a handle', () => {
+  it('leaves no timer when it is released before it is watched, whatever the order', async () => {
+    const { locker, handOut } = setUp();
+    const handles = await Promise.all(['a', 'b', 'c'].map(handOut));
+    for (const i of [1, 0, 2]) await handles[i]!.release();
+    expect(locker.live).toEqual(NOTHING);
+    await (await handOut('d')).release();
+    expect(locker.live).toEqual(NOTHING);
+  });
+
   it('exposes the state and the methods of its lock', async () => {
     const { store, handOut } = setUp();
     const lock = await handOut(['b', 'a']);

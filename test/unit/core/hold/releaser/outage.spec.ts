@@ -1,57 +1,52 @@
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { outcomeOf } from '../../../../support/waiting/outcome.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { released } from '../../../../support/core/fake-store.js';
-import { releasing, startReleaser } from '../../../../support/core/releasing.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 const LEASE_MS = 600_000;
-/** How many may wait, and how many are tried at a time. */
-const [MAX, AT_A_TIME] = [10_000, 100];
+/** How many may wait, how many are tried at a time, and how long a caller waits. */
+const [MAX, AT_A_TIME, PATIENCE_MS] = [10_000, 100, 1_000];
+const COUNTED = 'warn Within 10 s, 990 more locks could not be released and end with their leases.';
 
-const down = () => new LockStoreError('down');
-
-/** A releaser of which so many releases had no answer, by key in the order of their numbers. */
+/** Locks of which no release had an answer so far. */
 async function setUp(count: number, leaseMs = LEASE_MS) {
-  const { clock, store, reporter, timers, releaser } = startReleaser();
+  const started = startLocker();
+  const { store, enter } = started;
   const fail = () => {
-    throw down();
+    throw new LockStoreError('down');
   };
   store.onRelease = fail;
-  const release = (key: string) => {
-    const request = { key, attempt: `client.${key}`, holdAtLeastMs: 0, leaseMs };
-    return outcomeOf(releasing(releaser, request, clock.now() + leaseMs, 250));
-  };
-  const outcomes = Array.from({ length: count }, (_, i) => release(`k${i}`));
+  const release = async (key: string) => outcomeOf((await enter(key, { leaseMs, renew: false })).release());
+  const outcomes = await Promise.all(Array.from({ length: count }, (_, i) => release(`k${i}`)));
   await settled();
+  /** The keys of the releases since the last call. */
   const sent = () => store.releases.splice(0).map(({ request }) => request.key);
   sent();
-  return { clock, store, reporter, timers, releaser, release, outcomes, sent, fail };
+  return { ...started, release, outcomes, sent, fail };
 }
 
 describe('the releases of an outage', () => {
-  it('wait on one timer, and are tried a bounded number at a time, with growing pauses', async () => {
-    const { clock, timers, releaser, sent } = await setUp(1_000);
-    expect([releaser.size, timers.size]).toEqual([1_000, 1]);
-    const rounds: number[] = [];
+  it('wait on one timer, and are tried in turn, a bounded number at a time, with growing pauses', async () => {
+    const { clock, locker, sent } = await setUp(1_000);
+    await clock.advance(PATIENCE_MS);
+    const first = sent();
+    expect(locker.live).toMatchObject({ releasing: 1_000, timers: 1 });
+    const rounds: string[][] = [];
     for (let second = 0; second < 60; second += 1) {
       await clock.advance(1_000);
-      rounds.push(sent().length);
+      rounds.push(sent());
     }
-    expect([releaser.size, timers.size]).toEqual([1_000, 1]);
+    expect([...first, ...rounds.flat()].slice(0, 1_000)).toEqual(Array.from({ length: 1_000 }, (_, i) => `k${i}`));
     // One round for each second in the end, or two where the pauses are short by chance.
-    expect(Math.max(...rounds.slice(10))).toBeLessThanOrEqual(2 * AT_A_TIME);
-    expect(Math.min(...rounds.slice(10))).toBeGreaterThanOrEqual(AT_A_TIME);
-  });
-
-  it('are tried in turn, so that none is starved by others that get no answer', async () => {
-    const { clock, sent } = await setUp(250);
-    await clock.advance(10_000);
-    const tried = sent();
-    expect(tried.slice(0, 250)).toEqual(Array.from({ length: 250 }, (_, i) => `k${i}`));
+    const sizes = rounds.slice(10).map(({ length }) => length);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(2 * AT_A_TIME);
+    expect(Math.min(...sizes)).toBeGreaterThanOrEqual(AT_A_TIME);
+    expect(locker.live).toMatchObject({ releasing: 1_000, timers: 1 });
   });
 
   it('are all confirmed when the store answers again, with a bounded number at a time', async () => {
-    const { clock, store, releaser, timers, outcomes, reporter } = await setUp(1_000);
+    const { clock, store, locker, outcomes, reporter } = await setUp(1_000);
     let [open, most, count] = [0, 0, 0];
     store.release = async () => {
       count += 1;
@@ -60,48 +55,51 @@ describe('the releases of an outage', () => {
       open -= 1;
       return released();
     };
-    await clock.advance(1_000);
-    await releaser.idle();
-    await settled();
-    expect([releaser.size, timers.size, count, most]).toEqual([0, 0, 1_000, AT_A_TIME]);
-    expect(outcomes.every(({ value }) => value?.reply?.outcome === 'released')).toBe(true);
-    expect(reporter.lines).toEqual([]);
+    await clock.advance(PATIENCE_MS);
+    for (let turns = 0; turns < 50 && locker.live.releasing > 0; turns += 1) await settled();
+    expect([locker.live, count, most]).toEqual([
+      expect.objectContaining({ releasing: 0, timers: 0 }),
+      1_000,
+      AT_A_TIME,
+    ]);
+    expect([outcomes.every(({ value }) => value === true), reporter.lines]).toEqual([true, []]);
   });
 
   it('wait for the next round when their node is still away, without delaying the others', async () => {
-    const { clock, store, releaser, sent, fail } = await setUp(300);
+    const { clock, store, locker, sent, fail } = await setUp(300);
     store.onRelease = ({ key }) => (key === 'k299' ? released() : fail());
     await clock.advance(10_000);
-    expect([releaser.size, sent().filter((key) => key === 'k299').length]).toEqual([299, 1]);
+    expect([locker.live.releasing, sent().filter((key) => key === 'k299').length]).toEqual([299, 1]);
   });
 
   it('are bounded in number: the oldest end with their leases, and a new release is still sent at once', async () => {
-    const { releaser, timers, outcomes, sent, release } = await setUp(MAX + 500);
-    expect([releaser.size, timers.size]).toEqual([MAX, 2]);
+    const { clock, locker, outcomes, sent, release } = await setUp(MAX + 500);
     expect(outcomes.map(({ value }) => value !== undefined)).toEqual(outcomes.map((_, i) => i < 500));
-    release('one more');
+    await release('one more');
     await settled();
-    expect([sent(), releaser.size]).toEqual([['one more'], MAX]);
+    expect([sent(), locker.live.releasing]).toEqual([['one more'], MAX]);
+    await clock.advance(PATIENCE_MS);
+    // One for the tries, and one for the number of the lines.
+    expect(locker.live.timers).toBe(2);
   });
 
   it('do not flood the log: the first that end with their leases are named, and the rest are counted', async () => {
-    const { clock, reporter, releaser, timers } = await setUp(1_000, 5_000);
+    const { clock, reporter, locker } = await setUp(1_000, 5_000);
     await clock.advance(60_000);
-    expect(reporter.lines).toHaveLength(11);
+    expect([reporter.lines.length, reporter.lines[10]]).toEqual([11, COUNTED]);
     expect(reporter.lines[0]).toMatch(/^warn The lock "k\d+" could not be released and ends with its lease: down$/);
-    expect(reporter.lines[10]).toBe(
-      'warn Within 10 s, 990 more locks could not be released and end with their leases.',
-    );
-    expect([releaser.size, timers.size]).toEqual([0, 0]);
+    expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
 
-  it('all end at the shutdown, with their number in the log', async () => {
-    const { reporter, releaser, timers, outcomes } = await setUp(1_000);
-    releaser.stop();
+  it('are tried at once by the shutdown, and all end with it, with their number in the log', async () => {
+    const { clock, reporter, locker, outcomes, sent } = await setUp(1_000);
+    const closing = locker.close(0);
     await settled();
-    expect([releaser.size, timers.size, outcomes.every(({ value }) => value !== undefined)]).toEqual([0, 0, true]);
-    expect(reporter.lines.slice(-1)).toEqual([
-      'warn Within 10 s, 990 more locks could not be released and end with their leases.',
-    ]);
+    expect(sent()).toHaveLength(AT_A_TIME);
+    await clock.advance(250);
+    await closing;
+    expect(outcomes.every(({ value }) => value !== undefined)).toBe(true);
+    expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
+    expect(reporter.lines.slice(-1)).toEqual([COUNTED]);
   });
 });

@@ -1,67 +1,75 @@
+import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
+import { type RenewReply } from '../../../../../lib/core/store/lock-store.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { gone } from '../../../../support/core/fake-store.js';
-import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../../../support/core/start-watchdog.js';
+
+const LEASE_MS = 3_000;
+const PROVEN_MS = 2_968;
+const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
+const CAUSE = new Error('ECONNREFUSED');
+const renewed = (remainingMs = LEASE_MS): RenewReply => ({ outcome: 'renewed', remainingMs });
+const UNKNOWN: RenewReply = { outcome: 'unknown', cause: CAUSE };
+
+/** A lock whose renewals the test answers. */
+async function hold(keys: string | readonly string[] = 'k', options: Partial<ResolvedLockOptions> = {}) {
+  const started = startLocker();
+  const { clock, store, enter } = started;
+  const renewing = store.onRenew;
+  store.onRenew = null;
+  const lock = await enter(keys, options);
+  /** Answers the last renewal. */
+  const reply = async (...replies: RenewReply[]) => {
+    store.renews.at(-1)!.reply(replies);
+    await settled();
+  };
+  const down = () => void (store.onRenew = (requests) => requests.map(() => UNKNOWN));
+  const toRenewal = async () => {
+    for (let ms = 0; ms < LEASE_MS && store.renews.length === 0; ms += 1) await clock.advance(1);
+  };
+  return { ...started, lock, renewing, reply, down, toRenewal };
+}
 
 describe('the watchdog, when the store does not answer', () => {
   it('retries until the local deadline, and only then the lock is lost: unreachable, with the cause', async () => {
-    const { clock, store, watched, reporter, timers } = startWatchdog();
-    const cause = new Error('ECONNREFUSED');
-    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause }));
-    const lock = watched();
+    const { clock, store, lock, locker, down, reporter } = await hold();
+    down();
     const { signal } = lock;
-    await clock.advance(DEADLINE_MS - 1);
+    await clock.advance(PROVEN_MS - 1);
     expect([lock.held, signal.aborted]).toEqual([true, false]);
     expect(store.renews.length).toBeGreaterThan(5);
     await clock.advance(2);
-    expect(lock.lost).toMatchObject({ reason: 'unreachable', cause });
-    expect(signal.reason).toBe(lock.lost);
-    expect(timers.size).toBe(0);
+    expect(lock.lost).toMatchObject({ reason: 'unreachable', cause: CAUSE });
+    expect([signal.reason, locker.live.timers]).toEqual([lock.lost, 0]);
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
   });
 
   it('retries once more before the end, however little time is left after a failure', async () => {
-    const { clock, store, watched } = startWatchdog();
-    const lock = watched({ leaseMs: 30_000 });
-    await clock.advance(10_000);
-    await clock.advance(18_900);
+    const { clock, store, lock, renewing } = await hold('k', { leaseMs: 30_000 });
+    await clock.advance(28_900);
     store.renews[0]!.fail(new Error('down'));
-    store.onRenew = (requests) => requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
+    store.onRenew = renewing;
     await clock.advance(60_000);
     expect(lock.lost).toBeNull();
   });
 
-  it('treats a rejected command like no answer', async () => {
-    const { clock, store, watched, renewing } = startWatchdog();
-    const lock = watched();
-    await clock.advance(THIRD_MS);
-    store.renews[0]!.fail(new Error('broken'));
-    renewing();
-    await clock.advance(LEASE_MS);
-    expect(lock.held).toBe(true);
-  });
-
   it('renews as before once it gets an answer again', async () => {
-    const { clock, store, watched, renewing, reporter } = startWatchdog();
-    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
-    const lock = watched();
+    const { clock, store, lock, renewing, down, reporter } = await hold();
+    down();
     await clock.advance(2_000);
-    renewing();
+    store.onRenew = renewing;
     await clock.advance(200);
     const asked = store.renews.length;
     await clock.advance(10_000);
-    expect(lock.held).toBe(true);
-    expect(store.renews.length - asked).toBe(10);
-    expect(reporter.lines).toHaveLength(1);
+    expect([lock.held, store.renews.length - asked, reporter.lines.length]).toEqual([true, 10, 1]);
   });
 
   it('reports expired, not unreachable, when an answer came since', async () => {
-    const { clock, store, watched } = startWatchdog();
-    const lock = watched();
-    await clock.advance(THIRD_MS);
-    store.renews[0]!.reply([{ outcome: 'unknown', cause: new Error('down') }]);
+    const { clock, lock, toRenewal, reply } = await hold();
+    await toRenewal();
+    await reply(UNKNOWN);
     await clock.advance(200);
-    store.renews[1]!.reply([{ outcome: 'renewed', remainingMs: LEASE_MS }]);
-    await settled();
+    await reply(renewed());
     clock.jump(60_000);
     clock.turn();
     expect(lock.lost).toMatchObject({ reason: 'expired' });
@@ -70,34 +78,21 @@ describe('the watchdog, when the store does not answer', () => {
 
 describe('the watchdog, when the lock is lost', () => {
   it.each([
-    ['expired', 100],
-    ['expired', 0],
-    ['taken', 101],
-  ] as const)('reports %s when the last token is %d and ours is 100', async (reason, lastToken) => {
-    const { clock, store, watched, watchdog, timers } = startWatchdog();
-    const lock = watched();
-    await clock.advance(THIRD_MS);
-    store.renews[0]!.reply([gone(lastToken)]);
-    await settled();
-    expect(lock.lost).toMatchObject({ reason, code: 'LOCK_LOST', key: 'k' });
-    expect([lock.held, lock.signal.aborted]).toEqual([false, true]);
-    expect([watchdog.size, timers.size]).toEqual([0, 0]);
+    ['expired', gone(100)],
+    ['expired', gone(0)],
+    ['taken', gone(101)],
+    ['revoked', gone(999, true)],
+  ])('reports %s when our token is 100 and the renewal finds %j', async (reason, reply) => {
+    const found = await hold();
+    await found.toRenewal();
+    await found.reply(reply);
+    expect(found.lock.lost).toMatchObject({ reason, code: 'LOCK_LOST', key: 'k' });
+    expect([found.lock.held, found.lock.signal.aborted, found.locker.live]).toEqual([false, true, NOTHING]);
   });
 
-  it('gives each lock of a batch its own outcome', async () => {
-    const { clock, store, watched } = startWatchdog();
-    const locks = new Map(['a', 'b', 'c'].map((key) => [key, watched({ key })]));
-    await clock.advance(THIRD_MS);
-    const order = store.renews[0]!.request.map(({ key }) => key);
-    const cause = new Error('down');
-    store.renews[0]!.reply([gone(0), { outcome: 'renewed', remainingMs: LEASE_MS }, { outcome: 'unknown', cause }]);
-    await settled();
-    expect(order.map((key) => locks.get(key)!.held)).toEqual([false, true, true]);
-  });
-
-  it('fires the signal in the first turn after a pause longer than the lease, without a command', () => {
-    const { clock, store, watched } = startWatchdog();
-    const { signal } = watched();
+  it('fires the signal in the first turn after a pause longer than the lease, without a command', async () => {
+    const { clock, store, lock } = await hold();
+    const { signal } = lock;
     clock.jump(60_000);
     clock.turn();
     expect(signal.reason).toMatchObject({ reason: 'expired' });
@@ -105,34 +100,76 @@ describe('the watchdog, when the lock is lost', () => {
   });
 
   it('reports max-hold after maxHoldMs from the grant, despite its renewals', async () => {
-    const { clock, watched, renewing } = startWatchdog();
-    renewing();
-    const lock = watched({ maxHoldMs: 5_000 });
+    const { clock, store, lock, locker, renewing } = await hold('k', { maxHoldMs: 5_000 });
+    store.onRenew = renewing;
     await clock.advance(4_999);
     expect(lock.held).toBe(true);
     await clock.advance(1);
+    expect([lock.lost, locker.live.timers]).toEqual([expect.objectContaining({ reason: 'max-hold' }), 0]);
+  });
+
+  it('reports max-hold in the first turn after a pause, although the lease has ended, too', async () => {
+    const { clock, lock } = await hold('k', { maxHoldMs: 2_000 });
+    clock.jump(60_000);
+    clock.turn();
     expect(lock.lost).toMatchObject({ reason: 'max-hold' });
   });
 
   it('ignores a reply that comes after the release', async () => {
-    const { clock, store, watched, watchdog, reporter, timers } = startWatchdog();
-    const lock = watched();
-    await clock.advance(THIRD_MS);
-    watchdog.unwatch(lock);
+    const { lock, locker, reporter, toRenewal, reply } = await hold();
+    await toRenewal();
     await lock.release();
-    store.renews[0]!.reply([gone(500)]);
-    await settled();
-    expect([lock.lost, timers.size, reporter.lines]).toEqual([null, 0, []]);
+    await reply(gone(500));
+    expect([lock.lost, locker.live, reporter.lines]).toEqual([null, NOTHING, []]);
   });
 
   it('does not revive a lost lock when a reply comes late', async () => {
-    const { clock, store, watched, timers } = startWatchdog();
-    const lock = watched();
-    await clock.advance(THIRD_MS);
+    const { clock, lock, locker, toRenewal, reply } = await hold();
+    await toRenewal();
     await clock.advance(LEASE_MS);
-    store.renews[0]!.reply([{ outcome: 'renewed', remainingMs: 60_000 }]);
-    await settled();
-    expect([lock.held, timers.size]).toEqual([false, 0]);
+    await reply(renewed(60_000));
+    expect([lock.held, locker.live]).toEqual([false, NOTHING]);
     expect(lock.lost).toMatchObject({ code: 'LOCK_LOST' });
+  });
+});
+
+describe('the watchdog and a lock of several keys', () => {
+  const KEYS = ['a', 'b', 'c'];
+  const ofKeys = async () => {
+    const started = await hold(KEYS);
+    await started.toRenewal();
+    return started;
+  };
+
+  it('renews every hold in one call, each with its own fencing token, and is proven for the shortest', async () => {
+    const { store, lock, reply } = await ofKeys();
+    const { attempt } = store.acquires[0]!.request;
+    const asked = KEYS.map((key, i) => ({ key, attempt, fencingToken: 100 + i, leaseMs: LEASE_MS, hold: lock }));
+    expect(store.renews.map(({ request }) => request)).toMatchObject([asked]);
+    await reply(renewed(), renewed(2_500), renewed(2_800));
+    expect(lock.remainingMs).toBe(2_500 * 0.99 - 2);
+  });
+
+  it.each([
+    ['taken', [gone(999), renewed(), UNKNOWN]],
+    ['expired', [UNKNOWN, gone(101), renewed()]],
+    ['taken', [UNKNOWN, gone(102), renewed()]],
+    ['revoked', [renewed(), UNKNOWN, gone(999, true)]],
+  ])('is lost when any hold is gone (%s), whatever the other replies: %j', async (reason, replies) => {
+    const { lock, locker, reply } = await ofKeys();
+    await reply(...replies);
+    expect(lock.lost).toMatchObject({ reason, key: 'a, b, c' });
+    expect(locker.live).toEqual(NOTHING);
+  });
+
+  it.each([0, 1, 2])('renews all again when the renewal of one (%i) had no answer', async (nth) => {
+    const { clock, store, lock, reporter, reply } = await ofKeys();
+    const before = lock.remainingMs;
+    await reply(...KEYS.map((_, i) => (i === nth ? UNKNOWN : renewed())));
+    expect([lock.lost, lock.remainingMs, reporter.lines.length]).toEqual([null, before, 1]);
+    await clock.advance(200);
+    expect(store.renews.map(({ request }) => request.length)).toEqual([3, 3]);
+    await reply(renewed(), renewed(), renewed());
+    expect(lock.remainingMs).toBeGreaterThan(before);
   });
 });

@@ -1,148 +1,138 @@
-import { leaseFrom, moment } from '../../../../../lib/core/hold/lease.js';
+import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
 import { commandTimeoutMs } from '../../../../../lib/core/timing.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
-import { gone } from '../../../../support/core/fake-store.js';
-import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../../../support/core/start-watchdog.js';
+import { gone, granted } from '../../../../support/core/fake-store.js';
+
+const LEASE_MS = 3_000;
+/** For how long a lease of 3 s is proven, and when it is renewed. */
+const [PROVEN_MS, THIRD_MS] = [2_968, 1_000];
+
+/** A lock whose grant has `remainingMs` left, in a store that never shortens a lease. */
+async function hold(remainingMs = LEASE_MS, options: Partial<ResolvedLockOptions> = {}) {
+  const started = startLocker();
+  const { clock, store, enter } = started;
+  const grantedAt = clock.now();
+  let endsAt = grantedAt + remainingMs;
+  const renewing: typeof store.onRenew = (requests) =>
+    requests.map(({ leaseMs }) => {
+      endsAt = Math.max(endsAt, clock.now() + leaseMs);
+      return { outcome: 'renewed', remainingMs: endsAt - clock.now() };
+    });
+  store.onAcquire = () => granted(remainingMs, 100);
+  store.onRenew = renewing;
+  const lock = await enter('k', options);
+  return { ...started, lock, grantedAt, renewing };
+}
 
 describe('the watchdog, renewing', () => {
-  it('renews at a third of the lease, again and again', async () => {
-    const { clock, store, watched, renewing, reporter } = startWatchdog();
-    renewing();
-    const lock = watched();
+  it('renews at a third of the lease, again and again, until the release', async () => {
+    const { clock, store, reporter, lock, locker } = await hold();
     await clock.advance(THIRD_MS - 40);
     expect(store.renews).toHaveLength(0);
     await clock.advance(40);
-    expect(store.renews).toHaveLength(1);
+    const { attempt } = store.acquires[0]!.request;
+    const wish = { mode: 'write', owner: undefined, holder: 'host:1\t10000', fire: undefined, hold: lock };
     const timeoutMs = commandTimeoutMs(LEASE_MS);
-    const hold = { key: 'k', attempt: 'client.1', fencingToken: 100 };
-    const wish = { mode: 'write', owner: undefined, holder: 'host:1', hold: lock };
-    expect(store.renews[0]!.request).toEqual([{ ...hold, ...wish, leaseMs: LEASE_MS, timeoutMs }]);
+    const asked = { key: 'k', attempt, fencingToken: 100, ...wish, leaseMs: LEASE_MS, timeoutMs };
+    expect(store.renews.map(({ request }) => request)).toEqual([[asked]]);
     await clock.advance(60_000);
-    expect(lock.held).toBe(true);
+    expect([lock.held, reporter.lines]).toEqual([true, []]);
     expect(store.renews.length).toBeGreaterThan(58);
-    expect(reporter.lines).toEqual([]);
-  });
-
-  it('renews with one command what is due in one turn', async () => {
-    const { clock, store, watched, renewing } = startWatchdog();
-    renewing();
-    for (const key of ['a', 'b', 'c']) watched({ key });
-    await clock.advance(THIRD_MS);
-    expect(store.renews).toHaveLength(1);
-    expect(store.renews[0]!.request.map(({ key }) => key).toSorted()).toEqual(['a', 'b', 'c']);
+    await lock.release();
+    expect(locker.live.timers).toBe(0);
+    const { length } = store.renews;
+    await clock.advance(60_000);
+    expect(store.renews).toHaveLength(length);
   });
 
   it('does not renew again while an answer is pending', async () => {
-    const { clock, store, watched } = startWatchdog();
-    watched();
+    const { clock, store } = await hold();
+    store.onRenew = null;
     await clock.advance(THIRD_MS + 1_500);
     expect(store.renews).toHaveLength(1);
   });
 
   it('counts the new lease from before the command was sent', async () => {
-    const { clock, store, watched } = startWatchdog();
-    const lock = watched();
+    const { clock, store, lock } = await hold();
+    store.onRenew = null;
     clock.jump(THIRD_MS);
     clock.turn();
-    await settled();
-    const sentAt = clock.now();
     await clock.advance(700);
     store.renews[0]!.reply([{ outcome: 'renewed', remainingMs: LEASE_MS }]);
     await settled();
-    expect(lock.deadline).toBe(sentAt + DEADLINE_MS);
+    expect(lock.remainingMs).toBe(PROVEN_MS - 700);
   });
 
-  it('renews a grant in time that was pushed long after its command', async () => {
-    const { clock, store, watched, renewing } = startWatchdog();
-    renewing();
-    // A request, a busy reply, then a short grant by a message: its `sent` is that of the old command.
-    const sent = moment(clock);
-    clock.jump(3_000);
-    const lock = watched({ sent, lease: leaseFrom(moment(clock), 500), leaseMs: LEASE_MS });
-    await clock.advance(600);
-    expect(lock.lost).toBeNull();
-    expect(store.renews).toHaveLength(1);
+  it.each([
+    ['a lease that both clocks prove', 3_000, 0, 900, 1_000],
+    ['what is left of a lease on its grant', 600, 0, 180, 200],
+    ['what the wall clock proves', 3_000, 2_400, 160, 200],
+    ['a longer lease than was asked for', 9_000, 0, 2_800, 3_000],
+  ])('renews at a third of %s', async (_what, remainingMs, sleptMs, before, after) => {
+    const started = startLocker();
+    const { clock, store } = started;
+    store.onAcquire = () => {
+      clock.wallOffsetMs += sleptMs;
+      return granted(remainingMs, 100);
+    };
+    await started.enter('k');
+    await clock.advance(before);
+    expect(store.renews).toEqual([]);
+    await clock.advance(after - before);
+    expect(store.renews.map(({ request }) => request[0]!.leaseMs)).toEqual([LEASE_MS]);
   });
 
-  it('leaves time for another attempt before the proven lease ends', async () => {
-    const { clock, store, watched } = startWatchdog();
-    // A long lease, of which little is proven: it was handed over.
-    const lock = watched({ leaseMs: 30_000, lease: leaseFrom(moment(clock), 6_000), sent: moment(clock) });
+  it('leaves time for another try before a short proof of a long lease ends', async () => {
+    const { clock, store, lock } = await hold(6_000, { leaseMs: 30_000 });
+    store.onRenew = null;
     await clock.advance(2_000);
     const { timeoutMs } = store.renews[0]!.request[0]!;
-    expect(clock.now() + 2 * timeoutMs).toBeLessThanOrEqual(lock.deadline);
+    expect(2 * timeoutMs).toBeLessThanOrEqual(lock.remainingMs);
     expect(timeoutMs).toBeGreaterThan(1_500);
   });
 
-  it('renews at a third of the lease that both clocks prove', async () => {
-    const { clock, store, watched, renewing } = startWatchdog();
-    renewing();
-    const sent = moment(clock);
-    watched({ sent, lease: { ...leaseFrom(sent, LEASE_MS), wallDeadline: sent.wallAt + 600 } });
-    await clock.advance(200);
-    expect(store.renews).toHaveLength(1);
+  it('renews with one command what is due in one turn, apart from locks with another time limit', async () => {
+    const { clock, store, enter } = startLocker();
+    store.onRenew = null;
+    const long = await Promise.all(['l1', 'l2'].map((key) => enter(key, { leaseMs: 9_000 })));
+    clock.jump(2_700);
+    const short = await enter('short', { leaseMs: 1_000 });
+    clock.jump(400);
+    clock.turn();
+    await settled();
+    const keys = store.renews.map(({ request }) => request.map(({ key }) => key).toSorted());
+    expect(keys.toSorted()).toEqual([['l1', 'l2'], ['short']]);
+    store.renews.find(({ request }) => request.length === 1)!.reply([{ outcome: 'renewed', remainingMs: 1_000 }]);
+    await settled();
+    expect([short.remainingMs, long.every(({ held }) => held)]).toEqual([988, true]);
   });
 
-  it('renews a longer proof at a third of it, and requests the lease of the lock', async () => {
-    const { clock, store, watched } = startWatchdog();
-    const sent = moment(clock);
-    const endsAt = clock.now() + 9_000;
-    // As with `holdAtLeastMs`: granted for longer than the lease, which a renewal does not shorten.
-    store.onRenew = (requests) =>
-      requests.map(({ leaseMs }) => ({
-        outcome: 'renewed',
-        remainingMs: Math.max(endsAt - clock.now(), leaseMs),
-      }));
-    const lock = watched({ sent, lease: leaseFrom(sent, 9_000) });
-    await clock.advance(2_900);
-    expect(store.renews).toHaveLength(0);
-    await clock.advance(100);
-    expect(store.renews.map(({ request }) => request[0]!.leaseMs)).toEqual([LEASE_MS]);
-    await clock.advance(1_900);
-    expect(store.renews).toHaveLength(1);
-    await clock.advance(60_000);
-    expect(lock.lost).toBeNull();
-  });
-
-  it('renews again when a gap in the messages came during a renewal, since a loss may have been missed', async () => {
-    const { clock, store, watched, watchdog, renewing } = startWatchdog();
-    renewing();
-    const sent = moment(clock);
+  it('renews at once when messages were missed, also while its grant was under way', async () => {
+    const { clock, store, locker, enter } = startLocker();
+    await enter('before');
+    await enter('short', { renew: false });
+    store.onAcquire = null;
+    const entering = enter('k');
     clock.jump(10);
-    watchdog.renewAll();
-    watched({ sent, lease: leaseFrom(sent, LEASE_MS) });
-    watched({ key: 'short', sent, lease: leaseFrom(sent, LEASE_MS), renew: false });
+    locker.onMessagesMissed();
+    store.acquires.at(-1)!.reply(granted(LEASE_MS, 100));
+    await entering;
     await clock.advance(1);
-    expect(store.renews.map(({ request }) => request.map(({ key }) => key))).toEqual([['k']]);
+    expect(store.renews.flatMap(({ request }) => request.map(({ key }) => key)).toSorted()).toEqual(['before', 'k']);
   });
 
   it('never renews with renew: false, and the lock ends with its lease', async () => {
-    const { clock, store, watched, reporter } = startWatchdog();
-    const lock = watched({ renew: false });
-    await clock.advance(DEADLINE_MS - 1);
+    const { clock, store, reporter, lock } = await hold(LEASE_MS, { renew: false });
+    await clock.advance(PROVEN_MS - 1);
     expect(lock.held).toBe(true);
     await clock.advance(2);
-    expect(store.renews).toHaveLength(0);
-    expect(lock.lost).toMatchObject({ reason: 'expired' });
+    expect([store.renews, lock.lost]).toEqual([[], expect.objectContaining({ reason: 'expired' })]);
     expect(reporter.lines[0]).toMatch(/^error The lock "k" .* was lost/);
   });
 
-  it('holds no timer and no lock after unwatch', async () => {
-    const { clock, store, watched, watchdog, timers } = startWatchdog();
-    const lock = watched();
-    expect([...watchdog.locks]).toEqual([lock]);
-    watchdog.unwatch(lock);
-    expect([watchdog.size, timers.size]).toEqual([0, 0]);
-    await clock.advance(60_000);
-    expect(store.renews).toHaveLength(0);
-  });
-});
-
-describe('the watchdog and the wall clock', () => {
   it('makes held false after a jump of the wall clock until a renewal confirms the lock', async () => {
-    const { clock, watched, renewing } = startWatchdog();
-    renewing();
-    const lock = watched();
+    const { clock, lock } = await hold();
     clock.wallOffsetMs += 3_600_000;
     expect([lock.held, lock.remainingMs]).toEqual([false, 0]);
     await clock.advance(THIRD_MS);
@@ -150,12 +140,10 @@ describe('the watchdog and the wall clock', () => {
   });
 });
 
-describe('an extension by the watchdog', () => {
-  it('requests the given lease at once, and keeps renewing with it', async () => {
-    const { clock, store, watched, watchdog, renewing } = startWatchdog();
-    renewing(60_000);
-    const lock = watched({ renew: false });
-    expect(await watchdog.extend(lock, 60_000)).toEqual({ outcome: 'renewed', remainingMs: 60_000 });
+describe('an extension', () => {
+  it('asks for the given lease at once, after which a lock without renewals ends', async () => {
+    const { clock, store, lock } = await hold(LEASE_MS, { renew: false });
+    await lock.extend(60_000);
     expect(store.renews[0]!.request[0]).toMatchObject({ leaseMs: 60_000 });
     await clock.advance(59_000);
     expect(lock.held).toBe(true);
@@ -164,55 +152,56 @@ describe('an extension by the watchdog', () => {
   });
 
   it.each([
-    ['after a grant for a short time', 300],
-    ['by less than what is left', 1],
-  ])('%s is followed by a renewal before it ends', async (_what, leaseMs) => {
-    const { clock, store, watched, watchdog } = startWatchdog();
-    const sent = moment(clock);
-    const lock = watched({ sent, lease: leaseFrom(sent, 600) });
-    // The server never shortens: 600 from the grant.
-    store.onRenew = () => [{ outcome: 'renewed', remainingMs: 550 }];
+    ['of a grant for a short time', 600, 300],
+    ['by less than what is left', 600, 1],
+    ['by more than the lease', 3_000, 30_000],
+  ])('%s is followed by a renewal at a third of what is left', async (_what, remainingMs, leaseMs) => {
+    const { clock, store, lock } = await hold(remainingMs);
     clock.jump(50);
-    await watchdog.extend(lock, leaseMs);
-    expect(lock.deadline).toBeLessThan(sent.at + 600);
-    store.onRenew = (requests) => requests.map((request) => ({ outcome: 'renewed', remainingMs: request.leaseMs }));
+    await lock.extend(leaseMs);
+    const third = lock.remainingMs / 3;
+    await clock.advance(third * 0.95);
+    expect(store.renews).toHaveLength(1);
+    await clock.advance(third * 0.1);
+    expect(store.renews.map(({ request }) => request[0]!.leaseMs)).toEqual([leaseMs, LEASE_MS]);
     await clock.advance(60_000);
-    expect([lock.lost, store.renews[1]!.request[0]!.leaseMs]).toEqual([null, LEASE_MS]);
+    expect(lock.lost).toBeNull();
   });
 
-  it('is followed by a renewal before the remaining lease ends, after an outage', async () => {
-    const { clock, store, watched, watchdog } = startWatchdog();
-    const endsAt = clock.now() + LEASE_MS;
-    const lock = watched();
+  it('is followed by a renewal before what is left after an outage ends', async () => {
+    const { clock, store, lock, renewing } = await hold();
     store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
     await clock.advance(2_700);
-    store.onRenew = (requests) =>
-      requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: Math.max(endsAt - clock.now(), leaseMs) }));
-    await watchdog.extend(lock, 100);
+    store.onRenew = renewing;
+    await lock.extend(100);
     await clock.advance(60_000);
     expect(lock.lost).toBeNull();
   });
 
-  it('is followed by a renewal at a third of it, when it is longer than the lease', async () => {
-    const { clock, store, watched, watchdog } = startWatchdog();
-    const endsAt = clock.now() + 30_000;
-    store.onRenew = (requests) =>
-      requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: Math.max(endsAt - clock.now(), leaseMs) }));
-    const lock = watched();
-    await watchdog.extend(lock, 30_000);
-    await clock.advance(9_800);
-    expect(store.renews).toHaveLength(1);
-    await clock.advance(200);
-    expect(store.renews).toHaveLength(2);
-    await clock.advance(120_000);
-    expect(lock.lost).toBeNull();
+  it('rejects without an answer, and the lock is held until its lease ends', async () => {
+    const { store, lock } = await hold();
+    store.onRenew = () => [{ outcome: 'unknown', cause: new Error('down') }];
+    await expect(lock.extend(60_000)).rejects.toMatchObject({ code: 'LOCK_STORE', key: 'k' });
+    expect(lock.held).toBe(true);
   });
 
-  it('reports the loss that it finds', async () => {
-    const { store, watched, watchdog } = startWatchdog();
-    const lock = watched();
+  it('rejects with the loss that it finds', async () => {
+    const { store, lock } = await hold();
     store.onRenew = () => [gone(101)];
-    await watchdog.extend(lock, 60_000);
+    await expect(lock.extend(60_000)).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'taken' });
     expect(lock.lost).toMatchObject({ reason: 'taken' });
   });
+
+  it.each([0, 0.5, Infinity])(
+    'refuses a lease of %p for a lock, a nested one and one of several groups',
+    async (ms) => {
+      const { store, under } = startLocker();
+      store.groups = (keys) => keys.map((key) => [key]);
+      const refused = (lock: { extend(leaseMs: number): Promise<void> }) =>
+        expect(lock.extend(ms)).rejects.toMatchObject({ code: 'LOCK_CONFIGURATION' });
+      await under(['a', 'b'], (joined) => refused(joined).then(() => under('a', refused)));
+      await under('k', refused);
+      expect(store.renews).toEqual([]);
+    },
+  );
 });
