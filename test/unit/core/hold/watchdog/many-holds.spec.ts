@@ -40,18 +40,21 @@ describe('the watchdog and a thousand locks', () => {
     expect(locks.every(({ remainingMs }) => remainingMs > (2 * 29_698) / 3 - 2)).toBe(true);
   });
 
-  it('sends those that are due at the same time in slices, one in each turn, without what is released before', async () => {
+  it.each([
+    ['one in each turn', 4, 100],
+    ['and none once all are released', 1, MANY],
+  ])('sends those that are due at the same time in slices, %s', async (_what, turns, releasedMeanwhile) => {
     const { clock, store, locker, locks } = await startMany({ spreadMs: 0 });
     clock.jump(10_000);
-    const sizes: number[][] = [];
-    for (let turn = 0; turn < 4; turn += 1) {
+    const sizes: number[] = [];
+    for (let turn = 0; turn < turns; turn += 1) {
       clock.turn();
       await settled();
-      sizes.push(store.renews.splice(0).map(({ request }) => request.length));
-      if (turn === 0) await Promise.all(locks.slice(0, 100).map((lock) => lock.release()));
+      sizes.push(...store.renews.splice(0).map(({ request }) => request.length));
+      if (turn === 0) await Promise.all(locks.slice(0, releasedMeanwhile).map((lock) => lock.release()));
     }
-    const last = MANY - 3 * RENEWALS_AT_A_TIME - 100;
-    expect(sizes).toEqual([[RENEWALS_AT_A_TIME], [RENEWALS_AT_A_TIME], [RENEWALS_AT_A_TIME], [last]]);
+    const slices = [RENEWALS_AT_A_TIME, RENEWALS_AT_A_TIME, RENEWALS_AT_A_TIME, MANY - 3 * RENEWALS_AT_A_TIME - 100];
+    expect(sizes).toEqual(slices.slice(0, turns));
     await Promise.all(locks.map((lock) => lock.release()));
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
     await clock.advance(60_000);
