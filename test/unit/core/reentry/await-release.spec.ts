@@ -16,156 +16,120 @@ const GONE = { outcome: 'expired', holds: 0, lastToken: 100 } as const;
 /** A locker whose releases the test answers. */
 function start() {
   const parts = startLocker();
-  parts.store.onRelease = null;
-  const losses: LockLostError[] = [];
-  parts.locker.events.on('lost', ({ error }) => losses.push(error));
-  return { ...parts, losses };
+  const { store, locker } = parts;
+  store.onRelease = null;
+  const [losses, contexts, context] = [[] as LockLostError[], [] as unknown[], new AsyncLocalStorage<string>()];
+  locker.events.on('lost', ({ error }) => {
+    losses.push(error);
+    contexts.push(context.getStore());
+  });
+  const answerAll = async () => {
+    for (const release of store.releases) release.reply(released());
+    await settled();
+  };
+  const service = new RedisLockService(locker, store, resolveModuleOptions(NO_WAIT));
+  return { ...parts, losses, context, contexts, answerAll, service };
 }
 
 describe('a call with `awaitRelease: false`', () => {
-  it('returns when its work has, and its release goes on and keeps the process alive', async () => {
-    const { clock, store, locker, under } = start();
+  it('returns when its work has, and its release goes on, keeps the process alive and is waited for by a shutdown', async () => {
+    const { clock, locker, under, store, answerAll } = start();
     const ended: string[] = [];
     locker.events.on('released', ({ key }) => ended.push(key));
     expect(await under('k', () => 'done', NO_WAIT)).toBe('done');
-    expect([store.givenBack, ended, clock.keptAlive]).toEqual([['k'], [], 1]);
-    expect(locker.live).toMatchObject({ locks: 0, releasing: 1 });
-    store.releases[0]!.reply(released());
+    const closing = outcomeOf(locker.close(1_000));
     await settled();
-    expect([ended, clock.keptAlive]).toEqual([['k'], 0]);
-    expect(locker.live.releasing).toBe(0);
+    expect([closing, store.givenBack, ended, clock.keptAlive]).toEqual([{}, ['k'], [], 1]);
+    expect(locker.live).toMatchObject({ locks: 0, releasing: 1 });
+    await answerAll();
+    expect([closing, ended, clock.keptAlive, locker.live.releasing]).toEqual([{ value: undefined }, ['k'], 0, 0]);
   });
 
-  it('throws when its work has, and its release says that it failed', async () => {
+  it('throws when its work has', async () => {
     const { store, under } = start();
-    const work = () => Promise.reject(new Error('business'));
-    await expect(under('k', work, NO_WAIT)).rejects.toThrow('business');
+    await expect(under('k', () => Promise.reject(new Error('business')), NO_WAIT)).rejects.toThrow('business');
     expect(store.givenBack).toEqual(['k']);
   });
 
-  it('is the default of a module that says so, and each call may say otherwise', async () => {
-    const { store, locker } = start();
-    const locks = new RedisLockService(locker, store, resolveModuleOptions(NO_WAIT));
-    expect(await locks.withLock('a', () => 'done')).toBe('done');
-    const waiting = outcomeOf(locks.withLock('b', { awaitRelease: true }, () => 'done'));
+  it('is the default of a module that says so, but each call may say otherwise, and a handle awaits its `release()`', async () => {
+    const { store, service, answerAll } = start();
+    expect(await service.withLock('a', () => 'done')).toBe('done');
+    const waiting = outcomeOf(service.withLock('b', { awaitRelease: true }, () => 'done'));
     await settled();
-    expect([waiting, store.givenBack]).toEqual([{}, ['a', 'b']]);
-    for (const release of store.releases) release.reply(released());
+    const releasing = outcomeOf((await service.acquire('c', NO_WAIT)).release());
     await settled();
-    expect(waiting).toEqual({ value: 'done' });
-  });
-
-  it('does not shorten the wait of the holder of a handle, who awaits `release()`', async () => {
-    const { store, locker } = start();
-    const locks = new RedisLockService(locker, store, resolveModuleOptions(NO_WAIT));
-    const lock = await locks.acquire('k', NO_WAIT);
-    const releasing = outcomeOf(lock.release());
-    await settled();
-    expect(releasing).toEqual({});
-    store.releases[0]!.reply(released());
-    await settled();
-    expect(releasing).toEqual({ value: true });
+    expect([waiting, releasing, store.givenBack]).toEqual([{}, {}, ['a', 'b', 'c']]);
+    await answerAll();
+    expect([waiting, releasing]).toEqual([{ value: 'done' }, { value: true }]);
   });
 
   it('fails when the lock was lost while the work ran, as far as the process knows', async () => {
     const { clock, store, under } = start();
-    const revoked = under(
-      'k',
-      () => store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' }),
-      NO_WAIT,
-    );
-    expect(await rejection(revoked)).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+    const revoke = () => store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
+    expect(await rejection(under('k', revoke, NO_WAIT))).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
     const expired = under('k', () => clock.jump(60_000), NO_WAIT);
     expect(await rejection(expired)).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
   });
 
-  it('waits for the release when the lease is not proven: the machine may have slept', async () => {
+  it('waits for all releases when the lease is not proven: the machine may have slept', async () => {
     const { clock, store, under } = start();
     const work = () => {
       clock.wallOffsetMs += 60_000;
       return 'value';
     };
-    const [kept, taken] = [outcomeOf(under('kept', work, NO_WAIT)), outcomeOf(under('taken', work, NO_WAIT))];
+    store.groups = (keys) => keys.map((key) => [key]);
+    const calls = [['kept', 'too'], 'taken'].map((keys) => outcomeOf(under(keys, work, NO_WAIT)));
     await settled();
-    expect([kept, taken]).toEqual([{}, {}]);
-    store.releases[0]!.reply(released());
-    store.releases[1]!.reply({ ...GONE, lastToken: 200 });
+    expect(calls).toEqual([{}, {}]);
+    for (const release of store.releases) {
+      release.reply(release.request.key === 'taken' ? { ...GONE, lastToken: 200 } : released());
+    }
     await settled();
-    expect(kept).toEqual({ value: 'value' });
-    expect(taken.error).toMatchObject({ code: 'LOCK_LOST', reason: 'taken', result: 'value' });
+    const lost = { error: { code: 'LOCK_LOST', reason: 'taken', result: 'value' } };
+    expect(calls).toMatchObject([{ value: 'value' }, lost]);
   });
 
-  it('is not told of a loss that only its release finds: the event and the log tell it', async () => {
-    const { store, reporter, under, losses } = start();
+  it('does not learn of a loss that only its release finds: the event and the log report it, outside of its context', async () => {
+    const { store, reporter, under, losses, context, contexts } = start();
     let signal!: AbortSignal;
-    expect(await under('k', ({ signal: ofLock }) => void (signal = ofLock), NO_WAIT)).toBeUndefined();
+    await context.run('the caller', () => under('k', ({ signal: ofLock }) => void (signal = ofLock), NO_WAIT));
     expect([losses, signal.aborted]).toEqual([[], false]);
     store.releases[0]!.reply({ ...GONE, outcome: 'revoked' });
     await settled();
     expect(losses).toMatchObject([{ code: 'LOCK_LOST', key: 'k', reason: 'revoked' }]);
-    expect(signal.reason).toBe(losses[0]);
+    expect([signal.reason, contexts]).toEqual([losses[0], [undefined]]);
     expect(reporter.lines).toEqual([expect.stringContaining('error The lock "k" (write, fencing token 100) was lost')]);
   });
 
-  it('has its release tried again until it is confirmed', async () => {
-    const { clock, store, locker, under } = start();
-    await under('k', () => undefined, NO_WAIT);
-    store.releases[0]!.fail(new LockStoreError('down'));
-    await clock.advance(1_000);
-    expect([store.givenBack, locker.live.releasing]).toEqual([['k', 'k'], 1]);
-    store.releases[1]!.reply(released());
-    await settled();
-    expect(locker.live.releasing).toBe(0);
-  });
-
-  it('leaves no rejection behind when its release is never confirmed, and the log tells it', async () => {
+  it.each([true, false])('has its release tried again until it is confirmed (%s), or until its lease has ended', async (isBack) => {
     const { clock, store, reporter, locker, under, losses } = start();
-    store.onRelease = () => {
+    const down = () => {
       throw new LockStoreError('down');
     };
+    store.onRelease = down;
     expect(await under('k', () => 'done', NO_WAIT)).toBe('done');
+    await settled();
+    if (isBack) store.onRelease = () => released();
     await clock.advance(10_000);
     expect([locker.live.releasing, clock.keptAlive, losses]).toEqual([0, 0, []]);
-    expect(reporter.lines).toEqual([expect.stringContaining('warn The lock "k" could not be released')]);
-  });
-
-  it('has its release waited for by a shutdown', async () => {
-    const { store, locker, under } = start();
-    await under('k', () => undefined, NO_WAIT);
-    const closing = outcomeOf(locker.close(1_000));
-    await settled();
-    expect(closing).toStrictEqual({});
-    store.releases[0]!.reply(released());
-    await settled();
-    expect(closing).toStrictEqual({ value: undefined });
-  });
-
-  it('has its loss reported outside of the async context of its caller', async () => {
-    const { store, locker, under } = start();
-    const context = new AsyncLocalStorage<string>();
-    const seen: unknown[] = [];
-    locker.events.on('lost', () => seen.push(context.getStore()));
-    await context.run('the caller', () => under('k', () => undefined, NO_WAIT));
-    store.releases[0]!.reply(GONE);
-    await settled();
-    expect(seen).toEqual([undefined]);
-  });
+    const line = expect.stringContaining('warn The lock "k" could not be released');
+    expect([isBack ? store.releases.length : 2, reporter.lines]).toEqual([2, isBack ? [] : [line]]);
+  }); // prettier-ignore
 });
 
 describe('`awaitRelease` of calls with more than one lock', () => {
   it('counts for the outermost call; a nested one only leaves', async () => {
-    const { store, under } = start();
+    const { under, answerAll } = start();
     const nested = (awaitRelease: boolean) => () => under('k', () => 'inside', { awaitRelease });
     expect(await under('k', nested(true), NO_WAIT)).toBe('inside');
     const waiting = outcomeOf(under('k', nested(false)));
     await settled();
     expect(waiting).toEqual({});
-    store.releases[1]!.reply(released());
-    await settled();
+    await answerAll();
     expect(waiting).toEqual({ value: 'inside' });
   });
 
-  it('returns although a nested call that nobody awaits is still inside, which then releases the lock', async () => {
+  it('returns although a nested call without an `await` is still inside, which then releases the lock', async () => {
     const { store, under } = start();
     const { opened, open } = gate();
     await under('k', () => void under('k', () => opened, NO_WAIT), NO_WAIT);
@@ -175,39 +139,27 @@ describe('`awaitRelease` of calls with more than one lock', () => {
     expect(store.givenBack).toEqual(['k']);
   });
 
-  it.each([
-    ['in different slots', ['a', 'b'], ['a', 'b']],
-    ['in one slot', ['a+b'], ['a', 'b']],
-  ])('sends the release of each key before it returns (%s)', async (_where, groups, keys) => {
-    const { store, under } = start();
-    store.groups = () => groups.map((group) => group.split('+'));
-    expect(await under(keys, () => 'done', NO_WAIT)).toBe('done');
-    expect(store.givenBack).toEqual(keys);
-  });
-
-  it('waits for all releases when the lease of one key is not proven', async () => {
-    const { clock, store, under } = start();
-    store.groups = () => [['a'], ['b']];
-    const call = outcomeOf(under(['a', 'b'], () => void (clock.wallOffsetMs += 60_000), NO_WAIT));
-    await settled();
-    expect(call).toStrictEqual({});
-    for (const release of store.releases) release.reply(released());
-    await settled();
-    expect(call).toStrictEqual({ value: undefined });
-  });
+  it.each([[['a', 'b']], [['a+b']]])(
+    'sends the release of each key before it returns, of groups %j',
+    async (groups) => {
+      const { store, under } = start();
+      store.groups = () => groups.map((group) => group.split('+'));
+      expect(await under(['a', 'b'], () => 'done', NO_WAIT)).toBe('done');
+      expect(store.givenBack).toEqual(['a', 'b']);
+    },
+  );
 
   it('releases keys of its own and leaves those of the outer call', async () => {
     const { store, under } = start();
-    await under('a', async () => {
+    const outer = async () => {
       expect(await under(['a', 'b'], () => 'inside', NO_WAIT)).toBe('inside');
       expect(store.givenBack).toEqual(['b']);
-    }, NO_WAIT); // prettier-ignore
+    };
+    await under('a', outer, NO_WAIT);
     expect(store.givenBack).toEqual(['b', 'a']);
   });
-});
 
-describe('a stream with `awaitRelease: false`', () => {
-  it('ends at once, and rejects when its lock was lost before', async () => {
+  it('ends a stream at once, unless its lock was lost before', async () => {
     const { store, locker, enter } = start();
     const [kept, lost] = await Promise.all([enter('a', NO_WAIT), enter('b', NO_WAIT)]);
     await heldStreamLock(kept, locker, 1_000).end('done');

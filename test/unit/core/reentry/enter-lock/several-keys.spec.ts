@@ -78,10 +78,8 @@ describe('a nested call for several keys', () => {
     const { store, under } = startLocker();
     await under('a', async () => {
       store.onAcquire = () => busy();
-      await expect(under(['a', 'b'], () => 'ran', { waitMs: 0 })).rejects.toMatchObject({
-        code: 'LOCK_BUSY',
-        key: 'b',
-      });
+      const both = under(['a', 'b'], () => 'ran', { waitMs: 0 });
+      await expect(both).rejects.toMatchObject({ code: 'LOCK_BUSY', key: 'b' });
       expect(await under('a', () => 'entered')).toBe('entered');
     });
     expect(store.givenBack).toEqual(['a']);
@@ -100,21 +98,6 @@ describe('a nested call for several keys', () => {
       await inside;
     });
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
-  });
-
-  it('waits no longer than waitMs for its sibling and the missing keys together', async () => {
-    const { clock, store, under } = startLocker();
-    const { opened, open } = gate();
-    await under('a', async () => {
-      const inside = under('a', () => opened);
-      const both = outcomeOf(under(['a', 'b'], () => 'ran', { waitMs: 2_000 }));
-      store.onAcquire = () => busy({ ahead: 1 });
-      await clock.advance(1_500);
-      open();
-      await inside;
-      await clock.advance(600);
-      expect(both.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
-    });
   });
 
   it('has no listener on the outer hold after it has left', async () => {
@@ -147,12 +130,15 @@ describe('a nested call for several keys', () => {
 });
 
 describe('a downgrade of a lock with nested calls', () => {
-  it('does not admit a nested writer that came before it', async () => {
+  it.each<[string, string[]]>([
+    ['that came before it', ['k']],
+    ['that waits under another hold first', ['j', 'k']],
+  ])('does not admit a nested writer %s', async (_which, keys) => {
     const { under } = startLocker();
     const { opened, open } = gate();
-    await under('k', async (outer) => {
-      const reading = under('k', () => opened, { mode: 'read' });
-      const writing = outcomeOf(under('k', () => 'wrote'));
+    const work = async (outer: Hold) => {
+      const reading = under(keys[0]!, () => opened, { mode: 'read' });
+      const writing = outcomeOf(under(keys, () => 'wrote'));
       await settled();
       const downgraded = outcomeOf(outer.downgrade());
       await settled();
@@ -161,35 +147,16 @@ describe('a downgrade of a lock with nested calls', () => {
       await settled();
       // Either the downgrade is refused, or the writer is: never both done.
       expect([downgraded.error, writing.error].filter(Boolean)).toMatchObject([{ code: 'LOCK_REENTRY' }]);
-    });
-  });
-
-  it('does not admit a nested writer that waits under another hold first', async () => {
-    const { under } = startLocker();
-    const { opened, open } = gate();
-    await under('a', () =>
-      under('b', async (outer) => {
-        const reading = under('a', () => opened, { mode: 'read' });
-        const writing = outcomeOf(under(['a', 'b'], () => 'wrote'));
-        await settled();
-        const downgraded = outcomeOf(outer.downgrade());
-        await settled();
-        open();
-        await reading;
-        await settled();
-        expect([downgraded.error, writing.error].filter(Boolean)).toMatchObject([{ code: 'LOCK_REENTRY' }]);
-      }),
-    );
+    };
+    await (keys.length === 1 ? under('k', work) : under('j', () => under('k', work)));
   });
 
   it('is refused beside a nested writer even when its keys are in several groups', async () => {
     const { store, under } = startLocker();
     store.groups = (keys) => keys.map((key) => [key]);
-    await under(['a', 'b'], async (outer: Hold) => {
-      await under('a', async () => {
-        await expect(outer.downgrade()).rejects.toMatchObject({ code: 'LOCK_REENTRY' });
-      });
-    });
+    await under(['a', 'b'], (outer) =>
+      under('a', () => expect(outer.downgrade()).rejects.toMatchObject({ code: 'LOCK_REENTRY' })),
+    );
     expect(store.downgrades).toEqual([]);
   });
 });
