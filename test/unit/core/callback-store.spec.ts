@@ -3,10 +3,11 @@ import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type AcquireOutcome, type CallbackStore, type Outcome } from '../../../lib/core/store/callback-store.js';
 import { type AcquireRequest, type ReleaseReply, type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import { lockOptions, startLocker } from '../../support/core/core-parts.js';
+import { settled } from '../../support/core/fake-clock.js';
 import { FakeStore, granted, released } from '../../support/core/fake-store.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 
-/** A store that calls back, in the async context of whoever answers. */
+/** A store that calls back, in the async context of the code that answers. */
 class CallingStore extends FakeStore implements CallbackStore {
   readonly acquiring: AcquireOutcome[] = [];
   readonly releasing: Outcome<ReleaseReply>[] = [];
@@ -30,7 +31,7 @@ class CallingStore extends FakeStore implements CallbackStore {
 }
 
 const caller = new AsyncLocalStorage<string>();
-const down = () => new LockStoreError('down', { retryable: false });
+const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 function setUp() {
   const store = new CallingStore('client', true);
@@ -41,72 +42,48 @@ function setUp() {
 }
 
 describe('a store that calls back', () => {
-  it('gets no other acquires and releases while nobody listens', async () => {
+  it('gets no other acquires and releases without a listener, and its caller goes on in its own context', async () => {
     const { store, locker, enter } = setUp();
-    const entering = enter('k');
-    store.acquiring[0]!.resolve(granted(3_000, 7));
-    const lock = await entering;
+    const entering = caller.run('a caller', () => enter('k').then((lock) => [lock, caller.getStore()] as const));
+    caller.run('what answers', () => store.acquiring[0]!.resolve(granted(3_000, 7)));
+    const [lock, context] = await entering;
     const releasing = lock.release();
     store.releasing[0]!.resolve(released());
-    expect([lock.fencingToken, await releasing]).toEqual([7, true]);
-    expect([store.acquires, store.releases]).toEqual([[], []]);
-    expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
+    expect([lock.fencingToken, context, await releasing]).toEqual([7, 'a caller', true]);
+    expect([store.acquires, store.releases, locker.live]).toEqual([[], [], NOTHING]);
   });
 
-  it.each(['acquired', 'waiting', 'acquireFailed', 'timedOut'] as const)(
-    'is asked for a promise while somebody listens to `%s`, who hears of it in the context of the caller',
+  it.each(['acquired', 'waiting', 'acquireFailed', 'timedOut', 'released'] as const)(
+    'is asked for a promise while `%s` has a listener, so that it hears of it in the context of the caller',
     async (name) => {
       const { store, locker, enter } = setUp();
-      locker.events.on(name, () => undefined);
       const heard: unknown[] = [];
-      locker.events.on('acquired', () => heard.push(caller.getStore()));
-      const lock = await caller.run('a caller', () => enter('k'));
-      expect([store.acquiring, store.acquires.length, heard]).toEqual([[], 1, ['a caller']]);
-      const releasing = lock.release();
-      store.releasing[0]!.resolve(released());
+      locker.events.on(name, () => heard.push(caller.getStore()));
+      const entering = caller.run('a caller', () => enter('k'));
+      store.acquiring[0]?.resolve(granted(3_000, 7));
+      const releasing = caller.run('a caller', () => entering.then((lock) => lock.release()));
+      await settled();
+      store.releasing[0]?.resolve(released());
       await releasing;
+      const ofRelease = name === 'released';
+      expect([store.acquires.length, store.releases.length]).toEqual(ofRelease ? [0, 1] : [1, 0]);
+      expect(heard).toEqual(name === 'acquired' || ofRelease ? ['a caller'] : []);
     },
   );
 
-  it('is asked for the promise of a release while somebody listens to `released`', async () => {
-    const { store, locker, enter } = setUp();
-    const heard: unknown[] = [];
-    locker.events.on('released', () => heard.push(caller.getStore()));
+  it.each(['thrown', 'refusal'] as const)('may fail at once: the call rejects, and the next one goes on (%s)', async (how) => {
+    const { store, locker, acquire, enter } = setUp();
+    store[how] = new LockStoreError('down', { retryable: false });
+    const outcomes = [acquire(), acquire()];
+    await expect(enter('other')).rejects.toThrow('down');
+    expect(outcomes.map(({ error }) => error)).toEqual([store[how], store[how]]);
+    store[how] = null;
     const entering = enter('k');
-    store.acquiring[0]!.resolve(granted(3_000, 7));
+    store.acquiring.at(-1)!.resolve(granted(3_000, 8));
     const lock = await entering;
-    await caller.run('a caller', () => lock.release());
-    expect([store.releasing, store.releases.length, heard]).toEqual([[], 1, ['a caller']]);
-  });
-
-  it('tells a listener that came during a call of it in the context of whoever answers, and its caller goes on in its own', async () => {
-    const { store, locker, enter } = setUp();
-    const seen: unknown[] = [];
-    const entering = caller.run('a caller', () => enter('k').then(() => seen.push(caller.getStore())));
-    locker.events.on('acquired', () => seen.push(caller.getStore()));
-    caller.run('whoever answers', () => store.acquiring[0]!.resolve(granted(3_000, 7)));
-    await entering;
-    await caller.run('the next caller', () => enter('other'));
-    expect(seen).toEqual(['whoever answers', 'a caller', 'the next caller']);
-  });
-
-  it.each(['thrown', 'refusal'] as const)(
-    'may fail at once: the call rejects, and the next one is not kept waiting (%s)',
-    async (how) => {
-      const { store, locker, acquire, enter } = setUp();
-      store[how] = down();
-      const outcomes = [acquire(), acquire()];
-      await expect(enter('other')).rejects.toThrow('down');
-      expect(outcomes.map(({ error }) => error)).toEqual([store[how], store[how]]);
-      store[how] = null;
-      const entering = enter('k');
-      store.acquiring.at(-1)!.resolve(granted(3_000, 8));
-      const lock = await entering;
-      store[how] = down();
-      await expect(lock.release()).resolves.toBe(true);
-      expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
-    },
-  );
+    store[how] = new LockStoreError('down', { retryable: false });
+    expect([await lock.release(), locker.live]).toEqual([true, NOTHING]);
+  }); // prettier-ignore
 
   it('gets back what it grants when it has rejected the command', async () => {
     const { store, clock, acquire } = setUp();

@@ -1,39 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { type LockEventMap, type LockEventName, LockEvents } from '../../../../lib/core/lock.events.js';
-import { LockConfigurationError, LockLostError } from '../../../../lib/core/lock.errors.js';
+import { type LockEventName, LockEvents } from '../../../../lib/core/lock.events.js';
+import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
+import { EVENT_NAMES } from '../../../support/apps/event-names.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { settled } from '../../../support/core/fake-clock.js';
 
-const EVENT = {
-  key: 'k',
-  keys: ['k'],
-  template: undefined,
-  mode: 'write',
-  where: '',
-  note: undefined,
-  reason: 'busy',
-} as const;
 const LOCK = { key: 'k', keys: ['k'], template: undefined, mode: 'write', where: '', note: undefined } as const;
-const HELD = { ...LOCK, attempt: 'client.1', fencingToken: 7 };
-const LOSS = new LockLostError('gone', { key: 'k', reason: 'expired' });
-
-const SAMPLES: { readonly [Name in LockEventName]: LockEventMap[Name] } = {
-  acquired: { ...HELD, waitedMs: 1, waited: false, local: false, serverTimeMs: 2 },
-  acquireFailed: { ...LOCK, waitedMs: 1, waited: true, reason: 'error', error: new Error('down') },
-  waiting: { ...LOCK, ahead: 1, holder: 'host:1' },
-  released: { ...HELD, heldMs: 1, holds: 0 },
-  transferred: { ...HELD, heldMs: 1 },
-  adopted: { ...HELD, from: 'other.1' },
-  renewed: { ...HELD, remainingMs: 1 },
-  renewFailed: { ...HELD, cause: new Error('down') },
-  lost: { ...HELD, heldMs: 1, reason: 'expired', error: LOSS },
-  skipped: EVENT,
-  forced: { ...LOCK, by: 'ann' },
-  timedOut: { ...LOCK, waitedMs: 1, holder: 'host:1' },
-  reentered: { ...LOCK, waitedMs: 1 },
-  elected: HELD,
-  demoted: { ...HELD, heldMs: 1, reason: 'resigned' },
-};
+const EVENT = { ...LOCK, reason: 'busy' } as const;
 
 function setUp() {
   const reporter = new FakeReporter();
@@ -114,27 +87,24 @@ describe('lock events', () => {
     expect(reporter.lines).toEqual(['error A listener of the lock event "skipped" threw: broken later']);
   });
 
-  it.each(Object.keys(SAMPLES) as LockEventName[])(
-    'are published on the channel of %s, the same object to all',
-    (name) => {
-      const { events } = setUp();
-      const [published, listened]: unknown[][] = [[], []];
-      const sample = () => ({ ...SAMPLES[name] }) as never;
-      const onMessage = (message: unknown, from: string | symbol) => void published!.push([from, message]);
-      const channel = `nestjs-redis-lock:${name}`;
-      subscribe(channel, onMessage);
-      try {
-        events.emit(name, sample);
-        events.on(name, (event) => void listened!.push(event)).on(name, (event) => void listened!.push(event));
-        for (const other of Object.keys(SAMPLES) as LockEventName[]) events.emit(other, sample);
-      } finally {
-        unsubscribe(channel, onMessage);
-      }
-      events.emit(name, sample);
-      expect(published).toEqual([[channel, SAMPLES[name]], [channel, SAMPLES[name]]]); // prettier-ignore
-      expect(listened).toHaveLength(4);
-      const [, [, event]] = published as [unknown, [string, unknown]];
-      expect([listened![0] === event, listened![1] === event, listened![2] === event]).toEqual([true, true, false]);
-    },
-  );
+  it.each(EVENT_NAMES)('are published on the channel of %s, the same object to all', (name) => {
+    const { events } = setUp();
+    const [published, listened]: unknown[][] = [[], []];
+    const onMessage = (message: unknown, from: string | symbol) => void published!.push([from, message]);
+    const channel = `nestjs-redis-lock:${name}`;
+    const emit = (one: LockEventName) => events.emit(one, () => ({ ...EVENT, one }) as never);
+    subscribe(channel, onMessage);
+    try {
+      emit(name);
+      events.on(name, (event) => void listened!.push(event)).on(name, (event) => void listened!.push(event));
+      for (const one of EVENT_NAMES) emit(one);
+    } finally {
+      unsubscribe(channel, onMessage);
+    }
+    emit(name);
+    const message = [channel, { ...EVENT, one: name }];
+    expect([published, listened!.length]).toEqual([[message, message], 4]);
+    const [, [, event]] = published as [unknown, [string, unknown]];
+    expect(listened!.map((one) => one === event)).toEqual([true, true, false, false]);
+  });
 });

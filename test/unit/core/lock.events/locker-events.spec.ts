@@ -37,8 +37,20 @@ describe('the events of a locker', () => {
     ]);
   });
 
-  it('report once that a call waits, with the holder and the number ahead, and then its time-out', async () => {
+  it('report once that a call waits, with the holder and the number ahead, and then its grant or its time-out', async () => {
     const { clock, store, seen, acquire } = setUp();
+    store.onAcquire = () => busy({ ahead: 2, holder: 'host:9' });
+    const acquiring = acquire();
+    await clock.advance(2_500);
+    store.onAcquire = () => granted(3_000, 100);
+    store.listener!.onListening();
+    await (await acquiring).release();
+    const waited = { waited: true, waitedMs: 2_500 };
+    expect(seen.splice(0)).toMatchObject([
+      ['waiting', { ahead: 2 }],
+      ['acquired', waited],
+      ['released', {}],
+    ]);
     store.onAcquire = () => busy({ ahead: 2, holder: 'host:9' });
     const outcome = outcomeOf(acquire({ waitMs: 2_500 }));
     await clock.advance(2_500);
@@ -48,18 +60,6 @@ describe('the events of a locker', () => {
       ['timedOut', { ...LOCK, waitedMs: 2_500, holder: 'host:9' }],
       ['acquireFailed', { ...LOCK, waitedMs: 2_500, waited: true, reason: 'timeout', error: outcome.error }],
     ]);
-  });
-
-  it('report for a grant whether it was waited for', async () => {
-    const { clock, store, seen, acquire, held } = setUp();
-    store.onAcquire = () => busy();
-    const acquiring = acquire();
-    await settled();
-    store.onAcquire = () => granted(3_000, 100);
-    await clock.advance(10_000);
-    await acquiring;
-    expect(seen.slice(0, 2).map(([name]) => name)).toEqual(['waiting', 'acquired']);
-    expect(seen[1]![1]).toMatchObject({ ...held(), waited: true });
   });
 
   it('report why an acquisition failed, even one that does not wait', async () => {
@@ -106,24 +106,31 @@ describe('the events of a locker', () => {
     expect(seen).toMatchObject([['acquireFailed', { reason: 'aborted', error: abort.signal.reason as unknown }]]);
   });
 
-  it('report a loss once, with its reason and error, and no release after it', async () => {
+  it.each([
+    ['once, with its reason and error, and no release after it', 3_000, 'expired'],
+    ['that only the release finds', 0, 'taken'],
+  ])('report a loss %s', async (_what, heldMs, reason) => {
     const { clock, store, seen, acquire, held } = setUp();
     const lock = await acquire({ renew: false });
-    await clock.advance(3_000);
-    store.onRelease = () => ({ outcome: 'expired', holds: 0, lastToken: 100 });
+    await clock.advance(heldMs);
+    store.onRelease = () => ({ outcome: 'expired', holds: 0, lastToken: 101 });
     await lock.release();
-    const error = lock.lost;
     expect(seen.map(([name]) => name)).toEqual(['acquired', 'lost']);
-    expect(seen[1]![1]).toEqual({ ...held(), heldMs: expect.any(Number), reason: 'expired', error });
+    expect(seen[1]![1]).toEqual({ ...held(), heldMs: expect.any(Number), reason, error: lock.lost });
   });
 
-  it('report a loss that only the release finds', async () => {
-    const { store, seen, acquire } = setUp();
-    const lock = await acquire();
-    store.onRelease = () => ({ outcome: 'expired', holds: 1, lastToken: 101 });
-    await lock.release();
-    expect(seen.map(([name]) => name)).toEqual(['acquired', 'lost']);
-    expect(seen[1]![1]).toMatchObject({ reason: 'taken' });
+  it('report each renewal, and each one without an answer', async () => {
+    const { clock, store, seen, acquire, held } = setUp();
+    const [cause, renewing] = [new Error('down'), store.onRenew];
+    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause }));
+    await acquire();
+    await clock.advance(1_000);
+    store.onRenew = renewing;
+    await clock.advance(200);
+    expect(seen.slice(1)).toEqual([
+      ['renewFailed', { ...held(), cause }],
+      ['renewed', { ...held(), remainingMs: 3_000 }],
+    ]);
   });
 
   it('report an unconfirmed release without a number of holds', async () => {
