@@ -5,29 +5,11 @@ import { RedisLockService } from '../../../lib/redis-lock.service.js';
 import { startLocker } from '../../support/core/core-parts.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
 import { busy, granted, released } from '../../support/core/fake-store.js';
-import { gate } from '../../support/waiting/gate.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 
 describe('calls that are awaited', () => {
-  it('keep the process alive with one handle for all of them, until the last has settled', async () => {
-    const clock = new FakeClock();
-    const awaited = new AwaitedCalls(clock);
-    const [first, second] = [gate(), gate()];
-    const calls = [first, second].map(({ opened }) => awaited.keepAlive(opened));
-    expect(clock.keptAlive).toBe(1);
-    first.open();
-    await calls[0];
-    expect(clock.keptAlive).toBe(1);
-    second.open();
-    await calls[1];
-    expect(clock.keptAlive).toBe(0);
-    await expect(awaited.keepAlive(Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(clock.keptAlive).toBe(0);
-  });
-
   it('keep the process alive for each step of an iteration, and not in between', async () => {
     const clock = new FakeClock();
-    const awaited = new AwaitedCalls(clock);
     let isClosed = false;
     async function* numbers(): AsyncGenerator<number> {
       try {
@@ -41,7 +23,7 @@ describe('calls that are awaited', () => {
       }
     }
     const seen: number[] = [];
-    for await (const i of awaited.keepAliveEach(numbers())) {
+    for await (const i of new AwaitedCalls(clock).keepAliveEach(numbers())) {
       expect(clock.keptAlive).toBe(0);
       if (seen.push(i) === 3) break;
     }
@@ -81,10 +63,12 @@ describe('a lock', () => {
     store.onAcquire = () => busy();
     store.onRelease = null;
     const outcome = outcomeOf(locks.acquire('k', { waitMs: 1_000 }));
+    const other = outcomeOf(locks.acquire('other', { waitMs: 500 }));
     await clock.advance(999);
-    expect(clock.keptAlive).toBe(1);
+    // One handle for all, until the last has settled.
+    expect([other.error, clock.keptAlive]).toEqual([expect.any(Error), 1]);
     await clock.advance(1);
     expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
-    expect([locker.live.releasing, clock.keptAlive]).toEqual([1, 0]);
+    expect([locker.live.releasing, clock.keptAlive]).toEqual([2, 0]);
   });
 });

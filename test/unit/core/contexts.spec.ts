@@ -1,20 +1,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { systemClock } from '../../../lib/core/clock.js';
 import { onAbort } from '../../../lib/core/abort-listener.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { findCurrentHold } from '../../../lib/core/reentry/context.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type LockEventName } from '../../../lib/core/lock.events.js';
-import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
+import { WATCH_HANDLES_AFTER_MS } from '../../../lib/core/timing.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
-import { heldLock, lockOptions, startLocker } from '../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../support/core/core-parts.js';
 import { EVENT_NAMES } from '../../support/apps/event-names.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
 import { busy } from '../../support/core/fake-store.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
-import { systemRuntime } from '../../../lib/core/runtime.js';
 
 /** Names the context of a call. */
 const caller = new AsyncLocalStorage<string>();
@@ -195,20 +193,11 @@ describe('what the module does by itself', () => {
   });
 
   it('reports a dropped handle in the context of the module', async () => {
+    const { clock, locker, enter, reporter } = setUp();
     const reports: string[] = [];
-    const error = (): void => void reports.push(me());
-    const { watchGarbage } = systemRuntime();
-    const registry = caller.run(
-      'the module',
-      () =>
-        new HandleRegistry(
-          watchGarbage,
-          new TimerQueue(systemClock),
-          { debug: error, warn: error, error },
-          () => undefined,
-        ),
-    );
-    caller.run('the caller', () => void registry.handOut(heldLock()));
+    reporter.error = () => void reports.push(me());
+    await caller.run('the caller', async () => void locker.handles.handOut(await enter('k', { leaseMs: 60_000 })));
+    await clock.advance(WATCH_HANDLES_AFTER_MS);
     await eventually(async () => {
       await caller.run('a stranger', collectGarbage);
       return reports.length > 0;

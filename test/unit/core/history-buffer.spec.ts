@@ -38,13 +38,15 @@ function setUp() {
     await clock.advance(ms);
     await settled();
   };
+  const dropped = () => batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
   const written = (): readonly string[] => batches.flatMap(({ records }) => records.map(({ key }) => key));
-  return { clock, timers, reporter, batches, store, buffer, add, fail, work, pass, written };
+  return { clock, timers, reporter, batches, store, buffer, add, fail, work, pass, written, dropped };
 }
 
 describe('the buffer of the history', () => {
   it('writes what happens within a tenth of a second in one batch, with its times', async () => {
-    const { buffer, batches, add, pass, clock } = setUp();
+    const { buffer, batches, timers, add, pass, clock } = setUp();
+    expect(timers.size).toBe(0);
     add(2);
     await pass(60);
     add(1, 'later');
@@ -55,15 +57,7 @@ describe('the buffer of the history', () => {
     expect(terms).toEqual({ host: 'host', pid: 1, maxEntries: 100, keepMs: 60_000 });
     expect(id).toBe('client.1');
     expect(records.map(({ at }) => now - at)).toEqual([100, 100, 40]);
-    expect([now, buffer.size]).toEqual([clock.now(), 0]);
-  });
-
-  it('has no timer when there is nothing to write', async () => {
-    const { timers, add, pass } = setUp();
-    expect(timers.size).toBe(0);
-    add(1);
-    await pass(100);
-    expect(timers.size).toBe(0);
+    expect([now, buffer.size, timers.size]).toEqual([clock.now(), 0, 0]);
   });
 
   it('writes many at once, in batches of 200 and one after the other', async () => {
@@ -98,40 +92,36 @@ describe('the buffer of the history', () => {
   });
 
   it('drops what is too much, says so once, and tells how many as soon as it can', async () => {
-    const { buffer, reporter, batches, add, fail, work, pass, written } = setUp();
+    const { buffer, reporter, add, fail, work, pass, written, dropped } = setUp();
     fail(AWAY);
     add(1);
     await pass(100);
     add(2_000, 'kept');
-    add(500, 'dropped');
-    expect(buffer.size).toBe(2_001);
-    expect(reporter.lines).toEqual([
-      'warn The history of locks drops entries, since 2000 wait to be written: Redis is away. Later, one entry says how many. No lock is affected.',
+    add(500, 'too much');
+    expect([buffer.size, reporter.lines]).toEqual([
+      2_001,
+      [
+        'warn The history of locks drops entries, since 2000 wait to be written: Redis is away. Later, one entry says how many. No lock is affected.',
+      ],
     ]);
     work();
     await pass(10_000);
-    expect(written().filter((key) => key.startsWith('dropped'))).toEqual([]);
-    expect(new Set(written()).size).toBe(2_002);
-    const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
-    expect(told).toEqual([expect.objectContaining({ key: '', count: 500 })]);
+    expect([written().filter((key) => key.startsWith('too')), new Set(written()).size]).toEqual([[], 2_002]);
+    expect(dropped()).toEqual([expect.objectContaining({ key: '', count: 500 })]);
   });
 
   it('keeps long texts up to a length, whatever their number', async () => {
-    const { buffer, reporter, batches, add, fail, work, pass } = setUp();
+    const { buffer, reporter, add, fail, work, pass, dropped } = setUp();
     fail(AWAY);
     add(1);
     await pass(100);
     add(1_100, 'k'.repeat(999));
     // Each of them has a number of one to four digits behind its thousand letters.
     expect(buffer.size).toBe(1 + 998);
-    expect(reporter.lines).toEqual([
-      expect.stringContaining('drops entries, since 998 wait to be written: Redis is away.'),
-    ]);
+    expect(reporter.lines).toEqual([expect.stringContaining('drops entries, since 998 wait to be written')]);
     work();
     await pass(10_000);
-    const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
-    expect(told).toEqual([expect.objectContaining({ count: 102 })]);
-    expect(buffer.size).toBe(0);
+    expect([dropped(), buffer.size]).toEqual([[expect.objectContaining({ count: 102 })], 0]);
   });
 
   it('writes long texts in shorter batches, and one that is longer than a batch alone', async () => {
@@ -147,68 +137,46 @@ describe('the buffer of the history', () => {
     expect(buffer.size).toBe(0);
   });
 
-  it('is flushed of all that was added, in as many batches as it takes', async () => {
-    const { buffer, batches, add } = setUp();
-    add(250, 'k'.repeat(996));
-    await buffer.flush();
-    expect(batches.map(({ records }) => records.length)).toEqual([100, 100, 50]);
-  });
-
-  it('tells of a second outage, too', async () => {
-    const { reporter, add, fail, work, pass } = setUp();
-    for (let outage = 1; outage <= 2; outage += 1) {
-      fail(new LockStoreError('NOPERM xadd.', { retryable: false }));
-      add(1);
-      await pass(3_000);
-      work();
-      await pass(3_000);
-    }
-    expect(reporter.lines.filter((line) => line.includes('NOPERM'))).toHaveLength(2);
-  });
-
   it('writes how many entries were dropped when it is closed just then', async () => {
-    const { buffer, batches, add, fail, work, pass } = setUp();
+    const { buffer, add, fail, work, pass, dropped } = setUp();
     fail(AWAY);
     add(1);
     await pass(100);
     add(2_005);
     work();
     await buffer.close();
-    const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
-    expect(told).toEqual([expect.objectContaining({ count: 5 })]);
+    expect(dropped()).toEqual([expect.objectContaining({ count: 5 })]);
   });
 
-  it('says once why nothing can be written, if no lock says so', async () => {
+  it('says once in each outage why nothing can be written, unless the store is away: the locks say so', async () => {
     const { reporter, add, fail, work, pass } = setUp();
-    fail(new LockStoreError('NOPERM xadd.', { retryable: false }));
-    add(1);
-    await pass(5_000);
-    expect(reporter.lines).toEqual(['warn The history of locks cannot be written: NOPERM xadd. No lock is affected.']);
-    work();
-    await pass(1_000);
-    add(1);
-    await pass(100);
-    expect(reporter.lines).toHaveLength(1);
+    const line = 'warn The history of locks cannot be written: NOPERM xadd. No lock is affected.';
+    const refused = new LockStoreError('NOPERM xadd.', { retryable: false });
+    for (const [error, lines] of [[refused, 1], [AWAY, 1], [refused, 2]] as const) {
+      fail(error);
+      add(1);
+      await pass(5_000);
+      work();
+      await pass(1_000);
+      add(1);
+      await pass(100);
+      expect(reporter.lines).toEqual(Array.from({ length: lines }, () => line));
+    } // prettier-ignore
   });
 
-  it('says nothing of a store that is away: the locks do', async () => {
-    const { reporter, add, fail, pass } = setUp();
-    fail(AWAY);
-    add(1);
-    await pass(5_000);
-    expect(reporter.lines).toEqual([]);
-  });
-
-  it('can be flushed, and gives up at the first failure', async () => {
+  it('can be flushed of all that was added, and gives up at the first failure', async () => {
     const { buffer, batches, add, fail } = setUp();
+    const sizes = () => batches.splice(0).map(({ records }) => records.length);
     add(210);
     await buffer.flush();
-    expect(batches.map(({ records }) => records.length)).toEqual([200, 10]);
+    expect(sizes()).toEqual([200, 10]);
+    add(250, 'k'.repeat(996));
+    await buffer.flush();
+    expect(sizes()).toEqual([100, 100, 50]);
     fail(AWAY);
     add(210);
     await buffer.flush();
-    expect(batches).toHaveLength(3);
-    expect(buffer.size).toBe(210);
+    expect([sizes(), buffer.size]).toEqual([[200], 210]);
   });
 
   it('writes the rest when it is closed, and takes no more', async () => {
