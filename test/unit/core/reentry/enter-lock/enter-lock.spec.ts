@@ -181,7 +181,7 @@ describe('siblings under one hold', () => {
         await settled();
         log.push(entered.splice(0).join('') || '.');
       }
-      for (const { end } of calls.values()) end();
+      for (const call of calls.values()) call.end();
     });
     return log.join(' ');
   }
