@@ -36,7 +36,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
 });
 
 /** The end of a hold that has settled. */
-export function endingAs(isConfirmed: boolean): Ending {
+function endingAs(isConfirmed: boolean): Ending {
   const ending = new Ending();
   ending.settle(isConfirmed);
   return ending;
