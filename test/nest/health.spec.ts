@@ -4,7 +4,6 @@ import { Controller, Get, Inject, Module } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { LockHealthIndicator, type LockHealthOptions } from '../../lib/observability/terminus.js';
-import { startCluster } from '../../scripts/topologies.mjs';
 import { eventually } from '../support/waiting/eventually.js';
 import { disconnect, FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
@@ -123,19 +122,6 @@ describe('LockHealthIndicator', () => {
     expect(health.message).toBe('Redis could not be asked: WRONGPASS.');
     expect(JSON.stringify(health)).not.toMatch(/s3cret|wr0ng|app/);
   });
-
-  it('is down when it is connected to a single node of a cluster', async () => {
-    const cluster = await startCluster({ replicas: 0, nodeTimeoutMs: 20_000 });
-    try {
-      const messages = await Promise.all(
-        cluster.masters.map(async ({ url }) => (await (await startAlone(url)).indicator.isHealthy()).locks.message),
-      );
-      const moved = 'Redis could not be asked: MOVED.';
-      expect(messages.filter((message) => message !== undefined)).toEqual([moved, moved]);
-    } finally {
-      await cluster.stop();
-    }
-  }, 60_000);
 
   it('is down when the app has shut down', async () => {
     const { app, indicator } = await startAlone();

@@ -12,9 +12,8 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
   ReadLocked,
-  RedisLockModule,
 } from '../../lib/index.js';
-import { FakeLockService, withFakeLocks } from '../../lib/testing/index.js';
+import { FakeLockModule, FakeLockService, withFakeLocks } from '../../lib/testing/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { gate } from '../support/waiting/gate.js';
@@ -231,7 +230,7 @@ describe('calls with `ifBusy: share`', () => {
   });
 
   it('run once, and re-enter, also without their lock when Redis is away', async () => {
-    const away = RedisLockModule.forRoot({ name: 'away', connection: { host: '127.0.0.1', port: 1 } });
+    const away = FakeLockModule.forRoot(new FakeLockService({ name: 'away' }).fail());
     @Injectable()
     class Unlocked {
       runs = 0;
@@ -250,7 +249,7 @@ describe('calls with `ifBusy: share`', () => {
   });
 
   it('share the error of an unreachable Redis', async () => {
-    const { prices } = await startPrices({ connection: { host: '127.0.0.1', port: 1 }, waitMs: 100 });
+    const prices = withFakeLocks(new Prices(), new FakeLockService().fail());
     const [first, second] = await Promise.all(['a', 'a'].map((sku) => rejection(prices.load(sku))));
     expect([first, second]).toEqual([expect.any(LockStoreError), first]);
   });

@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { lastValueFrom, Observable } from 'rxjs';
-import { assertLocked, currentLock, Locked, LockNotHeldError, ReadLocked, RedisLockModule } from '../../lib/index.js';
+import { assertLocked, currentLock, Locked, LockNotHeldError, ReadLocked } from '../../lib/index.js';
+import { FakeLockModule, FakeLockService } from '../../lib/testing/index.js';
 import { rejection } from '../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 
-const AWAY = { connection: { host: '127.0.0.1', port: 1 } };
 const UNLOCKED = { onUnavailable: 'run-unlocked', waitMs: 0, connection: 'away' } as const;
 
 interface Seen {
@@ -102,7 +102,7 @@ class Orders {
 }
 
 async function start(): Promise<Orders> {
-  const away = RedisLockModule.forRoot({ ...AWAY, name: 'away', drainMs: 100 });
+  const away = FakeLockModule.forRoot(new FakeLockService({ name: 'away' }).fail());
   const { app } = await startApp({}, { providers: [Orders], imports: [away] });
   return app.get(Orders);
 }

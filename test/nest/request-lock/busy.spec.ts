@@ -12,14 +12,15 @@ import {
 import { of } from 'rxjs';
 import {
   currentLock,
+  getLockServiceToken,
   LockBusyError,
   LockInterceptor,
   LockLostError,
   LockStoreError,
   LockWaitTimeoutError,
 } from '../../../lib/index.js';
+import { FakeLockModule, FakeLockService } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { ofOtherRxjs } from '../../support/apps/other-rxjs.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
@@ -119,26 +120,29 @@ class Orders {
   }
 
   @Get('absent/fail/:id')
-  @UseInterceptors(LockInterceptor.for(KEY))
+  @UseInterceptors(LockInterceptor.for(KEY, { connection: 'away' }))
   absent(): string {
     return 'ran';
   }
 
   @Get('absent/skip/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { onUnavailable: 'skip' }))
+  @UseInterceptors(LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'skip' }))
   absentSkip(): string {
     return 'ran';
   }
 
   @Get('absent/run-unlocked/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { onUnavailable: 'run-unlocked' }))
+  @UseInterceptors(LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'run-unlocked' }))
   absentUnlocked(): string {
     expect(currentLock()).toMatchObject({ held: false, fencingToken: null });
     return 'ran';
   }
 }
 
-const ORDERS = { controllers: [Orders] };
+const ORDERS = {
+  controllers: [Orders],
+  imports: [FakeLockModule.forRoot(new FakeLockService({ name: 'away' }).fail())],
+};
 afterEach(closeAll);
 
 describe.each(PLATFORMS)('a request for a busy key on %s', (platform) => {
@@ -225,24 +229,20 @@ describe.each(PLATFORMS)('a request that loses its lock on %s', (platform) => {
 });
 
 describe.each(PLATFORMS)('a request without a Redis on %s', (platform) => {
-  async function startCutOff() {
-    const proxy = await proxyTo();
-    const app = await startRequests(platform, ORDERS, { locks: { connection: proxy.url, waitMs: 500 } });
-    expect((await app.get(`absent/fail/${freshKey()}`)).text).toBe('ran');
-    disconnect(proxy);
-    return app;
-  }
+  const start = () => startRequests(platform, ORDERS);
 
   it('fails with LockStoreError, and does not run', async () => {
-    const app = await startCutOff();
+    const app = await start();
     expect((await app.get(`absent/fail/${freshKey()}`)).status).toBe(500);
     expect(app.failures).toEqual([expect.any(LockStoreError)]);
   });
 
   it('is skipped with an empty response, or runs unlocked, where its options say so', async () => {
-    const app = await startCutOff();
+    const app = await start();
     const skipped: string[] = [];
-    app.locks.events.on('skipped', ({ reason }) => skipped.push(reason));
+    app.app
+      .get<FakeLockService>(getLockServiceToken('away'))
+      .events.on('skipped', ({ reason }) => skipped.push(reason));
     expect(await app.get(`absent/skip/${freshKey()}`)).toMatchObject({ status: 200, text: '' });
     expect(skipped).toEqual(['unavailable']);
     expect(await app.get(`absent/run-unlocked/${freshKey()}`)).toMatchObject({ status: 200, text: 'ran' });

@@ -13,7 +13,7 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
-import { type Observable, map, mergeMap, tap, timeout } from 'rxjs';
+import { type Observable, Subject, TimeoutError, map, mergeMap, takeUntil, tap, throwIfEmpty } from 'rxjs';
 import { currentLock, LockInterceptor, LockNotHeldError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
@@ -80,10 +80,16 @@ class Ends implements NestInterceptor {
   }
 }
 
+/** Gives up when the test says so. */
 @Injectable()
 class Impatient implements NestInterceptor {
+  static readonly givesUp = new Subject<never>();
+
   intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(timeout(2_000));
+    return next.handle().pipe(
+      takeUntil(Impatient.givesUp),
+      throwIfEmpty(() => new TimeoutError()),
+    );
   }
 }
 
@@ -196,10 +202,13 @@ describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
     expect(seen.filter((line) => line.startsWith('before'))).toEqual(['before: no lock', 'before: no lock']);
   });
 
-  it('leaves the queue when an outer interceptor times out', async () => {
+  it('leaves the queue when an outer interceptor gives up', async () => {
     const [app, id] = [await start(), freshKey()];
     const lock = await app.locks.acquire(`order:${id}`);
-    expect((await app.get(`impatient/${id}`)).status).toBe(500);
+    const answer = app.get(`impatient/${id}`);
+    await untilWaiting(app, `order:${id}`);
+    Impatient.givesUp.next(undefined as never);
+    expect((await answer).status).toBe(500);
     expect(app.failures).toMatchObject([{ name: 'TimeoutError' }]);
     await untilWaiting(app, `order:${id}`, 0);
     await lock.release();

@@ -18,8 +18,6 @@ import {
   YEARLY,
 } from '../support/job-fires.js';
 
-afterEach(closeAll);
-
 describe('a cron job that is added to the SchedulerRegistry', () => {
   @Injectable()
   class Reports implements OnModuleInit {
@@ -58,69 +56,68 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     async late(): Promise<void> {
       await this.fires.note('late', 'Reports.late');
     }
+
+    @Locked('once', FIRE)
+    async once(): Promise<void> {
+      await this.fires.note('once', 'Reports.once');
+    }
+
+    @Locked('unknown', FIRE)
+    async unknown(): Promise<void> {}
   }
 
-  it.each(['sync', 'awaited'])('runs once per fire when it is added as a module starts (%s)', async (name) => {
-    await expectOncePerSecond(await startTwoJobs(Reports), `Reports.${name}`);
-  });
+  // All jobs of these apps fire in the same seconds, so that the tests wait for them together.
+  let apps: readonly JobsApp[];
+  let date: Date;
 
-  it('runs once per fire of its current schedule when it is added after the start, in place of a deleted one', async () => {
-    const apps = await startTwoJobs(Reports);
-    const add = ({ app, registry }: JobsApp, expression: string): void => {
-      const job = new CronJob(
-        expression,
-        () => app.get(Reports).late(),
-        null,
-        true,
-        'UTC',
-        null,
-        false,
-        null,
-        null,
-        true,
-      );
-      registry.addCronJob('late', job);
-    };
-    for (const app of apps) add(app, YEARLY);
-    for (const { registry } of apps) {
+  beforeAll(async () => {
+    apps = await startTwoJobs(Reports);
+    date = new Date(Date.now() + 2_000);
+    for (const { app, registry } of apps) {
+      const once = new CronJob(date, () => app.get(Reports).once());
+      registry.addCronJob('once', once);
+      once.start();
+      const add = (cronTime: string): void => {
+        const onTick = () => app.get(Reports).late();
+        registry.addCronJob(
+          'late',
+          CronJob.from({ cronTime, onTick, start: true, timeZone: 'UTC', waitForCompletion: true }),
+        );
+      };
+      add(YEARLY);
       expect(registry.getCronJob('late').cronTime.source).toBe(YEARLY);
       registry.deleteCronJob('late');
+      add(SECONDLY);
     }
-    for (const app of apps) add(app, SECONDLY);
-    await expectOncePerSecond(apps, 'Reports.late');
+  });
+  afterAll(closeAll);
+
+  it.each([
+    ['as a module starts', 'sync'],
+    ['as a module starts, with a tick that awaits', 'awaited'],
+    ['after the start, in place of a deleted one', 'late'],
+  ])('runs once per fire of its current schedule when it is added %s', async (_when, name) => {
+    await expectOncePerSecond(apps, `Reports.${name}`);
   });
 
   it('runs once when it is for a date', async () => {
-    const apps = await startTwoJobs(Reports);
-    const date = new Date(Date.now() + 3_000);
-    for (const { app, registry } of apps) {
-      const job = new CronJob(date, () => app.get(Reports).late());
-      registry.addCronJob('once', job);
-      job.start();
-    }
-    await eventually(
-      () =>
-        firesOf(apps, 'Reports.late').length +
-          apps.flatMap(({ skipped }) => skipped).filter((one) => one === 'late claimed').length ===
-        2,
-    );
-    expect(firesOf(apps, 'Reports.late')).toEqual([date.getTime()]);
+    const skipped = () => apps.flatMap((app) => app.skipped).filter((one) => one === 'once claimed');
+    await eventually(() => firesOf(apps, 'Reports.once').length + skipped().length === 2);
+    expect(firesOf(apps, 'Reports.once')).toEqual([date.getTime()]);
   });
 
   it('is known only in its own ticks: a call by hand rejects with what to write', async () => {
-    const [{ app, fires }] = await startTwoJobs(Reports);
-    const error = await rejection(app.get(Reports).late());
+    const error = await rejection(apps[0]!.app.get(Reports).unknown());
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toBe(
-      "Reports.late: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no " +
+      "Reports.unknown: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no " +
         'cron job of the SchedulerRegistry has called it. Put one on it, or name the fire by a function ' +
         '(`oncePer: () => date`), or claim slots of time with `oncePer: <milliseconds>`.',
     );
-    expect(fires.filter(({ job }) => job === 'Reports.late')).toEqual([]);
   });
 
   it('does not disturb a spy on the registry', async () => {
-    const [{ registry }] = await startTwoJobs(Reports);
+    const { registry } = apps[0]!;
     const added = jest.spyOn(registry, 'addCronJob');
     const ticks: unknown[] = [];
     const job = new CronJob<null>(SECONDLY, function (this: unknown) {

@@ -48,9 +48,9 @@ const SCHEDULES: Record<string, MethodDecorator> = {
 };
 const OPTIONS: Record<string, LockedOptions> = { skip: { ifBusy: 'skip' }, fire: { oncePer: 'fire' } };
 
-/** A job with the schedule above or below the lock, and the key `<schedule>-<place>-<option>`. */
-function jobOf(schedule: string, place: string, option: string): Type {
-  const locked: MethodDecorator = Locked(`${schedule}-${place}-${option}`, OPTIONS[option]) as MethodDecorator;
+/** A job with the schedule above or below the lock, and the key `<where>-<schedule>-<place>-<option>`. */
+function jobOf(where: string, schedule: string, place: string, option: string): Type {
+  const locked: MethodDecorator = Locked(`${where}-${schedule}-${place}-${option}`, OPTIONS[option]) as MethodDecorator;
   const decorators = [SCHEDULES[schedule]!, locked];
   const [upper, lower] = (place === 'above' ? decorators : decorators.toReversed()) as [
     MethodDecorator,
@@ -94,14 +94,17 @@ async function start(keyPrefix: string, until: Until, metadata: ModuleMetadata):
 
 afterEach(closePlaces);
 
-describe.each(['providers', 'controllers'])('the jobs of %s', (where) => {
+describe('the jobs of providers and controllers', () => {
   it('run under their lock on one of two instances, wherever the decorator of the schedule stands', async () => {
-    const jobs = CASES.map((one) => jobOf(...one));
+    const jobsOf = (where: string) => CASES.map((one) => jobOf(where, ...one));
+    const metadata = { providers: jobsOf('provider'), controllers: jobsOf('controller') };
     const prefix = `${freshKey('schedule')}:`;
     const until = gateOfTest();
-    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { [where]: jobs })));
+    const apps = await Promise.all([0, 1].map(() => start(prefix, until, metadata)));
     const ran = () => apps.flatMap(({ runs }) => runs.ran);
-    const keys = CASES.map((one) => one.join('-')).toSorted();
+    const keys = ['provider', 'controller']
+      .flatMap((where) => CASES.map((one) => [where, ...one].join('-')))
+      .toSorted();
     await eventually(
       () => {
         const seen = new Set(apps.flatMap(({ skipped }) => skipped.map(({ key }) => key)));
@@ -111,11 +114,11 @@ describe.each(['providers', 'controllers'])('the jobs of %s', (where) => {
     );
     expect(ran().toSorted()).toEqual(keys);
     until.open();
-    const goesOn = keys.filter((key) => !key.startsWith('timeout'));
+    const goesOn = keys.filter((key) => !key.includes('timeout'));
     await eventually(() => goesOn.every((key) => ran().filter((one) => one === key).length > 2));
     const fires = apps.flatMap(({ runs }) => runs.fires);
     expect(fires.toSorted()).toEqual([...new Set(fires)].toSorted());
-    expect(ran().filter((key) => key.startsWith('timeout'))).toHaveLength(4);
+    expect(ran().filter((key) => key.includes('timeout'))).toHaveLength(8);
   });
 });
 
@@ -168,13 +171,18 @@ class SecondlyJob extends HourlyJob {
   }
 }
 
+/** Starts two instances whose jobs go on at once. */
+async function startFree(providers: Type[]) {
+  const until = gateOfTest();
+  until.open();
+  const prefix = `${freshKey('schedule')}:`;
+  const apps = await Promise.all([0, 1].map(() => start(prefix, until, { providers })));
+  return { fires: () => apps.flatMap(({ runs }) => runs.fires) };
+}
+
 describe('a job of an abstract base, with the decorators on the base,', () => {
   it('runs once per fire for each subclass, under its own key', async () => {
-    const until = gateOfTest();
-    until.open();
-    const prefix = `${freshKey('schedule')}:`;
-    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { providers: [ShopJob, BankJob] })));
-    const fires = () => apps.flatMap(({ runs }) => runs.fires);
+    const { fires } = await startFree([ShopJob, BankJob]);
     const count = (name: string) => fires().filter((fire) => fire.startsWith(`of ${name} `)).length;
     await eventually(() => count('shop') > 3 && count('bank') > 3);
     const seen = fires();
@@ -182,11 +190,7 @@ describe('a job of an abstract base, with the decorators on the base,', () => {
   });
 
   it('runs by the schedule of an override that calls it, once per fire', async () => {
-    const until = gateOfTest();
-    until.open();
-    const prefix = `${freshKey('schedule')}:`;
-    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { providers: [SecondlyJob] })));
-    const fires = () => apps.flatMap(({ runs }) => runs.fires);
+    const { fires } = await startFree([SecondlyJob]);
     await eventually(() => fires().length > 1);
     const times = fires().map((fire) => Number(fire.split(' ').at(-1)));
     expect(times.map((time) => time % 1_000)).toEqual(times.map(() => 0));
@@ -219,18 +223,14 @@ class TwoJobs {
 
 describe('two jobs with one key and one schedule', () => {
   it('both run each fire, each on one of two instances', async () => {
-    const until = gateOfTest();
-    until.open();
-    const prefix = `${freshKey('schedule')}:`;
-    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { providers: [TwoJobs] })));
-    const fires = () => apps.flatMap(({ runs }) => runs.fires);
+    const { fires } = await startFree([TwoJobs]);
     const of = (name: string) => fires().filter((fire) => fire.startsWith(name));
-    await eventually(() => of('first').length > 2 && of('second').length > 2);
+    await eventually(() => of('first').length > 1 && of('second').length > 1);
     const seen = fires();
     expect(new Set(seen).size).toBe(seen.length);
     const times = (name: string) => of(name).map((fire) => Number(fire.split(' ')[1]));
     const both = times('first').filter((time) => times('second').includes(time));
-    expect(both.length).toBeGreaterThan(1);
+    expect(both.length).toBeGreaterThan(0);
   });
 });
 

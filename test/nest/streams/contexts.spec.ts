@@ -11,7 +11,10 @@ import {
 } from '../../../lib/index.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { type Locker } from '../../../lib/core/acquire/locker.js';
+import { LOCKER } from '../../../lib/redis-lock.tokens.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { startManual } from '../support/manual-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
 /** Which request this runs for. */
@@ -75,8 +78,10 @@ class Streams {
 }
 
 async function start() {
-  const { app, locks, locker } = await startApp({}, { providers: [Streams] });
-  const [streams, id] = [app.get(Streams), freshKey()];
+  const { app, service: streams, locks, race } = await startManual(Streams);
+  race();
+  const id = freshKey();
+  const locker = app.get<Locker>(LOCKER);
   return { streams, locks, locker, id, key: `stream:${id}`, log: streams.log };
 }
 

@@ -32,7 +32,7 @@ let url: string;
 beforeEach(async () => {
   const lockModule = RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 500 });
   const compiled = await Test.createTestingModule({ imports: [lockModule], controllers: [Routes] }).compile();
-  app = closeLater(compiled.createNestApplication());
+  app = closeLater(compiled.createNestApplication({ forceCloseConnections: true }));
   await app.listen(0, '127.0.0.1');
   url = await app.getUrl();
 });

@@ -3,9 +3,10 @@ import { currentLock, Locked, LockLostError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { startManual } from '../support/manual-app.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 
-const LEASE_MS = 2_000;
+const LEASE_MS = 30_000;
 
 /** Streams whose next value does not come. */
 class Steps {
@@ -36,21 +37,21 @@ class Steps {
 }
 
 async function start() {
-  const { app, locks } = await startApp({}, { providers: [Steps] });
+  const { service: steps, locks, settle } = await startManual(Steps);
   const id = freshKey();
-  return { steps: app.get(Steps), locks, id, isLocked: () => locks.isLocked(`steps:${id}`) };
+  return { steps, locks, id, settle, isLocked: () => locks.isLocked(`steps:${id}`) };
 }
 
 afterEach(closeAll);
 
 describe('an iteration that its consumer ends while a value is pending', () => {
   it('ends with one more lease when the value never comes: the signal fires, and return() rejects', async () => {
-    const { steps, id, isLocked } = await start();
+    const { steps, id, settle, isLocked } = await start();
     const iterator = steps.never(id);
     await iterator.next();
     const calls = [rejection(iterator.next()), rejection(iterator.return(undefined))];
     expect(await isLocked()).toBe(true);
-    const [lost, told] = await Promise.all(calls);
+    const [lost, told] = await settle(Promise.all(calls));
     expect([lost, told]).toEqual([expect.any(LockLostError), lost]);
     expect(steps.signal?.reason).toBe(lost);
     await eventually(async () => !(await isLocked()));
@@ -58,23 +59,23 @@ describe('an iteration that its consumer ends while a value is pending', () => {
   });
 
   it('ends with one more lease even when return() itself has been answered', async () => {
-    const { steps, id, isLocked } = await start();
+    const { steps, id, settle, isLocked } = await start();
     const iterator = (await steps.neverLater(id))[Symbol.asyncIterator]();
     const next = rejection(iterator.next());
     const ended = rejection(iterator.return!());
-    expect([await next, await ended]).toEqual([expect.any(LockLostError), expect.any(LockLostError)]);
+    expect(await settle(Promise.all([next, ended]))).toEqual([expect.any(LockLostError), expect.any(LockLostError)]);
     await eventually(async () => !(await isLocked()));
   });
 
   it('leaves an outer hold alone, and ends with one more lease when only it keeps the hold', async () => {
-    const { steps, locks, id, isLocked } = await start();
+    const { steps, locks, id, settle, isLocked } = await start();
     const outer = await locks.withLock(`steps:${id}`, { leaseMs: LEASE_MS }, async () => {
       const iterator = steps.never(id);
       await iterator.next();
       return [rejection(iterator.next()), rejection(iterator.return(undefined))];
     });
     expect(await isLocked()).toBe(true);
-    const [lost, told] = await Promise.all(outer);
+    const [lost, told] = await settle(Promise.all(outer));
     expect([lost, told]).toEqual([expect.any(LockLostError), lost]);
     await eventually(async () => !(await isLocked()));
   });

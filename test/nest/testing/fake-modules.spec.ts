@@ -205,7 +205,7 @@ describe('useFakeLocks', () => {
     const lock = await locks.acquire('left');
     let isClosed = false;
     const closing = app.close().then(() => (isClosed = true));
-    await eventually(async () => (await rejection(locks.acquire('a'))) instanceof LockShutdownError);
+    await eventually(async () => (await rejection(locks.withLock('a', () => 1))) instanceof LockShutdownError);
     expect([isClosed, lock.held]).toEqual([false, true]);
     await lock.release();
     await closing;

@@ -1,5 +1,5 @@
 // Iterates under the first lock of a process, on the built package, while a call that was started beside the loop waits
-// for the same key. Tells its parent (test/nest/streams/first-iteration.spec.ts) how that call and one in the loop ended.
+// for the same key. Tells its parent (test/nest/streams/first-iteration.process.spec.ts) how that call and one in the loop ended.
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import 'reflect-metadata';

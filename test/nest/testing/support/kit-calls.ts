@@ -57,12 +57,13 @@ const BAD_OPTIONS: [string, unknown][] = Object.entries({
   'awaitRelease': 1, 'signal': {}, 'lease': 5,
 }); // prettier-ignore
 
-/** What the service is asked for when the lock is free. */
+/** What the service is asked for when the lock is free. Leaves nothing held. */
 export const FREE: readonly KitCase[] = [
   ...KEYS.map(([name, key]): KitCase => [`acquire(${name})`, acquiring(key)]),
   ...OPTIONS.map((options): KitCase => [
     `acquire with ${Object.keys(options).join(' and ')} (${Object.values(options).join()})`,
-    acquiring('a', options),
+    // Its key stays taken.
+    acquiring(options.holdAtLeastMs === undefined ? 'a' : 'kept', options),
   ]),
   ...BAD_OPTIONS.map(([name, value]): KitCase => [`acquire with a wrong ${name}`, acquiring('a', { [name]: value })]),
   ['acquire with options that are null', acquiring('a', null)],
