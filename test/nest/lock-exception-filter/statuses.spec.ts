@@ -15,6 +15,7 @@ import {
 } from '../../../lib/index.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type Answer, type Platform, PLATFORMS, type Request, startRequests } from '../support/requests.js';
+import { routesOf } from '../support/routes.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { enqueue } from '../../support/waiting/waiters.js';
 
@@ -53,42 +54,6 @@ class Orders {
 class OrdersController {
   constructor(private readonly orders: Orders) {}
 
-  @Get('busy/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'throw' }))
-  busy(): string {
-    return 'ran';
-  }
-
-  @Get('conflict/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'throw', status: 409 }))
-  conflict(): string {
-    return 'ran';
-  }
-
-  @Get('soon-conflict/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { waitMs: 20, status: 409 }))
-  soonConflict(): string {
-    return 'ran';
-  }
-
-  @Get('limited/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, LIMIT))
-  limited(): string {
-    return 'ran';
-  }
-
-  @Get('limited-by-request/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ...LIMIT, permits: ({ query }: Request) => Number(query['seats']) }))
-  limitedByRequest(): string {
-    return 'ran';
-  }
-
-  @Get('limited-by-instance/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ...LIMIT, permits: 20, perInstance: () => 1 }))
-  limitedByInstance(): string {
-    return 'ran';
-  }
-
   @Get('limited-method/:id')
   limitedMethod(@Param('id') id: string): Promise<string> {
     return this.orders.limited(id);
@@ -102,18 +67,6 @@ class OrdersController {
   @Get('bounded/:id')
   bounded(@Param('id') id: string): Promise<string> {
     return this.orders.bounded(id);
-  }
-
-  @Get('query')
-  @UseInterceptors(LockInterceptor.for('order:<0.query.q>', { status: 409 }))
-  query(): string {
-    return 'ran';
-  }
-
-  @Get('function')
-  @UseInterceptors(LockInterceptor.for(({ query }: Request) => query['q'] ?? ''))
-  byFunction(): string {
-    return 'ran';
   }
 
   @Get('inner-key')
@@ -135,6 +88,20 @@ class OrdersController {
   }
 }
 
+const Routes = routesOf({
+  'busy/:id': LockInterceptor.for(KEY, { ifBusy: 'throw' }),
+  'conflict/:id': LockInterceptor.for(KEY, { ifBusy: 'throw', status: 409 }),
+  'soon-conflict/:id': LockInterceptor.for(KEY, { waitMs: 20, status: 409 }),
+  'limited/:id': LockInterceptor.for(KEY, LIMIT),
+  'limited-by-request/:id': LockInterceptor.for(KEY, {
+    ...LIMIT,
+    permits: ({ query }: Request) => Number(query['seats']),
+  }),
+  'limited-by-instance/:id': LockInterceptor.for(KEY, { ...LIMIT, permits: 20, perInstance: () => 1 }),
+  query: LockInterceptor.for('order:<0.query.q>', { status: 409 }),
+  function: LockInterceptor.for(({ query }: Request) => query['q'] ?? ''),
+});
+
 const BUSY = { message: 'This is in use at the moment; try again.', retryAfterMs: 1_000 };
 const LOCKED = { ...BUSY, statusCode: 423, error: 'Locked', code: 'LOCK_BUSY' };
 const CONFLICT = { ...BUSY, statusCode: 409, error: 'Conflict', code: 'LOCK_BUSY' };
@@ -146,7 +113,7 @@ const MISSING = {
   message: 'The request lacks a value that it has to have, or has a wrong one.',
 };
 
-const ORDERS = { controllers: [OrdersController], providers: [Orders] };
+const ORDERS = { controllers: [OrdersController, Routes], providers: [Orders] };
 /** With the filter, or (`null`) without. */
 const start = (platform: Platform, options: LockExceptionFilterOptions | null = {}) => {
   const filter = (app: INestApplication): void => void app.useGlobalFilters(new LockExceptionFilter(options ?? {}));

@@ -25,6 +25,7 @@ import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { ofOtherRxjs } from '../../support/apps/other-rxjs.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { open, PLATFORMS, type Request, requestOf, startRequests } from '../support/requests.js';
+import { routesOf } from '../support/routes.js';
 import { Work } from '../support/transports.js';
 
 const KEY = 'order:<0.params.id>';
@@ -57,18 +58,6 @@ class Orders {
     return this.work.run(id);
   }
 
-  @Get('soon/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { waitMs: 20 }))
-  soon(): string {
-    return 'ran';
-  }
-
-  @Get('throw/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'throw' }))
-  throws(): string {
-    return 'ran';
-  }
-
   @Get('skip/:id')
   @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'skip' }))
   skip(): string {
@@ -81,56 +70,6 @@ class Orders {
     return 'ran';
   }
 
-  @Get('value/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: text }))
-  value(): string {
-    return 'ran';
-  }
-
-  @Get('promise/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: async (key: string, request: Request) => text(key, request) }))
-  promise(): string {
-    return 'ran';
-  }
-
-  @Get('observable/:id')
-  @UseInterceptors(
-    LockInterceptor.for(KEY, { ifBusy: (key: string, request: Request) => of('first', text(key, request)) }),
-  )
-  observable(): string {
-    return 'ran';
-  }
-
-  @Get('other-copy/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: otherText }))
-  otherCopy(): string {
-    return 'ran';
-  }
-
-  @Get('refuse/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: refuse }))
-  refuse(): string {
-    return 'ran';
-  }
-
-  @Get('reject/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: async () => refuse() }))
-  reject(): string {
-    return 'ran';
-  }
-
-  @Get('absent/fail/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { connection: 'away' }))
-  absent(): string {
-    return 'ran';
-  }
-
-  @Get('absent/skip/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'skip' }))
-  absentSkip(): string {
-    return 'ran';
-  }
-
   @Get('absent/run-unlocked/:id')
   @UseInterceptors(LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'run-unlocked' }))
   absentUnlocked(): string {
@@ -139,8 +78,23 @@ class Orders {
   }
 }
 
+const Routes = routesOf({
+  'soon/:id': LockInterceptor.for(KEY, { waitMs: 20 }),
+  'throw/:id': LockInterceptor.for(KEY, { ifBusy: 'throw' }),
+  'value/:id': LockInterceptor.for(KEY, { ifBusy: text }),
+  'promise/:id': LockInterceptor.for(KEY, { ifBusy: async (key: string, request: Request) => text(key, request) }),
+  'observable/:id': LockInterceptor.for(KEY, {
+    ifBusy: (key: string, request: Request) => of('first', text(key, request)),
+  }),
+  'other-copy/:id': LockInterceptor.for(KEY, { ifBusy: otherText }),
+  'refuse/:id': LockInterceptor.for(KEY, { ifBusy: refuse }),
+  'reject/:id': LockInterceptor.for(KEY, { ifBusy: async () => refuse() }),
+  'absent/fail/:id': LockInterceptor.for(KEY, { connection: 'away' }),
+  'absent/skip/:id': LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'skip' }),
+});
+
 const ORDERS = {
-  controllers: [Orders],
+  controllers: [Orders, Routes],
   imports: [FakeLockModule.forRoot(new FakeLockService({ name: 'away' }).fail())],
 };
 afterEach(closeAll);

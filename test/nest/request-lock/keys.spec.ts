@@ -4,6 +4,7 @@ import { currentLock, LockInterceptor, LockKeyError } from '../../../lib/index.j
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
+import { routesOf } from '../support/routes.js';
 import { PLATFORMS, type Request, requestOf, startRequests } from '../support/requests.js';
 
 class SignIn implements CanActivate {
@@ -19,40 +20,10 @@ const nothing = (): string => '';
 
 @Controller()
 class Orders {
-  @Get('param/:id')
-  @UseInterceptors(LockInterceptor.for('order:<0.params.id>'))
-  param(): string {
-    return currentLock().key;
-  }
-
-  @Get('query')
-  @UseInterceptors(LockInterceptor.for('order:<0.query.q>'))
-  query(): string {
-    return currentLock().key;
-  }
-
-  @Get('header')
-  @UseInterceptors(LockInterceptor.for('order:<0.headers.x-id>'))
-  header(): string {
-    return currentLock().key;
-  }
-
   @Get('user')
   @UseGuards(SignIn)
   @UseInterceptors(LockInterceptor.for('order:<0.user.id>'))
   user(): string {
-    return currentLock().key;
-  }
-
-  @Get('function/:id')
-  @UseInterceptors(LockInterceptor.for(ofRequest))
-  byFunction(): string {
-    return currentLock().key;
-  }
-
-  @Get('fixed')
-  @UseInterceptors(LockInterceptor.for('order:7'))
-  fixed(): string {
     return currentLock().key;
   }
 
@@ -61,25 +32,21 @@ class Orders {
   several(): readonly string[] {
     return [currentLock(`acct:a`).key, currentLock(`acct:b`).key];
   }
-
-  @Get('listed/:ids')
-  @UseInterceptors(LockInterceptor.for(({ params }: Request) => params['ids']!.split(',').map((id) => `acct:${id}`)))
-  listed(): string {
-    return currentLock().key;
-  }
-
-  @Get('no-key')
-  @UseInterceptors(LockInterceptor.for(nothing))
-  noKey(): string {
-    return 'ran';
-  }
-
-  @Get('too-long')
-  @UseInterceptors(LockInterceptor.for(() => 'x'.repeat(1_100)))
-  tooLong(): string {
-    return 'ran';
-  }
 }
+
+const Routes = routesOf(
+  {
+    'param/:id': LockInterceptor.for('order:<0.params.id>'),
+    query: LockInterceptor.for('order:<0.query.q>'),
+    header: LockInterceptor.for('order:<0.headers.x-id>'),
+    'function/:id': LockInterceptor.for(ofRequest),
+    fixed: LockInterceptor.for('order:7'),
+    'listed/:ids': LockInterceptor.for(({ params }: Request) => params['ids']!.split(',').map((id) => `acct:${id}`)),
+    'no-key': LockInterceptor.for(nothing),
+    'too-long': LockInterceptor.for(() => 'x'.repeat(1_100)),
+  },
+  () => currentLock().key,
+);
 
 const FROM: Record<string, [path: string, headers?: Record<string, string>]> = {
   'a part of the path': ['param/7'],
@@ -110,20 +77,20 @@ afterEach(closeAll);
 
 describe.each(PLATFORMS)('the key of a request on %s', (platform) => {
   it.each(Object.keys(FROM))('comes from %s', async (name) => {
-    const app = await startRequests(platform, { controllers: [Orders] });
+    const app = await startRequests(platform, { controllers: [Orders, Routes] });
     const [path, headers = {}] = FROM[name]!;
     expect(await app.get(path, { headers })).toMatchObject({ status: 200, text: 'order:7' });
     expect(app.acquired).toEqual(['order:7']);
   });
 
   it('differs for different parts of a path', async () => {
-    const app = await startRequests(platform, { controllers: [Orders] });
+    const app = await startRequests(platform, { controllers: [Orders, Routes] });
     expect((await app.get('param/a%3Ab')).text).toBe('order:a%3Ab');
     expect((await app.get('param/a%253Ab')).text).toBe('order:a%253Ab');
   });
 
   it('may be several keys, which are all held', async () => {
-    const app = await startRequests(platform, { controllers: [Orders] });
+    const app = await startRequests(platform, { controllers: [Orders, Routes] });
     const taken = await app.locks.acquire('acct:b');
     const answer = app.get('several/a/b');
     await untilWaiting(app, 'acct:b');
@@ -135,7 +102,7 @@ describe.each(PLATFORMS)('the key of a request on %s', (platform) => {
 
   it.each(Object.keys(MISSING))('makes the request fail with LockKeyError for %s, and sends nothing', async (name) => {
     const [{ admin, url }, [path, text]] = [await ownRedis(), MISSING[name]!];
-    const app = await startRequests(platform, { controllers: [Orders] }, { locks: { connection: url } });
+    const app = await startRequests(platform, { controllers: [Orders, Routes] }, { locks: { connection: url } });
     await app.get('param/7');
     const before = await scriptsRun(admin);
     expect(before).toBeGreaterThan(0);

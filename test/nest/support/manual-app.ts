@@ -17,18 +17,18 @@ export async function startManual<T>(
   const app = await startModule({ imports, providers: [type] });
   /** Has time pass until this has settled. */
   const settle = async <R>(promise: Promise<R>): Promise<R> => {
-    let isPending = true;
-    const end = (): void => void (isPending = false);
+    const state = { isPending: true };
+    const end = (): void => void (state.isPending = false);
     promise.then(end, end);
-    while (isPending) await clock.advance(STEP_MS);
+    while (state.isPending) await clock.advance(STEP_MS);
     return promise;
   };
   /** Has time pass until the test ends. */
   const race = (): void => {
-    let isRacing = true;
-    closeLater({ close: async () => void (isRacing = false) });
+    const state = { isRacing: true };
+    closeLater({ close: async () => void (state.isRacing = false) });
     void (async () => {
-      while (isRacing) await clock.advance(STEP_MS);
+      while (state.isRacing) await clock.advance(STEP_MS);
     })();
   };
   return { app, clock, server, settle, race, locks: app.get(RedisLockService), service: app.get(type) };

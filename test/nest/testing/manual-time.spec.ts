@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
-import { currentLock, Locked, LockLostError, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
+import { currentLock, Locked, LockLostError, RedisLockService } from '../../../lib/index.js';
 import {
   ManualClock,
   MemoryLockServer,
@@ -10,7 +10,6 @@ import {
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, startModule } from '../../support/apps/lock-app.js';
-import { keep } from './support/memory-apps.js';
 
 const HOUR = 3_600_000;
 
@@ -47,52 +46,6 @@ const start = (options: RedisLockTestingOptions = {}): Promise<TestingModule> =>
 const startLocks = async (): Promise<RedisLockService> => (await start()).get(RedisLockService);
 
 describe('with a ManualClock', () => {
-  it('a lease ends when its time is over, and not before', async () => {
-    const [locks, others] = [await startLocks(), await startLocks()];
-    const lock = await locks.acquire('a', { leaseMs: 30_000, renew: false });
-    await clock.advance(29_000);
-    expect([lock.held, await others.tryAcquire('a')]).toEqual([true, null]);
-    await clock.advance(1_000);
-    expect([lock.held, lock.signal.reason]).toEqual([false, expect.objectContaining({ reason: 'expired' })]);
-    expect((await others.tryAcquire('a'))?.held).toBe(true);
-  });
-
-  it('the watchdog renews for hours', async () => {
-    const [locks, others] = [await startLocks(), await startLocks()];
-    let renewals = 0;
-    locks.events.on('renewed', () => (renewals += 1));
-    const lock = await locks.acquire('a', { leaseMs: 30_000 });
-    await clock.advance(6 * HOUR);
-    expect([lock.held, await others.tryAcquire('a')]).toEqual([true, null]);
-    expect(renewals).toBeGreaterThan((6 * HOUR) / 10_000 - 2);
-  });
-
-  it('a wait ends with a LockWaitTimeoutError at its waitMs', async () => {
-    const locks = await startLocks();
-    keep(await locks.acquire('a'));
-    let error: unknown;
-    const waiting = rejection(locks.acquire('a', { waitMs: HOUR })).then((reason) => (error = reason));
-    await clock.advance(HOUR - 1);
-    expect([error, locks.activity.waiting]).toEqual([undefined, 1]);
-    await clock.advance(1);
-    expect(await waiting).toBeInstanceOf(LockWaitTimeoutError);
-    expect(error).toMatchObject({ waitedMs: HOUR });
-  });
-
-  it('waiters get a released lock in their order', async () => {
-    const [locks, others] = [await startLocks(), await startLocks()];
-    const lock = await locks.acquire('a');
-    const order: string[] = [];
-    const wait = async (name: string, service: RedisLockService) => {
-      await service.withLock('a', { waitMs: Infinity }, () => order.push(name));
-    };
-    const waiting = [wait('b', others), wait('c', locks)];
-    await clock.advance(HOUR);
-    await lock.release();
-    await Promise.all(waiting);
-    expect(order).toEqual(['b', 'c']);
-  });
-
   it('work that goes on for too long loses its lock at maxHoldMs', async () => {
     const app = await start();
     const until = gate();

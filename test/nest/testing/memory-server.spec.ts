@@ -1,31 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
-import { Locked, type LockLostError, LockStoreError, RedisLockService } from '../../../lib/index.js';
+import { Locked, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { gate } from '../../support/waiting/gate.js';
-import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()
 class Orders {
-  until: Promise<void> = Promise.resolve();
-
   constructor(readonly locks: RedisLockService) {}
 
   @Locked('order:<0>')
   async charge(id: string): Promise<string> {
-    await this.until;
     return id;
-  }
-
-  @Locked('skipped', { onUnavailable: 'skip', waitMs: 0 })
-  async skipped(): Promise<string | undefined> {
-    return 'ran';
-  }
-
-  @Locked('unlocked', { onUnavailable: 'run-unlocked', waitMs: 0 })
-  async unlocked(): Promise<string> {
-    return 'ran';
   }
 }
 
@@ -83,57 +68,12 @@ describe('a server', () => {
 });
 
 describe('a server that is stopped', () => {
-  it('makes calls fail with a LockStoreError after their waitMs', async () => {
-    server.stop();
-    const failed = rejection(orders.charge('1'));
-    await clock.advance(4_999);
-    expect(orders.locks.activity.waiting).toBe(1);
-    await clock.advance(1_001);
-    expect(await failed).toBeInstanceOf(LockStoreError);
-    expect((await failed).message).toMatch(/MemoryLockServer is stopped/);
-  });
-
-  it('makes decorated calls follow their `onUnavailable`', async () => {
-    server.stop();
-    const calls = Promise.all([orders.skipped(), orders.unlocked()]);
-    await clock.advance(1_000);
-    expect(await calls).toEqual([undefined, 'ran']);
-  });
-
-  it('makes operator methods fail at once', async () => {
-    server.stop();
-    await expect(orders.locks.inspect('a')).rejects.toBeInstanceOf(LockStoreError);
-    await expect(orders.locks.forceRelease('a')).rejects.toBeInstanceOf(LockStoreError);
-    await expect(orders.locks.lastRun('a')).rejects.toBeInstanceOf(LockStoreError);
-  });
-
-  it('makes list() fail at once, even when nothing is locked', async () => {
-    server.stop();
-    await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toBeInstanceOf(LockStoreError);
-  });
-
   it('is told by what it cannot do, if that is about no lock', async () => {
     server.stop();
     await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toThrow(
       /^The store cannot list the locks: /,
     );
     await expect(orders.locks.history()).rejects.toThrow(/^The store cannot read the history of the locks: /);
-  });
-
-  it('makes holders lose their locks as `unreachable` when the lease ends meanwhile', async () => {
-    const until = gate();
-    orders.until = until.opened;
-    const failures: unknown[] = [];
-    orders.locks.events.on('renewFailed', ({ cause }) => failures.push(cause));
-    const charging = rejection<LockLostError>(orders.charge('1'));
-    await clock.advance(0);
-    expect(orders.locks.activity.held).toBe(1);
-    server.stop();
-    await clock.advance(29_000);
-    expect([orders.locks.activity.held, failures.length > 0]).toEqual([1, true]);
-    await clock.advance(1_000);
-    until.open();
-    expect(await charging).toMatchObject({ code: 'LOCK_LOST', reason: 'unreachable', result: '1' });
   });
 
   it('keeps locks for holders that come back in time: renewals go on, and others are excluded', async () => {

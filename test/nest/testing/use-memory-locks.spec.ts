@@ -82,6 +82,8 @@ describe('useMemoryLocks', () => {
     keep(await a.get(Orders).locks.acquire('order:1'));
     await expect(b.get(Orders).charge('1')).rejects.toBeInstanceOf(LockBusyError);
     expect(await b.get(Audits).write('1')).toBe('1');
+    keep(await a.get(Audits).locks.acquire('order:1'));
+    await expect(b.get(Audits).write('1')).rejects.toBeInstanceOf(LockBusyError);
     expect(await (await start()).get(Orders).charge('1')).toBe('1');
   });
 
