@@ -76,7 +76,7 @@ describe('useMemoryLocks', () => {
     await expect(start({}, { leaseMs: -1 })).rejects.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('makes two apps with one server exclude each other, module by module', async () => {
+  it('makes two apps with one server exclude each other, module by module, and prefix by prefix', async () => {
     const server = new MemoryLockServer();
     const [a, b] = await Promise.all([start({ server }), start({ server })]);
     keep(await a.get(Orders).locks.acquire('order:1'));
@@ -84,7 +84,8 @@ describe('useMemoryLocks', () => {
     expect(await b.get(Audits).write('1')).toBe('1');
     keep(await a.get(Audits).locks.acquire('order:1'));
     await expect(b.get(Audits).write('1')).rejects.toBeInstanceOf(LockBusyError);
-    expect(await (await start()).get(Orders).charge('1')).toBe('1');
+    const others = [await start(), await start({ server }, { keyPrefix: 'other:' })];
+    for (const other of others) expect(await other.get(Orders).charge('1')).toBe('1');
   });
 
   it('uses the given clock, and refuses one that is not that of the server', async () => {
