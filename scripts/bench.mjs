@@ -1,14 +1,10 @@
 // Measures what locks cost, beside the shortest code by hand and other packages: `npm run bench`, or `npm run bench -- 64-callers`.
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
 import { WORKLOADS } from '../bench/workloads.mjs';
-import { UsageError, ensureBuilt, exitOnSignals, flag, runCommand, whole } from './command.mjs';
+import { root, withFolder } from './checks.mjs';
+import { UsageError, ensureBuilt, ensurePackages, exitOnSignals, flag, runCommand, whole } from './command.mjs';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const NAMES = WORKLOADS.map(({ name }) => name);
 const DOCUMENT = join(root, 'docs', 'performance.md');
 
@@ -16,8 +12,6 @@ const SHORT_MINUTES = 15;
 const SHORT = { rounds: 5, ms: 200 };
 const FULL = { rounds: 15, ms: 500 };
 const TINY = { rounds: 1, ms: 20 };
-
-const defined = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 
 const usage = `Usage: npm run bench -- [options] [workloads]
   --full        all packages in place of the best one, and more rounds; writes docs/performance.md when all workloads ran
@@ -28,13 +22,6 @@ Workloads: ${NAMES.join(', ')}`;
 
 const options = { full: flag, tiny: flag, rounds: whole(1, 1_000), ms: whole(10, 60_000) };
 
-function installPeers() {
-  const folder = join(root, 'bench');
-  if (existsSync(join(folder, 'node_modules'))) return;
-  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error'];
-  if (spawnSync('npm', args, { cwd: folder, stdio: 'inherit' }).status !== 0) process.exit(1);
-}
-
 /** A run must end, also on a machine that is too busy. */
 function limit() {
   const stop = () => {
@@ -44,22 +31,13 @@ function limit() {
   setTimeout(stop, SHORT_MINUTES * 60_000).unref();
 }
 
-/** The writer must work, too, before a full run needs it: its figures mean nothing, and are thrown away. */
-function tryDocument(write) {
-  const folder = mkdtempSync(join(tmpdir(), 'bench-'));
-  try {
-    write(join(folder, basename(DOCUMENT)));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-await runCommand({ usage, options }, async ({ full, tiny, ...values }, words) => {
-  const { rounds, ms } = { ...(tiny ? TINY : full ? FULL : SHORT), ...defined(values) };
+await runCommand({ usage, options, takesWords: true }, async ({ full, tiny, ...values }, words) => {
   const unknown = words.find((word) => !NAMES.includes(word));
   if (unknown !== undefined) throw new UsageError(`${unknown}: expected ${NAMES.join(', ')}.`);
+  const byDefault = tiny ? TINY : full ? FULL : SHORT;
+  const { rounds = byDefault.rounds, ms = byDefault.ms } = values;
   ensureBuilt();
-  installPeers();
+  ensurePackages(join(root, 'bench'));
   exitOnSignals();
   const { measureAll } = await import('../bench/measure-all.mjs');
   const { writeDocument } = await import('../bench/document.mjs');
@@ -67,8 +45,10 @@ await runCommand({ usage, options }, async ({ full, tiny, ...values }, words) =>
   const chosen = WORKLOADS.filter(({ name, isAsked }) => (isAll ? !isAsked : words.includes(name)));
   if (isAll && !full) limit();
   const results = await measureAll(chosen, { isFull: full, isTiny: tiny, rounds, ms });
-  if (isAll && tiny) tryDocument((file) => writeDocument(file, results, { rounds, ms }));
-  else if (isAll && full) writeDocument(DOCUMENT, results, { rounds, ms });
+  const write = (file) => writeDocument(file, results, { rounds, ms });
+  // The writer must work, too, before a full run needs it: its figures mean nothing, and are thrown away.
+  if (isAll && tiny) await withFolder((folder) => write(join(folder, basename(DOCUMENT))));
+  else if (isAll && full) write(DOCUMENT);
   console.log(`\n${Math.round(performance.now() / 1_000)} s in all.`);
   process.exit();
 });

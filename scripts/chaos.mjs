@@ -1,19 +1,17 @@
 // Breaks real servers, networks and processes under the built package, and judges what its locks did meanwhile:
-// `npm run chaos -- --topology single --seconds 120 --seed 7`. Ends with status 1 if a promise was broken.
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+// `node scripts/chaos.mjs --topology single --seconds 120 --seed 7`. Ends with status 1 if a promise was broken.
+import { register } from 'node:module';
+import { join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
+import { root } from './checks.mjs';
 import {
-  UsageError, ensureBuilt, exitOnSignals, flag, newSeed, oneOf, positive, refuseWords, runCommand, seed, text, whole,
+  UsageError, ensureBuilt, ensurePackages, exitOnSignals, flag, newSeed, oneOf, positive, runCommand, seed, text, whole,
 } from './command.mjs'; // prettier-ignore
-import './typescript.mjs';
 
+register('../test/support/jest/hooks.mjs', import.meta.url);
 const { run, CLIENTS, MAX_REPLICAS, OURS, TOPOLOGY_NAMES } = await import('../test/chaos/run.ts');
-const peers = join(dirname(dirname(fileURLToPath(import.meta.url))), 'test', 'chaos', 'peers');
 
-const usage = `Usage: npm run chaos -- [options]
+const usage = `Usage: node scripts/chaos.mjs [options]
   --topology ${TOPOLOGY_NAMES.join('|')}   (single)
   --seconds N, --minutes N   how long faults are inflicted (60 s)
   --seed N                   determines the faults and the calls (random; it is printed)
@@ -49,23 +47,15 @@ function refuseMisfits({ topology, client, seconds, minutes, 'min-replicas': min
   }
 }
 
-function installPeers() {
-  if (existsSync(join(peers, 'node_modules'))) return;
-  const args = ['install', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error'];
-  if (spawnSync('npm', args, { cwd: peers, stdio: 'inherit' }).status !== 0) process.exit(1);
-}
-
-await runCommand({ usage, options }, async (values, words) => {
-  refuseWords(words);
+await runCommand({ usage, options }, async (values) => {
   refuseMisfits(values);
   ensureBuilt();
-  if (values.client !== OURS) installPeers();
+  if (values.client !== OURS) ensurePackages(join(root, 'test', 'chaos', 'peers'));
   exitOnSignals();
-  const { topology, client, workers, lanes, keep, seed = newSeed() } = values;
+  const { topology, client, workers, lanes, keep, seed = newSeed(), 'min-replicas': minReplicas } = values;
   const seconds = values.seconds ?? 60 * (values.minutes ?? 1);
   console.log(`chaos: ${client} on ${topology} for ${seconds} s, --seed ${seed}`);
   const only = values.only?.split(',').map((name) => name.trim());
-  const minReplicas = values['min-replicas'];
   const ms = 1_000 * seconds;
   const isGood = await run({ topology, client, keep, seed, workers, lanes, minReplicas, ms, ...(only && { only }) });
   process.exit(isGood ? 0 : 1);

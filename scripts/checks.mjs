@@ -1,10 +1,36 @@
-// Shared by the scripts that check something, whether they run by themselves or as a step of `npm test`.
-import { realpathSync } from 'node:fs';
+// What scripts share: where the repository is, folders that do not stay, and how checks report what they found.
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
+export const root = join(import.meta.dirname, '..');
+
+/** Reads a JSON file whose path has these parts. */
+export const readJson = (...path) => JSON.parse(readFileSync(join(...path), 'utf8'));
+
+export const manifest = readJson(root, 'package.json');
+
 /** Whether the module of this URL is the script that was started, and was not imported. */
 export const isStarted = (url) => Boolean(process.argv[1]) && realpathSync(process.argv[1]) === fileURLToPath(url);
+
+/** Runs `work` with a temporary folder, which is removed afterwards. */
+export async function withFolder(work) {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-')));
+  try {
+    return await work(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Prints the title of a check, and what is wrong, if anything; returns whether nothing is. */
+export function report(title, flaws = []) {
+  console.log(`${flaws.length === 0 ? 'ok    ' : 'FAILED'} ${title}`);
+  for (const flaw of flaws) console.log(`  ${flaw}`);
+  return flaws.length === 0;
+}
 
 /** Counts the results of checks: true if a check passed. */
 export function countsOf(results) {
@@ -12,10 +38,14 @@ export function countsOf(results) {
   return { passed, failed: results.length - passed };
 }
 
-/** Runs the checks of a script if it was started itself, and prints how many of them passed. */
+/** Runs the checks of a script and prints how many of them passed. */
+export async function runChecks(check) {
+  const counts = Object.entries(await check());
+  console.log(counts.map(([name, count]) => `${count} ${name}`).join(', '));
+  process.exitCode = Object.fromEntries(counts).failed > 0 ? 1 : 0;
+}
+
+/** Runs the checks of a script if it was started itself. */
 export async function runIfStarted(url, check) {
-  if (!isStarted(url)) return;
-  const { passed, failed } = await check();
-  console.log(`${passed} passed, ${failed} failed`);
-  process.exitCode = failed > 0 ? 1 : 0;
+  if (isStarted(url)) await runChecks(check);
 }

@@ -1,12 +1,10 @@
-// What the commands of `npm run` share: how they read their options, build the package, and end.
+// What commands share: how they read their options, run other commands, build the package, and end.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
+import { readJson, root } from './checks.mjs';
 
 /** Words after a command that it cannot use. The text names them, and says what was expected. */
 export class UsageError extends Error {}
@@ -79,21 +77,17 @@ function valueOf(name, { type, read = (one) => one, expected, byDefault }, given
   return value;
 }
 
-/** Refuses words that belong to no option. */
-export function refuseWords([first]) {
-  if (first !== undefined) throw new UsageError(`${first}: expected options only, such as --help.`);
-}
-
 /**
  * Runs a command; it ends with status 1 if its words are wrong, and with 0 after --help.
- * @param {{ usage: string, options: Record<string, Option> }} command
- * @param {(values: Record<string, any>, positionals: string[]) => Promise<void> | void} work
+ * @param {{ usage: string, options: Record<string, Option>, takesWords?: boolean }} command
+ * @param {(values: Record<string, any>, words: string[]) => unknown} work
  */
-export async function runCommand({ usage, options }, work) {
+export async function runCommand({ usage, options, takesWords = false }, work) {
   try {
-    const { values, positionals } = readOptions({ ...options, help: flag }, process.argv.slice(2));
-    if (values.help) console.log(usage);
-    else await work(values, positionals);
+    const { values, positionals: words } = readOptions({ ...options, help: flag }, process.argv.slice(2));
+    if (values.help) return console.log(usage);
+    if (words.length > 0 && !takesWords) throw new UsageError(`${words[0]}: expected options only, such as --help.`);
+    await work(values, words);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     console.error(error.message);
@@ -101,11 +95,26 @@ export async function runCommand({ usage, options }, work) {
   }
 }
 
-/** Builds the package if that has not been done; ends the command if it cannot be built. */
+/** Runs another command to its end. @throws {UsageError} if that fails */
+export function mustRun(command, args, options = {}) {
+  const { status } = spawnSync(command, args, { cwd: root, stdio: 'inherit', ...options });
+  if (status !== 0) throw new UsageError(`${command} ${args[0]} failed.`);
+}
+
+/** Installs the packages of a folder that has a package.json of its own, unless they are there in these versions. */
+export function ensurePackages(folder) {
+  const isThere = ([name, version]) => {
+    const file = join(folder, 'node_modules', name, 'package.json');
+    return existsSync(file) && version.endsWith(readJson(file).version);
+  };
+  if (Object.entries(readJson(folder, 'package.json').dependencies).every(isThere)) return;
+  const how = existsSync(join(folder, 'package-lock.json')) ? ['ci'] : ['install', '--no-package-lock'];
+  mustRun('npm', [...how, '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'], { cwd: folder });
+}
+
+/** Builds the package if that has not been done. */
 export function ensureBuilt() {
-  if (existsSync(join(root, 'dist', 'esm', 'index.js'))) return;
-  const { status } = spawnSync(process.execPath, [join(root, 'scripts', 'build.mjs')], { stdio: 'inherit' });
-  if (status !== 0) process.exit(1);
+  if (!existsSync(join(root, 'dist', 'esm', 'index.js'))) mustRun(process.execPath, [join('scripts', 'build.mjs')]);
 }
 
 /** Has signals end the command by its exit handlers, which end its servers and its workers. */

@@ -1,34 +1,20 @@
-// Checks the documents: each ```ts block compiles in a user's project, and each link has a target. Needs a build.
+// Checks the documents: each ```ts block compiles in a user's project, each link has a target, and each option and error has its
+// entry. Needs a build.
 // A block is a module of its own. If it imports from './orders.service.js', that file is the block of the same document that
 // exports all of those names, or else a stub in which they are `any`. Code that must not compile says `// @ts-expect-error`.
 import { spawnSync } from 'node:child_process';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { GROUPS } from '../site/pages.mjs';
-import { countsOf, runIfStarted } from './checks.mjs';
-import { missingEntries } from './docs-entries.mjs';
-
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
+import { countsOf, report, root, runChecks, withFolder } from './checks.mjs';
 
 /** The options of a new project that uses Nest's decorators. */
 const OPTIONS = {
   target: ts.ScriptTarget.ES2022,
   lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
   module: ts.ModuleKind.NodeNext,
-  moduleResolution: ts.ModuleResolutionKind.NodeNext,
   moduleDetection: ts.ModuleDetectionKind.Force,
   strict: true,
   experimentalDecorators: true,
@@ -39,56 +25,59 @@ const OPTIONS = {
   noEmit: true,
   // Examples of tests use the globals of a test runner.
   types: ['node', 'jest'],
+  typeRoots: [join(root, 'node_modules', '@types')],
 };
 
-/** Prints one line for each document, and its errors; returns `{ passed, failed }`. */
-export function checkDocuments() {
-  const documents = documentsOf(root);
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'docs-check-')));
-  try {
-    const compiled = compileBlocks(folder, documents);
-    const results = documents.map((document) => {
-      const errors = [...compiled.get(document), ...openBlocks(document), ...htmlLinks(document)];
-      console.log(`${errors.length === 0 ? 'ok    ' : 'FAILED'} ${document.path}, ${document.blocks.length} blocks`);
-      for (const { line, text } of errors.sort((a, b) => a.line - b.line))
-        console.log(`  ${document.path}:${line}: ${text}`);
-      return errors.length === 0;
-    });
-    return countsOf([...results, checkLinks(documents), checkOrder(documents), checkEntries()]);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+/** Prints one line for each document, and its errors. */
+async function checkDocuments() {
+  const documents = documentsOf();
+  const compiled = await withFolder((folder) => compileBlocks(folder, documents));
+  const results = documents.map((document) => {
+    const { path, blocks } = document;
+    const errors = [...compiled.get(document), ...flawsOf(document)].sort((a, b) => a.line - b.line);
+    return report(
+      `${path}, ${blocks.length} blocks`,
+      errors.map(({ line, text }) => `${path}:${line}: ${text}`),
+    );
+  });
+  const paths = documents.map(({ path }) => path);
+  const order = report('the order of the docs site', misplaced(paths));
+  const entries = report('an entry for each option and error', missingEntries());
+  return countsOf([...results, checkLinks(paths), order, entries]);
 }
 
-const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md'];
+const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'scripts/README.md'];
 
-/** Returns the documents with their `path`, `text`, `prose` (the text with code blanked out) and `blocks`. */
-function documentsOf(folder) {
-  const docs = readdirSync(join(folder, 'docs'), { recursive: true, encoding: 'utf8' }).sort();
+/** Returns the documents with their `path`, `text` (without blocks), `prose` (without any code) and `blocks`. */
+function documentsOf() {
+  const docs = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).sort();
   const inDocs = docs.filter((path) => path.endsWith('.md')).map((path) => join('docs', path));
-  const examples = readdirSync(join(folder, 'examples')).map((name) => join('examples', name, 'README.md'));
-  const apps = [join('sample-app', 'README.md'), ...examples];
-  const paths = ['README.md', ...FOR_CONTRIBUTORS, ...apps, ...inDocs];
-  return paths.map((path) => parse(path, readFileSync(join(folder, path), 'utf8')));
-}
-
-function parse(path, text) {
-  const blocks = [];
-  const blank = (code) => code.replace(/[^\n]/g, ' ');
-  const withoutBlocks = text.replace(
-    /^( *)(`{3,}|~{3,})(.*)\n([^]*?)^\1\2 *$/gm,
-    (all, indent, fence, info, code, at) => {
-      const line = lineAt(text, at);
-      if (/^\s*(ts|typescript)\b/.test(info)) blocks.push({ line, code });
+  const examples = readdirSync(join(root, 'examples')).map((name) => join('examples', name, 'README.md'));
+  return ['README.md', ...FOR_CONTRIBUTORS, join('sample-app', 'README.md'), ...examples, ...inDocs].map((path) => {
+    const source = readFileSync(join(root, path), 'utf8');
+    const blocks = [];
+    const blank = (code) => code.replace(/[^\n]/g, ' ');
+    const text = source.replace(/^( *)(`{3,}|~{3,})(.*)\n([^]*?)^\1\2 *$/gm, (all, indent, fence, info, code, at) => {
+      if (/^\s*(ts|typescript)\b/.test(info)) blocks.push({ line: lineAt(source, at), code });
       return blank(all);
-    },
-  );
-  const prose = withoutBlocks.replace(/(`+)(?!`)[^]*?[^`]\1(?!`)/g, blank);
-  return { path, text: withoutBlocks, prose, blocks };
+    });
+    return { path, text, prose: text.replace(/(`+)(?!`)[^]*?[^`]\1(?!`)/g, blank), blocks };
+  });
 }
 
 function lineAt(text, index) {
   return text.slice(0, index).split('\n').length;
+}
+
+function flawsOf({ text, prose }) {
+  const find = (where, pattern, flaw) =>
+    [...where.matchAll(pattern)].map(({ index }) => ({ line: lineAt(where, index), text: flaw }));
+  return [
+    // It would hide the blocks below it.
+    ...find(text, /^ *(?:```|~~~)/gm, 'this block has no end'),
+    // remark checks only links in Markdown.
+    ...find(prose, /<[^>]+\b(?:href|src)=/g, 'write this link in Markdown'),
+  ];
 }
 
 /** Compiles all blocks as one project; returns the errors of each document. */
@@ -101,16 +90,12 @@ function compileBlocks(folder, documents) {
   writeFileSync(join(project, 'package.json'), '{ "type": "module" }');
 
   const files = new Map(documents.flatMap((document, index) => writeBlocks(join(project, `${index}`), document)));
-  const program = ts.createProgram([...files.keys()], {
-    ...OPTIONS,
-    typeRoots: [join(root, 'node_modules', '@types')],
-  });
   const errors = new Map(documents.map((document) => [document, []]));
-  for (const { file, start, messageText } of ts.getPreEmitDiagnostics(program)) {
-    const message = ts.flattenDiagnosticMessageText(messageText, '\n    ');
-    if (!files.has(file?.fileName)) throw new Error(`${file?.fileName ?? 'The project'}: ${message}`);
-    const line = file.getLineAndCharacterOfPosition(start).line + 1;
-    errors.get(files.get(file.fileName)).push({ line, text: message });
+  for (const { file, start, messageText } of ts.getPreEmitDiagnostics(ts.createProgram([...files.keys()], OPTIONS))) {
+    const text = ts.flattenDiagnosticMessageText(messageText, '\n    ');
+    const document = files.get(file?.fileName);
+    if (!document) throw new Error(`${file?.fileName ?? 'The project'}: ${text}`);
+    errors.get(document).push({ line: file.getLineAndCharacterOfPosition(start).line + 1, text });
   }
   return errors;
 }
@@ -118,30 +103,21 @@ function compileBlocks(folder, documents) {
 /** Writes the blocks of a document, with the line numbers that they have there, and the files that they import. */
 function writeBlocks(folder, document) {
   mkdirSync(folder, { recursive: true });
-  const blocks = document.blocks.map(({ line, code }) => ({
-    name: `line-${line}`,
-    code,
-    ...importsAndExports(code),
-    line,
-  }));
-  for (const { name, code, line } of blocks) writeFileSync(join(folder, `${name}.ts`), '\n'.repeat(line) + code);
-  for (const { path, names } of importedFiles(blocks)) {
-    const stands = blocks.find(({ exported }) => names.every((name) => exported.has(name)));
+  const blocks = document.blocks.map(({ line, code }) => ({ file: join(folder, `line-${line}`), line, code }));
+  const modules = blocks.map(({ file, line, code }) => {
+    writeFileSync(`${file}.ts`, '\n'.repeat(line) + code);
+    return { file, ...importsAndExports(code) };
+  });
+  const imports = modules.flatMap(({ imported }) => imported);
+  for (const path of new Set(imports.map((one) => one.path))) {
+    const names = [...new Set(imports.filter((one) => one.path === path).map(({ name }) => name))];
+    const stands = modules.find(({ exported }) => names.every((name) => exported.has(name)));
     const stub = names.map((name) => `export declare const ${name}: any;\nexport type ${name} = any;\n`).join('');
-    const file = join(folder, path.replace(/\.js$/, '.ts'));
+    const file = resolve(folder, path.replace(/\.js$/, '.ts'));
     mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, stands ? `export * from '${resolve(folder, stands.name)}.js';\n` : stub);
+    writeFileSync(file, stands ? `export * from '${stands.file}.js';\n` : stub);
   }
-  return blocks.map(({ name }) => [join(folder, `${name}.ts`), document]);
-}
-
-/** Returns the relative imports of all blocks by file, with all names that are imported from it. */
-function importedFiles(blocks) {
-  const files = new Map();
-  for (const { path, name } of blocks.flatMap(({ imported }) => imported)) {
-    files.set(path, (files.get(path) ?? new Set()).add(name));
-  }
-  return [...files].map(([path, names]) => ({ path, names: [...names] }));
+  return blocks.map(({ file }) => [`${file}.ts`, document]);
 }
 
 function importsAndExports(code) {
@@ -156,50 +132,78 @@ function importsAndExports(code) {
   return { imported, exported: new Set(named.map(({ name }) => name?.text)) };
 }
 
-/** A block that is never closed would hide the blocks below it. */
-function openBlocks({ text }) {
-  const fences = [...text.matchAll(/^ *(?:```|~~~)/gm)];
-  return fences.map(({ index }) => ({ line: lineAt(text, index), text: 'this block has no end' }));
-}
-
-/** remark checks only links in Markdown. */
-function htmlLinks({ prose }) {
-  const links = [...prose.matchAll(/<[^>]+\b(?:href|src)=/g)];
-  return links.map(({ index }) => ({ line: lineAt(prose, index), text: 'write this link in Markdown' }));
-}
-
 /** Checks that each link within the repository leads to an existing file and heading; prints those that do not. */
-function checkLinks(documents) {
+function checkLinks(paths) {
   const remark = join(root, 'node_modules', 'remark-cli', 'cli.js');
   const rules = ['--frail', '--quiet', '--no-stdout', '--no-color', '--use', 'remark-validate-links=repository:false'];
-  const paths = documents.map(({ path }) => path);
   const { status } = spawnSync(process.execPath, [remark, ...rules, ...paths], { cwd: root, stdio: 'inherit' });
-  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} the links of all documents`);
-  return status === 0;
+  return report('the links of all documents', status === 0 ? [] : ['see above']);
 }
 
-/** Checks that the docs site leads to each page of `docs`, and to no other. */
-function checkOrder(documents) {
-  const inDocs = documents.map(({ path }) => path).filter((path) => /^docs.(?!adr)/.test(path));
+/** Where the docs site does not lead to each page of `docs` once, and to no other. */
+function misplaced(paths) {
+  const inDocs = paths.filter((path) => /^docs.(?!adr)/.test(path));
   const listed = GROUPS.flatMap(({ pages }) => pages.map(([file]) => join('docs', `${file}.md`)));
-  const differences = [
+  return [
     ...inDocs.filter((path) => !listed.includes(path)).map((path) => `${path} is not in site/pages.mjs`),
     ...listed
       .filter((path) => !inDocs.includes(path))
       .map((path) => `site/pages.mjs lists ${path}, which is not there`),
     ...listed.filter((path, at) => listed.indexOf(path) !== at).map((path) => `site/pages.mjs lists ${path} twice`),
   ];
-  return report('the order of the docs site', differences);
 }
 
-/** Checks that no option and no error is without its entry. */
-const checkEntries = () => report('an entry for each option and error', missingEntries());
+/** Entries whose options and errors need one here; docs/testing.md has those of the tests. */
+const ENTRIES = ['index', 'observability/terminus', 'observability/prometheus', 'observability/opentelemetry'];
+/** The options of a connection are those of ioredis; those of `forRootAsync` are Nest's. */
+const OTHERS = /^(Redis(Client|Cluster|Connection|Shared)|RedisLockModuleAsync)Options$/;
+/** A sentence describes their options. */
+const IN_SENTENCES = /^(WaitUntilFreeOptions|LeaderHooks)\./;
 
-/** Prints what is wrong, if anything; returns whether nothing is. */
-function report(title, flaws) {
-  console.log(`${flaws.length === 0 ? 'ok    ' : 'FAILED'} ${title}`);
-  for (const flaw of flaws) console.log(`  ${flaw}`);
-  return flaws.length === 0;
+/** What docs/options.md has no row for, and what docs/errors.md does not explain, one sentence each. */
+function missingEntries() {
+  const files = ENTRIES.map((entry) => join(root, 'dist', 'esm', `${entry}.d.ts`));
+  const program = ts.createProgram(files, { module: ts.ModuleKind.NodeNext, skipLibCheck: true });
+  const checker = program.getTypeChecker();
+  const types = files
+    .flatMap((file) => checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(file))))
+    .map((symbol) => (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol));
+  const typesOf = (pattern) => types.filter(({ name }) => pattern.test(name));
+  const declared = (symbol) => checker.getDeclaredTypeOfSymbol(symbol);
+
+  const options = typesOf(/Options$/).filter(({ name }) => !OTHERS.test(name));
+  const owned = new Set(options.flatMap((symbol) => declared(symbol).getProperties().map(ownerOf)));
+  const rows = sectionsOf('options.md');
+  const hasRow = ([owner, option]) =>
+    rows.some(({ title, text }) => title.includes(`\`${owner}\``) && text.includes(`\n| \`${option}\` |`));
+
+  const errors = sectionsOf('errors.md');
+  const words = typesOf(/^(LockErrorCode|LockLostReason)$/).flatMap((symbol) =>
+    declared(symbol).types.map((t) => t.value),
+  );
+  return [
+    ...[...owned]
+      .filter((path) => !IN_SENTENCES.test(path) && !hasRow(path.split('.')))
+      .map((path) => `docs/options.md has no row for ${path}`),
+    ...typesOf(/Error$/)
+      .filter(({ name }) => !errors.some(({ title }) => title === `\`${name}\``))
+      .map(({ name }) => `docs/errors.md has no section for ${name}`),
+    ...words
+      .filter((word) => !errors.some(({ text }) => text.includes(`\`${word}\``)))
+      .map((word) => `docs/errors.md does not name ${word}`),
+  ];
 }
 
-await runIfStarted(import.meta.url, checkDocuments);
+/** The interface in which an option is written, also if others inherit it. */
+function ownerOf(property) {
+  const owner = property.declarations[0].parent;
+  return `${owner.name?.text ?? owner.parent.name.text}.${property.name}`;
+}
+
+/** The title and the text of each section of a page. */
+function sectionsOf(page) {
+  const sections = readFileSync(join(root, 'docs', page), 'utf8').split(/^## /m);
+  return sections.map((text) => ({ title: text.split('\n', 1)[0], text }));
+}
+
+await runChecks(checkDocuments);

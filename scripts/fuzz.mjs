@@ -1,21 +1,17 @@
-// Feeds the library with bad input: `npm run fuzz -- --seconds 60 --seed 7 --area keys`. Without a seed, it chooses a new one.
+// Feeds the library with bad input: `node scripts/fuzz.mjs --seconds 60 --seed 7 --area keys`. Without a seed, it chooses a new one.
 // Without seconds, each area runs as many cases as `npm test` does. Prints how many cases ran; a failing one is printed in
 // its smallest form, and the command ends with status 1.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
-import { UsageError, newSeed, oneOf, positive, refuseWords, runCommand, seed } from './command.mjs';
+import { root, withFolder } from './checks.mjs';
+import { UsageError, newSeed, oneOf, positive, runCommand, seed } from './command.mjs';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const SPEC = /\.spec\.ts$/;
-const AREAS = readdirSync(join(root, 'test', 'fuzz'))
-  .filter((name) => SPEC.test(name))
-  .map((name) => name.replace(SPEC, ''));
+const specs = readdirSync(join(root, 'test', 'fuzz')).filter((name) => name.endsWith('.spec.ts'));
+const AREAS = specs.map((name) => name.replace('.spec.ts', ''));
 
-const usage = `Usage: npm run fuzz -- [options]
+const usage = `Usage: node scripts/fuzz.mjs [options]
   --seconds N   how long, for all areas together
   --seed N      determines the cases (new; it is printed)
   --area ${AREAS.join('|')}
@@ -33,12 +29,12 @@ const options = {
 
 /** The areas run one after the other, so that a seed finds the same within the same time. */
 function run(areas, { seconds, seed, case: only }, out) {
-  const share = seconds === undefined ? {} : { FUZZ_AREA_MS: String((seconds * 1_000) / areas.length) };
-  const flags = ['--selectProjects', 'fuzz', '--runInBand', `--testPathPatterns=fuzz/(${areas.join('|')}).spec`];
-  const one = only === undefined ? {} : { FUZZ_CASE: only };
-  const env = { ...process.env, ...share, ...one, FUZZ_SEED: String(seed), FUZZ_OUT: out };
-  return spawnSync('npm', ['run', '--silent', 'test:jest', '--', ...flags], { cwd: root, env, stdio: 'inherit' })
-    .status;
+  const env = { ...process.env, FUZZ_SEED: String(seed), FUZZ_OUT: out };
+  if (seconds !== undefined) env.FUZZ_AREA_MS = String((seconds * 1_000) / areas.length);
+  if (only !== undefined) env.FUZZ_CASE = only;
+  const jest = join('node_modules', 'jest', 'bin', 'jest.js');
+  const args = [jest, '--runInBand', `test/fuzz/(${areas.join('|')}).spec`];
+  return spawnSync(process.execPath, args, { cwd: root, env, stdio: 'inherit' }).status;
 }
 
 function printCounts(out, seed) {
@@ -49,19 +45,14 @@ function printCounts(out, seed) {
   console.log(`cases: ${text}; in all ${total.toLocaleString('en')}, seed ${seed}`);
 }
 
-await runCommand({ usage, options }, (values, words) => {
-  refuseWords(words);
-  const { area, seconds, case: only } = values;
+await runCommand({ usage, options }, async (values) => {
+  const { area, seconds, case: only, seed = newSeed() } = values;
   if (only !== undefined && (!area || values.seed === undefined || seconds)) {
     throw new UsageError(`--case ${only}: expected with --area and --seed, and without --seconds.`);
   }
-  const seed = values.seed ?? newSeed();
-  const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
-  const out = join(folder, 'cases');
-  try {
+  await withFolder((folder) => {
+    const out = join(folder, 'cases');
     process.exitCode = run(area ? [area] : AREAS, { ...values, seed }, out) ?? 1;
     printCounts(out, seed);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  });
 });

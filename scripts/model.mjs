@@ -1,19 +1,50 @@
-// Simulates the formal models in test/model, and refutes their mutants: `npm run model -- --help`.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+// Simulates the formal models in test/model, and refutes their mutants, with Quint: `node scripts/model.mjs --help`.
+// Quint runs in TypeScript alone: no Java, and no download but that of npm.
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
+import { promisify } from 'node:util';
+import pLimit from 'p-limit';
 import { MODELS, MUTANT_SAMPLES, MUTANT_SEED, REACH } from '../test/model/models.mjs';
-import { countsOf, runIfStarted } from './checks.mjs';
-import { UsageError, flag, newSeed, oneOf, positive, refuseWords, runCommand, seed } from './command.mjs';
-import { describeTrace, ensureQuint, modelFolder, simulate, traceOf } from './quint.mjs';
+import { countsOf, root, runChecks, withFolder } from './checks.mjs';
+import { UsageError, ensurePackages, flag, newSeed, positive, runCommand, seed } from './command.mjs';
 
 /** Few enough that a run ends soon after its time. */
 const FIRST_SAMPLES = 100;
 /** Two cores are usual where checks run. */
-const MUTANTS_AT_A_TIME = 2;
+const atMostTwo = pLimit(2);
 
-const fileOf = ({ name }) => join(modelFolder, `${name}.qnt`);
+const folder = join(root, 'test', 'model');
+const quint = join(folder, 'node_modules', '@informalsystems', 'quint', 'dist', 'src', 'cli.js');
+const fileOf = ({ name }) => join(folder, `${name}.qnt`);
 const sum = (values) => values.reduce((a, b) => a + b, 0);
+const secondsSince = (start) => ((performance.now() - start) / 1000).toFixed(0);
+
+/**
+ * @typedef {{ samples: number, steps: number, seed: number, invariants: readonly string[], witnesses?: readonly string[] }} Run
+ * @typedef {{ samples: number, steps: number, violated: readonly string[], witnessed: readonly number[], output: string }} Result
+ */
+
+/** Simulates `file`; throws when it is no model, or when Quint fails in another way. @returns {Promise<Result>} */
+async function simulate(file, { samples, steps, seed, invariants, witnesses = [] }) {
+  const args = ['--max-samples', samples, '--max-steps', steps, '--seed', seed, '--verbosity', 2];
+  const names = ['--invariants', ...invariants, ...(witnesses.length > 0 ? ['--witnesses', ...witnesses] : [])];
+  const command = [quint, 'run', '--backend=typescript', file, ...args, ...names].map(String);
+  // It ends with another status when an invariant is violated.
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, command, { maxBuffer: 1e9 }).catch((e) => e);
+  const output = stdout + stderr;
+  if (!/^\[(ok|violation)\]/m.test(output)) throw new Error(output);
+  const counts = [...output.matchAll(/was witnessed in (\d+) trace\(s\) out of (\d+)/g)];
+  const average = /average=([\d.]+)/.exec(output);
+  return {
+    samples,
+    steps: Math.round(samples * Number(average?.[1] ?? 0)),
+    violated: [...output.matchAll(/❌ (\w+)/g)].map(([, name]) => name),
+    witnessed: counts.map(([, count]) => Number(count)),
+    output,
+  };
+}
 
 /** Simulates one model until its time is over, or an invariant is violated. Returns the results of its checks. */
 async function simulateFor(model, seconds, firstSeed) {
@@ -27,29 +58,20 @@ async function simulateFor(model, seconds, firstSeed) {
     const perMs = samples / (performance.now() - before);
     samples = Math.max(FIRST_SAMPLES, Math.floor((perMs * left()) / 2));
   }
-  return report(model, results, (performance.now() - start) / 1000);
-}
-
-async function report(model, results, seconds) {
   const { name, invariants, witnesses } = model;
-  const { violated, seed } = results.at(-1);
-  const witnessed = witnesses.map((_, i) => sum(results.map((result) => result.witnessed[i])));
-  const traces = sum(results.map(({ samples }) => samples));
-  console.log(`${name}: ${traces} traces, ${sum(results.map(({ steps }) => steps))} steps in ${seconds.toFixed(0)} s`);
+  const { violated, output } = results.at(-1);
+  const witnessed = witnesses.map((witness, i) => `${witness} ${sum(results.map((result) => result.witnessed[i]))}`);
+  const [traces, steps] = ['samples', 'steps'].map((field) => sum(results.map((result) => result[field])));
+  console.log(`${name}: ${traces} traces, ${steps} steps in ${secondsSince(start)} s`);
   for (const invariant of invariants) console.log(`  ${violated.includes(invariant) ? 'VIOLATED' : 'ok'} ${invariant}`);
-  console.log(`  reached: ${witnesses.map((witness, i) => `${witness} ${witnessed[i]}`).join(', ')}`);
-  if (violated.length > 0) await printTrace(model, seed);
+  console.log(`  reached: ${witnessed.join(', ')}`);
+  // With the trace.
+  if (violated.length > 0) console.log(output);
   return invariants.map((one) => !violated.includes(one));
 }
 
-async function printTrace(model, seed) {
-  const states = await traceOf(fileOf(model), { ...model, seed });
-  console.log(describeTrace(states).join('\n'));
-  console.log(`Again: npm run model -- --trace ${model.name} ${seed}`);
-}
-
 async function simulateAll(seconds, seed) {
-  console.log(`npm run model -- --seconds ${seconds} --seed ${seed}`);
+  console.log(`node scripts/model.mjs --seconds ${seconds} --seed ${seed}`);
   return (await Promise.all(MODELS.map((model) => simulateFor(model, seconds, seed)))).flat();
 }
 
@@ -62,87 +84,49 @@ async function isReached(model) {
 }
 
 /** Whether the simulation finds that a rule is missing. */
-async function isRefuted(model, { name, find, replace, samples = MUTANT_SAMPLES }, folder) {
-  const text = readFileSync(fileOf(model), 'utf8');
-  if (text.split(find).length !== 2) throw new Error(`"${find}" does not stand once in ${model.name}.qnt.`);
-  const file = join(mkdtempSync(join(folder, 'mutant-')), `${model.name}.qnt`);
-  writeFileSync(
-    file,
-    text.replace(find, () => replace),
-  );
+async function isRefuted(model, { name, find, replace, samples = MUTANT_SAMPLES }, mutants) {
+  const parts = readFileSync(fileOf(model), 'utf8').split(find);
+  if (parts.length !== 2) throw new Error(`"${find}" does not stand once in ${model.name}.qnt.`);
+  const file = join(mkdtempSync(join(mutants, 'mutant-')), `${model.name}.qnt`);
+  writeFileSync(file, parts.join(replace));
   const start = performance.now();
   const { steps, invariants } = model;
   const { violated } = await simulate(file, { steps, invariants, samples, seed: MUTANT_SEED });
-  const took = ((performance.now() - start) / 1000).toFixed(0);
   const outcome = violated.length > 0 ? `violates ${violated.join(', ')}` : `SURVIVES ${samples} traces`;
-  console.log(`${model.name}: ${name}: ${outcome} (${took} s)`);
+  console.log(`${model.name}: ${name}: ${outcome} (${secondsSince(start)} s)`);
   return violated.length > 0;
 }
 
-async function refuteAll(part) {
-  const all = MODELS.flatMap((model) => model.mutants.map((mutant) => ({ model, mutant })));
-  const open = all.filter(({ mutant }) => mutant.name.includes(part));
-  if (open.length === 0) throw new UsageError(`--mutants ${part}: expected a part of the name of a mutant.`);
-  ensureQuint();
-  const folder = mkdtempSync(join(tmpdir(), 'models-'));
-  const results = [];
-  const work = async () => {
-    for (let next = open.shift(); next; next = open.shift()) {
-      results.push(await isRefuted(next.model, next.mutant, folder));
-    }
-  };
-  try {
-    await Promise.all(Array.from({ length: MUTANTS_AT_A_TIME }, work));
-    if (part === '') results.push(...(await Promise.all(MODELS.map(isReached))));
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-  return results;
+const mutantsOf = (part) =>
+  MODELS.flatMap((model) => model.mutants.map((mutant) => ({ model, mutant }))).filter(({ mutant }) =>
+    mutant.name.includes(part),
+  );
+
+const refuteAll = (part) =>
+  withFolder(async (mutants) => {
+    const refute = ({ model, mutant }) => atMostTwo(() => isRefuted(model, mutant, mutants));
+    const refuted = await Promise.all(mutantsOf(part).map(refute));
+    return part === '' ? [...refuted, ...(await Promise.all(MODELS.map(isReached)))] : refuted;
+  });
+
+const usage = `Usage: node scripts/model.mjs [options]
+  --seconds N                   how long random traces of each model are made (60)
+  --seed N                      determines them (random; it is printed)
+  --mutants [part of a name]    each model without one of its rules must violate an invariant`;
+
+const options = { seconds: positive(), seed, mutants: flag };
+
+function refuseMisfits({ mutants, seconds, seed }, [part = '', ...others]) {
+  const [other] = mutants ? others : [part].filter(Boolean);
+  if (other) throw new UsageError(`${other}: expected options only, such as --help.`);
+  if (!mutants) return;
+  if (seconds !== undefined || seed !== undefined) throw new UsageError('--mutants: expected without other options.');
+  if (mutantsOf(part).length === 0) throw new UsageError(`--mutants ${part}: expected a part of the name of a mutant.`);
 }
 
-const usage = `Usage: npm run model -- [options]
-  --seconds N                          how long random traces of each model are made (60)
-  --seed N                             determines them (random; it is printed)
-  --mutants [part of a name]           each model without one of its rules must violate an invariant
-  --trace ${MODELS.map(({ name }) => name).join('|')} SEED   prints the trace of a violation`;
-
-const options = {
-  seconds: positive(),
-  seed,
-  mutants: flag,
-  trace: oneOf(MODELS.map(({ name }) => name)),
-};
-
-/** Refuses options that this way of use does not have. */
-function refuseOthers(values, way) {
-  const given = ['seconds', 'seed', 'mutants', 'trace'].filter((name) => values[name] !== options[name].byDefault);
-  const other = given.find((name) => name !== way);
-  if (other) throw new UsageError(`--${other}: expected without --${way}.`);
-}
-
-async function check(values, words) {
-  if (values.mutants) {
-    refuseOthers(values, 'mutants');
-    refuseWords(words.slice(1));
-    return refuteAll(words[0] ?? '');
-  }
-  if (values.trace) {
-    refuseOthers(values, 'trace');
-    refuseWords(words.slice(1));
-    if (!/^0x[\da-f]+$/.test(words[0] ?? '')) {
-      throw new UsageError(
-        `--trace ${values.trace} ${words[0] ?? ''}: expected the seed of a violation, such as 0x1f.`,
-      );
-    }
-    ensureQuint();
-    await printTrace(MODELS.find(({ name }) => name === values.trace), words[0]); // prettier-ignore
-    return [];
-  }
-  refuseWords(words);
-  ensureQuint();
-  return simulateAll(values.seconds ?? 60, values.seed ?? newSeed());
-}
-
-await runCommand({ usage, options }, (values, words) =>
-  runIfStarted(import.meta.url, async () => countsOf(await check(values, words))),
-);
+await runCommand({ usage, options, takesWords: true }, async (values, words) => {
+  refuseMisfits(values, words);
+  ensurePackages(folder);
+  const { mutants, seconds = 60, seed = newSeed() } = values;
+  await runChecks(async () => countsOf(await (mutants ? refuteAll(words[0] ?? '') : simulateAll(seconds, seed))));
+});

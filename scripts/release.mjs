@@ -1,16 +1,11 @@
 // Publishes the package: `npm run release -- --help`. README's links lead to files of the repository, which the page of a registry
 // does not have, so the package gets a README whose links lead to the forge. The working tree stays as it is.
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { forgeOf } from '../site/repository-links.mjs';
-import { isStarted } from './checks.mjs';
-import { UsageError, flag, refuseWords, runCommand } from './command.mjs';
+import { isStarted, manifest, withFolder } from './checks.mjs';
+import { UsageError, flag, mustRun, runCommand } from './command.mjs';
 import { packTarball } from './package-check.mjs';
-
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 const usage = `Usage: npm run release -- [options]
   --publish   publishes; without it, npm says what it would publish
@@ -42,37 +37,26 @@ export function withAbsoluteLinks(markdown, address, version) {
   return parts.map((part, i) => (i % 2 === 0 ? absolute(part) : part)).join('');
 }
 
-function release(publish) {
-  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const address = addressOf(manifest);
-  const folder = mkdtempSync(join(tmpdir(), 'release-'));
-  try {
+const release = (publish) =>
+  withFolder((folder) => {
+    const address = addressOf(manifest);
     const tarball = packTarball(folder);
     if (!tarball) throw new UsageError('The package could not be packed.');
-    run('tar', ['-xzf', tarball, '-C', folder]);
+    mustRun('tar', ['-xzf', tarball, '-C', folder]);
     const readme = join(folder, 'package', 'README.md');
     writeFileSync(readme, withAbsoluteLinks(readFileSync(readme, 'utf8'), address, manifest.version));
     const how = publish ? ['--provenance'] : ['--dry-run'];
     // What its scripts would do has been done.
-    run('npm', ['publish', join(folder, 'package'), '--access', 'public', '--ignore-scripts', ...how]);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
-function run(command, args) {
-  const { status } = spawnSync(command, args, { stdio: 'inherit' });
-  if (status !== 0) throw new UsageError(`${command} failed.`);
-}
+    mustRun('npm', ['publish', join(folder, 'package'), '--access', 'public', '--ignore-scripts', ...how]);
+  });
 
 if (isStarted(import.meta.url)) {
-  await runCommand({ usage, options }, ({ publish, plain }, words) => {
-    refuseWords(words);
+  await runCommand({ usage, options }, ({ publish, plain }) => {
     // npm runs it with --plain before it publishes from this folder.
     if (plain)
       throw new UsageError(
         'npm publish: expected `npm run release -- --publish`, with which the links of README lead to the forge.',
       );
-    release(publish);
+    return release(publish);
   });
 }

@@ -1,21 +1,18 @@
-// Makes the pictures of the documents: starts the sample app, uses it in Chromium, and writes docs/pictures.
+// Makes the pictures of the documents: starts the built sample app, uses it in Chromium, and writes docs/pictures.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
-import { isStarted } from './checks.mjs';
+import { root } from './checks.mjs';
 import { ensureChromium } from './programs.mjs';
 import { startRedisServer } from './redis.mjs';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const folder = join(root, 'docs', 'pictures');
+const file = (name) => join(root, 'docs', 'pictures', name);
 const VIEW = { viewport: { width: 1_100, height: 520 }, deviceScaleFactor: 1.5 };
 
-/** Starts the built sample app. Its work takes so long that it is seen. */
+/** Starts the sample app. Its work takes so long that it is seen. */
 function startApp(redisUrl) {
   const env = { ...process.env, REDIS_URL: redisUrl, ORDER_CHARGE_MS: '6000', CATALOGUE_READ_MS: '15000' };
   const stdio = ['ignore', 'pipe', 'inherit'];
@@ -35,10 +32,9 @@ async function takePictures(browser, url) {
   await playground.goto(url);
   await playground.getByText('leads').waitFor();
   await playground.getByText('drew 10 winners').nth(2).waitFor();
-  const boards = await playground
-    .getByRole('link', { name: 'its board' })
-    .evaluateAll((links) => links.map(({ href }) => href));
-  for (const board of boards) void fetch(new URL('catalogue/tea', board)).catch(() => {});
+  const links = playground.getByRole('link', { name: 'its board' });
+  for (const board of await links.evaluateAll((found) => found.map(({ href }) => href)))
+    void fetch(new URL('catalogue/tea', board)).catch(() => {});
   const order = playground.getByRole('button', { name: 'Place an order twice' });
   await order.click();
   await order.click();
@@ -47,34 +43,30 @@ async function takePictures(browser, url) {
     await board.goto(`${url}locks`);
     for (const key of ['order:1', 'order:2', 'catalogue'])
       await board.getByRole('row').filter({ hasText: key }).first().waitFor();
-    await board.screenshot({ path: join(folder, `board-${colorScheme}.png`) });
+    await board.screenshot({ path: file(`board-${colorScheme}.png`) });
     if (colorScheme === 'dark') continue;
     await board.getByRole('link', { name: 'order:1' }).click();
     await board.getByRole('heading', { name: 'order:1' }).waitFor();
     await board.getByText('OrdersService.charge').nth(1).waitFor();
     await board.getByRole('region', { name: 'History' }).getByText('acquired').waitFor();
-    await board.screenshot({ path: join(folder, 'board-lock.png'), fullPage: true });
+    await board.screenshot({ path: file('board-lock.png'), fullPage: true });
   }
   await playground.getByText('charged it after').nth(1).waitFor();
-  await playground.screenshot({ path: join(folder, 'playground.png'), fullPage: true });
+  await playground.screenshot({ path: file('playground.png'), fullPage: true });
 }
 
-if (isStarted(import.meta.url)) {
-  mkdirSync(folder, { recursive: true });
-  const redis = await startRedisServer();
-  const { child, url } = startApp(redis.url);
-  // Chromium has no sandbox for root.
-  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  const browser = await chromium.launch({ executablePath: ensureChromium(), args });
-  try {
-    await takePictures(browser, await url);
-    console.log(`Wrote the pictures in ${folder}.`);
-  } finally {
-    await browser.close();
-    if (child.exitCode === null) {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-    }
-    await redis.stop();
+const redis = await startRedisServer();
+const { child, url } = startApp(redis.url);
+// Chromium has no sandbox for root.
+const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+const browser = await chromium.launch({ executablePath: ensureChromium(), args });
+try {
+  await takePictures(browser, await url);
+} finally {
+  await browser.close();
+  if (child.exitCode === null) {
+    child.kill('SIGTERM');
+    await once(child, 'exit');
   }
+  await redis.stop();
 }

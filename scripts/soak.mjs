@@ -1,19 +1,20 @@
 // Loads locks for an hour, with a failover each minute, and judges whether anything grows:
-// `npm run soak -- --minutes 60 --seed 7`. Ends with status 1 if something grows, or if a promise was broken.
+// `node scripts/soak.mjs --minutes 60 --seed 7`. Ends with status 1 if something grows, or if a promise was broken.
 import { writeFileSync } from 'node:fs';
+import { register } from 'node:module';
 import process from 'node:process';
 import {
-  UsageError, ensureBuilt, exitOnSignals, newSeed, oneOf, positive, refuseWords, runCommand, seed, text, whole,
+  UsageError, ensureBuilt, exitOnSignals, newSeed, oneOf, positive, runCommand, seed, text, whole,
 } from './command.mjs'; // prettier-ignore
-import './typescript.mjs';
 
+register('../test/support/jest/hooks.mjs', import.meta.url);
 const { soak, SOAK_TOPOLOGIES, PLANTS } = await import('../test/chaos/soak/soak.ts');
 const { MIN_SAMPLES } = await import('../test/chaos/soak/verdict.ts');
 const { table } = await import('../test/chaos/soak/text.ts');
 const { curves } = await import('../test/chaos/soak/curves.ts');
 const { writeSection } = await import('../test/chaos/soak/document.ts');
 
-const usage = `Usage: npm run soak -- [options]
+const usage = `Usage: node scripts/soak.mjs [options]
   --minutes N               how long (60)
   --seed N                  determines the calls and when the failovers come (random; it is printed)
   --topology ${SOAK_TOPOLOGIES.join('|')}   (sentinel)
@@ -44,15 +45,14 @@ function refuseMisfits({ minutes, every, document, out }) {
   if (document && !out) throw new UsageError(`--document ${document}: expected --out, too, for its picture.`);
 }
 
-await runCommand({ usage, options }, async (values, words) => {
-  refuseWords(words);
+await runCommand({ usage, options }, async (values) => {
   refuseMisfits(values);
   ensureBuilt();
   exitOnSignals();
   const { topology, minutes, every, plant, out, document, workers, lanes, seed = newSeed() } = values;
   const further = ['workers', 'lanes', 'every', 'plant'].filter((name) => values[name] !== options[name].byDefault);
-  const flags = [`--topology ${topology} --minutes ${minutes} --seed ${seed}`, ...further.map((name) => `--${name} ${values[name]}`)]; // prettier-ignore
-  const command = `npm run soak -- ${flags.join(' ')}`;
+  const flags = further.map((name) => `--${name} ${values[name]}`);
+  const command = ['node scripts/soak.mjs', `--topology ${topology} --minutes ${minutes} --seed ${seed}`, ...flags].join(' '); // prettier-ignore
   console.log(command);
   const result = await soak({ topology, minutes, seed, plant, workers, lanes, everyMs: 1_000 * every });
   const growing = result.verdicts.filter((verdict) => verdict.result === 'growing');

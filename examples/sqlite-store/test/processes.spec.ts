@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { transformFileSync } from '@swc/core';
 import { type LockStoreFactory, RedisLockModule, RedisLockService } from 'nestjs-redis-lock';
-import { swcOptions } from '../../../scripts/swc.mjs';
 import { closeAll, startModule } from '../../../test/support/apps/lock-app.js';
+import { swcOptions } from '../../../test/support/jest/compiled.cjs';
 import { buildPackage } from '../../../test/support/processes/child-app.js';
 import { SqliteLockStore } from '../src/sqlite-lock-store.js';
 

@@ -6,7 +6,6 @@ const SCRIPT = './test/support/processes/ioredis-module.mjs';
 
 it('the recipe of @nestjs-modules/ioredis locks on the client of the app', async () => {
   const key = freshKey();
-  const args = ['--import', './scripts/typescript.mjs', SCRIPT, key];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 110_000 });
+  const { stdout } = await promisify(execFile)(process.execPath, [SCRIPT, key], { timeout: 110_000 });
   expect(stdout).toBe(`lock:${key}\n`);
 }, 120_000);

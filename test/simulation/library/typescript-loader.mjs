@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { transformSync } from '@swc/core';
-import { swcOptions } from '../../../scripts/swc.mjs';
+import { swcOptions } from '../../support/jest/compiled.cjs';
 
 export const ROOT = dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))));
 const SELF = fileURLToPath(import.meta.url);

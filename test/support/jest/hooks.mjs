@@ -1,11 +1,10 @@
-// How Node finds and compiles the TypeScript of the tests: see runtime.cjs.
+// How Node finds and compiles the TypeScript of the tests, for Jest (see runtime.cjs) and for scripts: Node 20 cannot strip types.
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import swc from '@swc/core';
-import { swcOptions } from '../../../scripts/swc.mjs';
-import { compiledPath, folder } from './compiled.cjs';
+import { compiledPath, folder, swcOptions } from './compiled.cjs';
 
 mkdirSync(folder, { recursive: true });
 

@@ -1,10 +1,13 @@
 // Starts the recipe of `@nestjs-modules/ioredis`, which Jest cannot load (it is CommonJS, and requires Nest's ES modules): prints the
-// key that Redis has while a lock is held, asked on the client of the app. Started with `--import ./scripts/typescript.mjs`.
+// key that Redis has while a lock is held, asked on the client of the app.
 import 'reflect-metadata';
+import { register } from 'node:module';
 import { NestFactory } from '@nestjs/core';
 import { getRedisConnectionToken } from '@nestjs-modules/ioredis';
-import { RedisLockService } from '../../../lib/index.ts';
-import { AppModule } from '../../nest/recipes/recipe-ioredis-module.ts';
+
+register('../jest/hooks.mjs', import.meta.url);
+const { RedisLockService } = await import('../../../lib/index.ts');
+const { AppModule } = await import('../../nest/recipes/recipe-ioredis-module.ts');
 
 const [key] = process.argv.slice(2);
 const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
