@@ -4,55 +4,38 @@
 // Without a tarball, it packs dist as it is. Without the name of an app, it runs all of them.
 import { resolve } from 'node:path';
 import process from 'node:process';
-import { isStarted } from './checks.mjs';
-import { manifestOf } from './compatibility/app-folder.mjs';
-import { plainEnvironment } from './compatibility/children.mjs';
+import { runChecks } from './checks.mjs';
 import { APPS } from './compatibility/matrix.mjs';
 import { Steps } from './compatibility/steps.mjs';
+import { endOnSignals } from './follow.mjs';
 import { packTarball } from './package-check.mjs';
 import { makeFolder, provideRedis } from './redis.mjs';
 
-/** Prints one line per check; returns `{ passed, failed, skipped }`. */
-export async function runCompatibility({ tarball, apps = Object.keys(APPS) } = {}) {
-  const folder = makeFolder();
-  const interrupt = () => process.exit(130);
-  // The children, the server and the folder end with this process.
-  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, interrupt);
-  try {
-    return await checkApps(folder.path, tarball ?? packTarball(folder.path, { built: true }), apps);
-  } finally {
-    for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, interrupt);
-    folder.remove();
-  }
-}
+/** Variables that npm and Node would read as settings of the apps. */
+const FOREIGN = /^(npm_(package|lifecycle|command|config_(workspace|local_prefix))|NODE_OPTIONS$|FORCE_COLOR$)/;
 
-async function checkApps(folder, tarball, apps) {
+/** Prints one line per check. */
+async function runApps(names, given) {
+  // The server and the folder end with this process.
+  const folder = makeFolder().path;
+  const tarball = given ? resolve(given) : packTarball(folder, { built: true });
   if (!tarball) return { passed: 0, failed: 1, skipped: 0 };
   const redis = await provideRedis();
-  try {
-    const env = plainEnvironment({ REDIS_URL: redis.url });
-    const steps = new Steps({ folder, tarball, manifest: manifestOf(tarball), env });
-    await Promise.all(apps.map((name) => steps.runApp(name, APPS[name])));
-    return steps.counts;
-  } finally {
-    await redis.stop();
-  }
+  const inherited = Object.entries(process.env).filter(([name]) => !FOREIGN.test(name));
+  const env = { ...Object.fromEntries(inherited), NO_COLOR: '1', CI: '1', REDIS_URL: redis.url };
+  const steps = new Steps({ folder, tarball, env });
+  await Promise.all(names.map((name) => steps.runApp(name, APPS[name])));
+  await redis.stop();
+  return steps.counts;
 }
 
-async function main(args) {
-  const tarball = args.find((arg) => arg.endsWith('.tgz'));
-  const names = args.filter((arg) => arg !== tarball);
-  const unknown = names.filter((name) => !APPS[name]);
-  if (unknown.length > 0) throw new Error(`No app ${unknown.join(', ')}; there are ${Object.keys(APPS).join(', ')}.`);
-  const given = { ...(tarball && { tarball: resolve(tarball) }), ...(names.length > 0 && { apps: names }) };
-  const { passed, failed, skipped } = await runCompatibility(given);
-  console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
-  process.exitCode = failed > 0 ? 1 : 0;
+const args = process.argv.slice(2);
+const tarball = args.find((arg) => arg.endsWith('.tgz'));
+const names = args.filter((arg) => arg !== tarball);
+const unknown = names.filter((name) => !APPS[name]);
+if (unknown.length > 0) {
+  console.error(`No app ${unknown.join(', ')}; there are ${Object.keys(APPS).join(', ')}.`);
+  process.exit(1);
 }
-
-if (isStarted(import.meta.url)) {
-  await main(process.argv.slice(2)).catch((error) => {
-    console.error(error.message);
-    process.exitCode = 1;
-  });
-}
+endOnSignals();
+await runChecks(() => runApps(names.length > 0 ? names : Object.keys(APPS), tarball));

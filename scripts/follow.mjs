@@ -1,9 +1,11 @@
-// Runs the command of a step of `npm test`, within a limit of time.
+// Runs commands within a limit of time.
 import { spawn } from 'node:child_process';
 import process from 'node:process';
 
-/** How long a step that has reached its limit, or was interrupted, may take to end. */
+/** How long a command that has reached its limit may take to end. */
 const END_WITHIN_MS = 10_000;
+/** How long the output of a command may stay open after its end: by a process that it started, say. */
+const OPEN_AT_MOST_MS = 1_000;
 
 /** The process groups that run, by the id of their first process. */
 const groups = new Set();
@@ -12,7 +14,8 @@ function signalGroup(pid, signal) {
   try {
     process.kill(-pid, signal);
   } catch (error) {
-    if (error.code !== 'ESRCH') throw error;
+    // It has ended.
+    if (!['ESRCH', 'EPERM'].includes(error.code)) throw error;
   }
 }
 
@@ -28,7 +31,7 @@ export function endOnSignals() {
 }
 
 /**
- * Runs a command and all that it starts in a process group of its own, which ends at the limit, in milliseconds.
+ * Runs a command in a process group of its own, which ends at the limit, in milliseconds, and with the command.
  * @param {string} command
  * @param {readonly string[]} args
  * @param {object} options
@@ -50,11 +53,14 @@ export function follow(command, args, { cwd, limitMs, env, out }) {
     const { pid } = child;
     if (pid === undefined) return;
     groups.add(pid);
-    const timers = ['SIGTERM', 'SIGKILL'].map((signal, at) =>
-      setTimeout(() => signalGroup(pid, signal), limitMs + at * END_WITHIN_MS),
-    );
+    const endAfter = (ms, signal) => timers.push(setTimeout(signalGroup, ms, pid, signal));
+    const timers = [];
+    endAfter(limitMs, 'SIGTERM');
+    endAfter(limitMs + END_WITHIN_MS, 'SIGKILL');
+    child.once('exit', () => endAfter(OPEN_AT_MOST_MS, 'SIGKILL'));
     child.once('close', (code) => {
       for (const timer of timers) clearTimeout(timer);
+      signalGroup(pid, 'SIGKILL');
       groups.delete(pid);
       resolve(code);
     });

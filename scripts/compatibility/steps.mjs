@@ -2,20 +2,34 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
+import pLimit from 'p-limit';
+import { root } from '../checks.mjs';
+import { follow } from '../follow.mjs';
 import { createApp, versionOf } from './app-folder.mjs';
-import { runChild } from './children.mjs';
 
-const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const INSTALL_WITHIN_MS = 300_000;
 const STEP_WITHIN_MS = 120_000;
 const INSTALL = ['install', '--no-audit', '--no-fund', '--prefer-offline', '--no-package-lock', '--loglevel=error'];
+const KEPT_OUTPUT = 30_000;
+
+const atMostTwo = pLimit(2);
+
+/** Runs a command when it is its turn; resolves to `{ ok, output, time }`. */
+const runChild = (command, args, options) =>
+  atMostTwo(async () => {
+    const [start, out] = [performance.now(), []];
+    const code = await follow(command, args, { ...options, out });
+    const seconds = (performance.now() - start) / 1000;
+    const late = seconds * 1000 >= options.limitMs ? `\nIt did not end within ${options.limitMs / 1000} s.\n` : '';
+    const output = Buffer.concat(out).toString().slice(-KEPT_OUTPUT) + late;
+    return { ok: code === 0, output, time: `${seconds.toFixed(1)} s` };
+  });
 
 export class Steps {
   counts = { passed: 0, failed: 0, skipped: 0 };
   #tools;
 
-  /** `context`: the `folder` of the apps, the `tarball` that they install and its `manifest`, and their `env`. */
+  /** `context`: the `folder` of the apps, the `tarball` that they install, and their `env`. */
   constructor(context) {
     this.context = context;
   }
@@ -32,27 +46,28 @@ export class Steps {
   }
 
   async #install(name) {
-    const { folder, tarball, manifest, env } = this.context;
-    createApp(name, join(folder, name), tarball, manifest);
-    const options = { cwd: join(folder, name), env, limitMs: INSTALL_WITHIN_MS };
-    const { ok, output, seconds } = await runChild('npm', INSTALL, options);
-    this.#print(ok, `${name}: npm install`, [`${seconds.toFixed(1)} s`], output);
+    const { folder, tarball, env } = this.context;
+    const cwd = join(folder, name);
+    createApp(name, cwd, tarball);
+    const { ok, output, time } = await runChild('npm', INSTALL, { cwd, env, limitMs: INSTALL_WITHIN_MS });
+    this.#print(ok, `${name}: npm install`, [time], output);
     return ok;
   }
 
-  async #runAll(app, steps, reason) {
-    await Promise.all(steps.map((step) => this.#run(app, step, reason)));
+  /** Runs steps, and those that need their results. `reason`: why they cannot run. */
+  async #runAll(app, steps = [], reason = undefined) {
+    const run = async (step) => {
+      const missing = reason ?? (await this.#missingOf(step));
+      const ok = missing ? this.#skip(app, step, missing) : await this.#runStep(app, step);
+      await this.#runAll(app, step.next, ok ? undefined : 'it was not built');
+    };
+    await Promise.all(steps.map(run));
   }
 
-  async #run(app, step, reason) {
-    const missing = reason ?? (await this.#missingOf(step));
-    if (missing) {
-      this.counts.skipped += 1;
-      console.log(`skipped ${app}: ${step.title}, since ${missing}`);
-      return this.#runAll(app, step.next ?? [], 'it was not built');
-    }
-    const ok = await this.#runStep(app, step);
-    return this.#runAll(app, step.next ?? [], ok ? undefined : 'it was not built');
+  #skip(app, { title }, reason) {
+    this.counts.skipped += 1;
+    console.log(`skipped ${app}: ${title}, since ${reason}`);
+    return false;
   }
 
   /** Returns why a step cannot run here; undefined if it can. */
@@ -72,34 +87,29 @@ export class Steps {
       writeFileSync(join(cwd, file), text);
     }
     const modules = join(this.context.folder, 'tools', 'node_modules');
-    const fill = (text) => text.replace('{tools}', modules).replace('{root}', ROOT).replace('{app}', cwd);
-    const args = step.args.map(fill);
+    const fill = (text) => text.replace('{tools}', modules).replace('{root}', root).replace('{app}', cwd);
     const more = Object.entries(step.env ?? {}).map(([name, value]) => [name, fill(value)]);
-    const options = {
-      cwd,
-      env: { ...this.context.env, ...Object.fromEntries(more) },
-      limitMs: step.limitMs ?? STEP_WITHIN_MS,
-    };
+    const env = { ...this.context.env, ...Object.fromEntries(more) };
     const program = step.node ? this.#programOf(step.node) : process.execPath;
-    const { ok, output, seconds } = await runChild(program, args, options);
+    const options = { cwd, env, limitMs: step.limitMs ?? STEP_WITHIN_MS };
+    const { ok, output, time } = await runChild(program, step.args.map(fill), options);
     const report = step.reports ? reportOf(output) : undefined;
     // A process may end early without an error, when it has nothing left to wait for.
     const passed = ok && (!step.reports || report?.checked.length > 0);
-    const about = this.#versionsOf(cwd, step, report);
-    const tests = /^\s*Tests:?\s.*?(\d+) passed/m.exec(output)?.[1];
-    if (report ?? tests) about.push(`checks: ${tests ?? report.checked.length}`);
-    this.#print(passed, `${app}: ${step.title}`, [...about, `${seconds.toFixed(1)} s`], output);
+    const tests = /^\s*Tests:?\s.*?(\d+) passed/m.exec(output)?.[1] ?? report?.checked.length;
+    const about = [...this.#versionsOf(cwd, step, report), ...(tests ? [`checks: ${tests}`] : []), time];
+    this.#print(passed, `${app}: ${step.title}`, about, output);
     return passed;
   }
 
   #versionsOf(cwd, { node, versions, tools = [] }, report) {
     const ofTool = (name) => versionOf(join(this.context.folder, 'tools'), name);
-    const ran = report?.node.slice(1) ?? (node ? ofTool(node).replace('v', '') : process.versions.node);
+    const ran = report?.node ?? (node ? ofTool(node) : process.version);
     const named = [
-      ...tools.map((name) => [name, ofTool(name)]),
-      ...versions.map((name) => [name, versionOf(cwd, name)]),
+      ...tools.map((name) => `${name} ${ofTool(name)}`),
+      ...versions.map((name) => `${name} ${versionOf(cwd, name)}`),
     ];
-    return [`Node ${ran}`, ...named.map(([name, version]) => `${name} ${version}`)];
+    return [`Node ${ran.replace('v', '')}`, ...named];
   }
 
   #programOf(node) {
