@@ -1,15 +1,13 @@
 // The public API as text: the declarations that tsc emits from lib for each entry in `exports` of package.json.
-// `npm run api:update` writes it to test/api, and test/unit/public-api.spec.ts compares it. Needs no build.
+// `node scripts/api-snapshot.mjs` writes it to test/api, and test/unit/public-api.spec.ts compares it. Needs no build.
 // A declaration or member whose doc comment says "; internal", or begins with "Internal:", is public only for TypeScript. Such
 // members are left out; such exports are listed at the end by name.
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { format } from 'prettier';
 import ts from 'typescript';
-import { isStarted } from './checks.mjs';
+import { isStarted, manifest, root } from './checks.mjs';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
 /** Nothing is written there: the declarations stay in memory, so an old build is never read. */
 const TYPES = join(root, 'dist-types');
 const INTERNAL = /; internal\b|^\s*Internal:/;
@@ -35,12 +33,12 @@ export const SNAPSHOTS = join(root, 'test', 'api');
 
 /** @returns {ApiEntry[]} */
 export function entries() {
-  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  return Object.entries(manifest.exports).flatMap(([name, target]) => {
-    if (typeof target === 'string') return [];
-    const file = target.import.default.replace('./dist/esm/', '').replace(/\.js$/, '');
-    return [{ name: name === '.' ? 'index' : name.replace('./', ''), specifier: name, file }];
-  });
+  const code = Object.entries(manifest.exports).filter(([, target]) => typeof target === 'object');
+  return code.map(([specifier, target]) => ({
+    name: specifier === '.' ? 'index' : specifier.replace('./', ''),
+    specifier,
+    file: target.import.default.replace('./dist/esm/', '').replace(/\.js$/, ''),
+  }));
 }
 
 /**
@@ -66,17 +64,6 @@ export async function readApi() {
   );
 }
 
-/** Writes the snapshots of all entries, and removes those of entries that no longer exist. */
-async function updateSnapshots() {
-  const api = await readApi();
-  mkdirSync(SNAPSHOTS, { recursive: true });
-  for (const { name, text } of api) writeFileSync(join(SNAPSHOTS, `${name}.txt`), text);
-  const names = new Set(api.map(({ name }) => name));
-  const old = readdirSync(SNAPSHOTS).filter((file) => file.endsWith('.txt') && !names.has(basename(file, '.txt')));
-  for (const file of old) rmSync(join(SNAPSHOTS, file));
-  return api;
-}
-
 /** Returns a program of the declarations that tsc emits for a configuration. */
 function declarationsOf(configFile) {
   const { options, fileNames, errors } = ts.getParsedCommandLineOfConfigFile(
@@ -91,11 +78,10 @@ function declarationsOf(configFile) {
   [...lib.getSyntacticDiagnostics(), ...diagnostics].forEach(fail);
 
   const host = ts.createCompilerHost(options);
-  const disk = { ...host };
-  const isOurs = (path) => path.startsWith(`${TYPES}/`);
-  host.fileExists = (path) => (isOurs(path) ? texts.has(path) : disk.fileExists(path));
-  host.readFile = (path) => texts.get(path) ?? disk.readFile(path);
-  host.directoryExists = (path) => path === TYPES || isOurs(path) || disk.directoryExists(path);
+  const { fileExists, readFile, directoryExists } = host;
+  host.fileExists = (path) => (path.startsWith(TYPES) ? texts.has(path) : fileExists(path));
+  host.readFile = (path) => texts.get(path) ?? readFile(path);
+  host.directoryExists = (path) => path.startsWith(TYPES) || directoryExists(path);
   return ts.createProgram([...texts.keys()], options, host);
 }
 
@@ -135,11 +121,10 @@ async function textOf(specifier, exports, forgotten) {
   const isMarked = ({ declarations }) => declarations.every(isInternal);
   const [shown, internal] = [exports.filter((entry) => !isMarked(entry)), exports.filter(isMarked)];
   const parts = [
-    `// The public API of nestjs-redis-lock${specifier.slice(1)}, as \`npm run api:update\` writes it.`,
+    `// The public API of nestjs-redis-lock${specifier.slice(1)}, as \`node scripts/api-snapshot.mjs\` writes it.`,
     ...shown.flatMap(printedEntry),
-    ...(forgotten.length > 0
-      ? ['// Needed by the above, and exported by no entry:', ...forgotten.flatMap(printedEntry)]
-      : []),
+    ...(forgotten.length > 0 ? ['// Needed by the above, and exported by no entry:'] : []),
+    ...forgotten.flatMap(printedEntry),
     ...(internal.length > 0 ? [`// Internal: ${internal.map(({ name }) => name).join(', ')}`] : []),
   ];
   return format(parts.join('\n\n'), { parser: 'typescript', printWidth: 120, singleQuote: true });
@@ -164,15 +149,14 @@ function printed(declaration) {
 
 /** Overloads keep their order. Members without a name (constructors, call signatures) come first. */
 function withSortedMembers(node) {
+  const { factory } = ts;
   const { modifiers, name, typeParameters, heritageClauses } = node;
   const nameOf = (member) => ({ name: member.name?.text ?? member.name?.getText() ?? '' });
-  const sorted = () => node.members.toSorted((a, b) => byName(nameOf(a), nameOf(b)));
-  if (ts.isTypeLiteralNode(node)) return ts.factory.updateTypeLiteralNode(node, sorted());
-  if (ts.isClassDeclaration(node)) {
-    return ts.factory.updateClassDeclaration(node, modifiers, name, typeParameters, heritageClauses, sorted());
-  }
-  if (!ts.isInterfaceDeclaration(node)) return node;
-  return ts.factory.updateInterfaceDeclaration(node, modifiers, name, typeParameters, heritageClauses, sorted());
+  const members = node.members?.toSorted?.((a, b) => byName(nameOf(a), nameOf(b)));
+  if (ts.isTypeLiteralNode(node)) return factory.updateTypeLiteralNode(node, members);
+  const update = ts.isClassDeclaration(node) ? factory.updateClassDeclaration : factory.updateInterfaceDeclaration;
+  const isNamed = ts.isClassDeclaration(node) || ts.isInterfaceDeclaration(node);
+  return isNamed ? update(node, modifiers, name, typeParameters, heritageClauses, members) : node;
 }
 
 /** Returns the types that are needed and not exported, sorted by name; `isDirect`: an export itself mentions the type. */
@@ -208,7 +192,11 @@ function isTopOfOurs(declaration) {
 }
 
 if (isStarted(import.meta.url)) {
-  for (const { name: entry, forgotten } of await updateSnapshots()) {
+  const api = await readApi();
+  rmSync(SNAPSHOTS, { recursive: true });
+  mkdirSync(SNAPSHOTS);
+  for (const { name: entry, text, forgotten } of api) {
+    writeFileSync(join(SNAPSHOTS, `${entry}.txt`), text);
     console.log(`test/api/${entry}.txt`);
     for (const type of forgotten) console.log(`  not exported: ${type.name}, needed by ${type.neededBy}`);
   }

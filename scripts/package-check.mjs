@@ -1,25 +1,12 @@
 // Packs the package and uses the tarball as users do: from ES modules, from CommonJS, and from both in one process.
 // With `--built`, it packs dist as it is; otherwise it builds first.
-import { spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
-import { countsOf, runIfStarted } from './checks.mjs';
+import { countsOf, manifest, report, root, runIfStarted, withFolder } from './checks.mjs';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const NAMES = ['RedisLockModule', 'RedisLockService', 'Locked', 'ReadLocked', 'WriteLocked', 'LockError'];
 
 const CLIENTS = ['ioredis', 'iovalkey', 'redis'];
@@ -39,6 +26,9 @@ if ('lua' in lib) throw new Error('the main entry exports lua');
 `;
 const IMPORT = `import * as lib from '${manifest.name}';\n`;
 const CREATE_REQUIRE = `import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n`;
+const REQUIRE = `const lib = require('${manifest.name}');\n`;
+// If Node can require an ES module, it does not load these files; test runners and older versions do.
+const REQUIRE_COMMONJS = `const lib = require('./node_modules/${manifest.name}/${manifest.main}');\n`;
 
 /** With `lib`: an app that has no library of clients loads the package, and is told what to install. */
 const CHECK_NO_CLIENT = `${CHECK_NAMES}
@@ -57,7 +47,7 @@ started.then(
 `;
 
 /** Starts the command of the package, which must find a client, and no server. */
-const CHECK_COMMAND = (text) => `
+const checkCommand = (text) => `
 const { spawnSync } = require('node:child_process');
 const { bin } = require('./node_modules/${manifest.name}/package.json');
 const args = ['./node_modules/${manifest.name}/' + bin, 'ls', '--url', 'redis://127.0.0.1:1'];
@@ -65,107 +55,87 @@ const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' 
 if (!stderr.includes('${text}')) throw new Error('it ended with ' + status + ': ' + stderr);
 `;
 
-/** Scripts that must run without an error inside an app that has the package installed. */
-const APPS = {
-  'esm-without-client': {
+const CHECK_COPIES = `
+const required = require('${manifest.name}');
+const copies = ${JSON.stringify(NAMES)}.filter((name) => lib[name] !== required[name]);
+if (copies.length > 0) throw new Error('two copies of: ' + copies.join(', '));
+`;
+
+/** Scripts that must run without an error inside an app that has the package installed, `without` some of its peers. */
+const APPS = [
+  {
     type: 'module',
     without: CLIENTS,
     scripts: {
       'an ES module imports it without a client': `import 'reflect-metadata';\n${IMPORT}${CREATE_REQUIRE}${CHECK_NO_CLIENT}`,
     },
   },
-  'cjs-without-client': {
+  {
     type: 'commonjs',
     without: CLIENTS,
     scripts: {
-      'a CommonJS module requires it without a client': `require('reflect-metadata');
-const lib = require('./node_modules/${manifest.name}/${manifest.main}');
-${CHECK_NO_CLIENT}`,
+      'a CommonJS module requires it without a client': `require('reflect-metadata');\n${REQUIRE_COMMONJS}${CHECK_NO_CLIENT}`,
     },
   },
-  'ioredis-without-nest': {
+  {
     type: 'commonjs',
     without: [...NEST, 'iovalkey', 'redis'],
-    scripts: { 'the command runs with ioredis, and without Nest': CHECK_COMMAND('ECONNREFUSED') },
+    scripts: { 'the command runs with ioredis, and without Nest': checkCommand('ECONNREFUSED') },
   },
-  'node-redis-without-nest': {
+  {
     type: 'commonjs',
     without: [...NEST, 'ioredis', 'iovalkey'],
-    scripts: { 'the command runs with node-redis, and without Nest': CHECK_COMMAND('ECONNREFUSED') },
+    scripts: { 'the command runs with node-redis, and without Nest': checkCommand('ECONNREFUSED') },
   },
-  'nothing-but-the-package': {
+  {
     type: 'commonjs',
     without: [...NEST, ...CLIENTS],
-    scripts: { 'the command says which client to install': CHECK_COMMAND('npm install ioredis') },
+    scripts: { 'the command says which client to install': checkCommand('npm install ioredis') },
   },
-  esm: {
+  {
     type: 'module',
     scripts: {
       'an ES module imports it': `${IMPORT}${CHECK_NAMES}`,
-      'import and require give the same classes': `${IMPORT}${CREATE_REQUIRE}
-const required = require('${manifest.name}');
-const copies = ${JSON.stringify(NAMES)}.filter((name) => lib[name] !== required[name]);
-if (copies.length > 0) throw new Error('two copies of: ' + copies.join(', '));
-`,
+      'import and require give the same classes': `${IMPORT}${CREATE_REQUIRE}${CHECK_COPIES}`,
       'an ES module writes a script': `${IMPORT}import { key, lua } from '${manifest.name}/scripts';\n${CHECK_SCRIPTS}`,
     },
   },
-  cjs: {
+  {
     type: 'commonjs',
     scripts: {
-      'a CommonJS module requires it': `const lib = require('${manifest.name}');\n${CHECK_NAMES}`,
-      'a CommonJS module writes a script': `const lib = require('${manifest.name}');
-const { key, lua } = require('${manifest.name}/scripts');
-${CHECK_SCRIPTS}`,
-      // If Node can require an ES module, it does not load these; test runners and older versions do.
-      'its CommonJS files load': `const lib = require('./node_modules/${manifest.name}/${manifest.main}');\n${CHECK_NAMES}`,
+      'a CommonJS module requires it': `${REQUIRE}${CHECK_NAMES}`,
+      'a CommonJS module writes a script': `${REQUIRE}const { key, lua } = require('${manifest.name}/scripts');\n${CHECK_SCRIPTS}`,
+      'its CommonJS files load': `${REQUIRE_COMMONJS}${CHECK_NAMES}`,
     },
   },
-};
-
-/** Prints one line per check; returns `{ passed, failed }`. */
-export function checkPackage({ built = false } = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'package-check-'));
-  try {
-    const tarball = packTarball(folder, { built });
-    const results = tarball ? [true, ...checkTarball(folder, tarball)] : [false];
-    return countsOf(results);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
+];
 
 /** Packs this repository into a folder and prints one line. Returns the path of the tarball, or undefined. */
 export function packTarball(folder, { built = false } = {}) {
-  refuseModulesAbove(folder);
+  // An app that must do without a package would find it in a folder above its own.
+  const above = createRequire(join(folder, 'index.js')).resolve.paths('ioredis').find(existsSync);
+  if (above) throw new Error(`apps in ${folder} would find the packages of ${above}: delete it, or set TMPDIR`);
   const args = ['pack', '--silent', '--pack-destination', folder, ...(built ? ['--ignore-scripts'] : [])];
   const packed = check('npm pack', 'npm', args, root);
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
   return packed && tarball ? join(folder, tarball) : undefined;
 }
 
-/** An app that must do without a package would find it in a folder above its own. */
-function refuseModulesAbove(folder) {
-  const modules = createRequire(join(folder, 'index.js'))
-    .resolve.paths('ioredis')
-    .find((path) => existsSync(path));
-  if (modules) throw new Error(`apps in ${folder} would find the packages of ${modules}: delete it, or set TMPDIR`);
-}
-
 function checkTarball(folder, tarball) {
-  const bin = (...path) => join(root, 'node_modules', ...path);
-  const results = [
-    check('publint', process.execPath, [bin('publint', 'src', 'cli.js'), 'run', tarball, '--strict'], folder),
-    check('attw', process.execPath, [bin('@arethetypeswrong', 'cli', 'dist', 'index.js'), tarball], folder),
-  ];
-  for (const [name, { type, scripts, without = [] }] of Object.entries(APPS)) {
-    const app = createApp(join(folder, name), { type, tarball, without });
-    for (const [title, source] of Object.entries(scripts)) {
+  const tool = (title, path, ...args) =>
+    check(title, process.execPath, [join(root, 'node_modules', path), ...args], folder);
+  const used = APPS.flatMap(({ type, scripts, without = [] }, at) => {
+    const app = createApp(join(folder, `app-${at}`), { type, tarball, without });
+    return Object.entries(scripts).map(([title, source]) => {
       writeFileSync(join(app, 'index.js'), source);
-      results.push(check(title, process.execPath, ['index.js'], app));
-    }
-  }
-  return results;
+      return check(title, process.execPath, ['index.js'], app);
+    });
+  });
+  return [
+    tool('publint', 'publint/src/cli.js', 'run', tarball, '--strict'),
+    tool('attw', '@arethetypeswrong/cli/dist/index.js', tarball),
+    ...used,
+  ];
 }
 
 /** Makes an app with the package from the tarball, and its peers from this repository: nothing is downloaded. */
@@ -173,8 +143,7 @@ function createApp(app, { type, tarball, without }) {
   const modules = join(app, 'node_modules');
   const installed = join(modules, manifest.name);
   mkdirSync(installed, { recursive: true });
-  const untar = spawnSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components', '1']);
-  if (untar.status !== 0) throw new Error(`tar failed: ${String(untar.stderr ?? untar.error)}`);
+  execFileSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components', '1']);
   for (const peer of Object.keys(manifest.peerDependencies).filter((name) => !without.includes(name))) {
     mkdirSync(dirname(join(modules, peer)), { recursive: true });
     symlinkSync(join(root, 'node_modules', peer), join(modules, peer), 'junction');
@@ -185,9 +154,12 @@ function createApp(app, { type, tarball, without }) {
 
 function check(title, command, args, cwd) {
   const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' });
-  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${title}`);
-  if (status !== 0) console.log(`${stdout ?? ''}${stderr ?? ''}${error?.message ?? ''}`);
-  return status === 0;
+  return report(title, status === 0 ? [] : [`${stdout ?? ''}${stderr ?? ''}${error?.message ?? ''}`]);
 }
 
-await runIfStarted(import.meta.url, () => checkPackage({ built: process.argv.includes('--built') }));
+await runIfStarted(import.meta.url, () =>
+  withFolder((folder) => {
+    const tarball = packTarball(folder, { built: process.argv.includes('--built') });
+    return countsOf(tarball ? [true, ...checkTarball(folder, tarball)] : [false]);
+  }),
+);

@@ -1,7 +1,7 @@
 // Provides a Redis: to tests as a module, and to any command as `node scripts/redis.mjs -- command args…`.
 import { spawn } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { constants as osConstants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -29,6 +29,8 @@ const READY_WITHIN_MS = 15_000;
 const STOP_WITHIN_MS = 2_000;
 const LAUNCHES = 5;
 const KEPT_OUTPUT = 16_384;
+/** What a server says, or a sentinel, when it listens. */
+const READY = /Ready to accept connections|Sentinel ID is/;
 
 /** Functions that end what is left when this process ends. */
 const running = new Set();
@@ -44,7 +46,7 @@ export async function provideRedis() {
 }
 
 /**
- * Starts a server without persistence on the loopback interface; resolves when it answers.
+ * Starts a server without persistence on the loopback interface; resolves when it listens.
  * @param {object} [options]
  * @param {string[]} [options.args] Arguments of `redis-server`; they override those of this script. The first may be a
  *   configuration file.
@@ -62,7 +64,7 @@ export async function startRedisServer({ args = [], port, env } = {}) {
     } catch (error) {
       await server.stop();
       // Another process may have taken the free port before the server did.
-      if (launch === LAUNCHES || !/in use|another server/i.test(error.message)) throw error;
+      if (launch === LAUNCHES || !/in use/i.test(error.message)) throw error;
       await sleep(100);
     }
   }
@@ -107,11 +109,13 @@ function launchServer(program, port, args, env) {
   const dir = mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-'));
   // A configuration file must come first.
   const files = args.slice(0, args[0]?.startsWith('-') ? 0 : 1);
-  const settings = [...files, '--bind', HOST, '--port', String(port), '--dir', dir, '--loglevel', 'warning'];
-  settings.push('--save', '', '--appendonly', 'no', ...args.slice(files.length));
+  const settings = [...files, '--bind', HOST, '--port', String(port), '--dir', dir, '--save', '', '--appendonly', 'no'];
   // In a process group of its own, the server does not receive Ctrl-C: the processes that use it must end first.
-  const stdio = ['ignore', 'pipe', 'pipe'];
-  const child = spawn(program, settings, { detached: true, stdio, env: { ...process.env, ...env } });
+  const child = spawn(program, [...settings, ...args.slice(files.length)], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  });
   const guard = child.pid && guardOf(dir, child.pid);
   const cleanUp = () => {
     running.delete(endNow);
@@ -124,21 +128,22 @@ function launchServer(program, port, args, env) {
   };
   running.add(endNow);
   const exit = exitOf(child, cleanUp);
-  return { server: serverOf(child, port, args, exit), ready: () => untilReady(child.pid, port, exit) };
-}
-
-function serverOf(child, port, args, exit) {
-  return {
-    url: `redis://${HOST}:${port}`,
-    port,
-    pid: child.pid,
-    args,
-    stop: () => stopServer(child, exit),
-    async kill(signal = 'SIGKILL') {
-      child.kill(signal);
-      if (signal === 'SIGKILL' || signal === 'SIGTERM') await whileReferenced(child, exit.promise);
-    },
+  const kill = async (signal = 'SIGKILL') => {
+    child.kill(signal);
+    if (signal !== 'SIGKILL' && signal !== 'SIGTERM') return;
+    child.ref();
+    await exit.promise;
   };
+  const stop = async () => {
+    if (exit.ended) return;
+    // A test may have stopped it with SIGSTOP.
+    child.kill('SIGCONT');
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WITHIN_MS);
+    await kill('SIGTERM');
+    clearTimeout(timer);
+  };
+  const server = { url: `redis://${HOST}:${port}`, port, pid: child.pid, args, stop, kill };
+  return { server, ready: () => untilReady(exit) };
 }
 
 /**
@@ -183,74 +188,33 @@ function exitOf(child, whenEnded) {
   return exit;
 }
 
-async function untilReady(pid, port, exit) {
+async function untilReady(exit) {
   const deadline = Date.now() + READY_WITHIN_MS;
-  while (!exit.ended) {
-    const reply = await ask(port, 'PING\r\nINFO server\r\n');
-    if (exit.ended) break;
-    // A server with a password does not report its pid without one.
-    if (reply.startsWith('-NOAUTH') || reply.includes(`process_id:${pid}\r\n`)) return;
-    if (reply.includes('process_id:')) throw new Error(`Port ${port} belongs to another server.`);
-    if (Date.now() > deadline) throw new Error(`Redis did not answer within ${READY_WITHIN_MS} ms.\n${exit.output}`);
-    await sleep(10);
+  while (!READY.test(exit.output)) {
+    if (exit.ended) throw new Error(`Redis ended instead of starting.\n${exit.output}`);
+    if (Date.now() > deadline) throw new Error(`Redis was not ready within ${READY_WITHIN_MS} ms.\n${exit.output}`);
+    await sleep(5);
   }
-  throw new Error(`Redis ended instead of starting.\n${exit.output}`);
-}
-
-/** Sends one text and resolves to the reply: all of the INFO section, an error line, or nothing. */
-function ask(port, text) {
-  return new Promise((resolve) => {
-    let reply = '';
-    const socket = connect(port, HOST, () => socket.write(text));
-    socket.setTimeout(1_000, () => socket.destroy());
-    socket.on('data', (data) => {
-      reply += data;
-      if (/^-|process_id:\d+\r\n/m.test(reply)) socket.destroy();
-    });
-    socket.on('error', () => {});
-    socket.on('close', () => resolve(reply));
-  });
-}
-
-async function stopServer(child, exit) {
-  if (exit.ended) return;
-  // A test may have stopped it with SIGSTOP.
-  child.kill('SIGCONT');
-  child.kill('SIGTERM');
-  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WITHIN_MS);
-  await whileReferenced(child, exit.promise);
-  clearTimeout(timer);
-}
-
-async function whileReferenced(child, promise) {
-  child.ref();
-  await promise;
 }
 
 /** Runs a command with REDIS_URL set; resolves to its exit code. */
 async function runWithRedis([command, ...args]) {
   const redis = await provideRedis();
-  try {
-    return await runCommand(command, args, { ...process.env, REDIS_URL: redis.url });
-  } finally {
-    await redis.stop();
-  }
-}
-
-function runCommand(command, args, env) {
-  return new Promise((resolve) => {
-    const child = spawn(command, args, { stdio: 'inherit', env });
-    // When a terminal is closed, a command may be told twice, by the terminal and from here: that is no harm.
-    for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
-    // A terminal sends Ctrl-C to the command as well: a second one would cut short a graceful shutdown.
-    const fromTerminal = hasTerminal();
-    process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));
+  const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, REDIS_URL: redis.url } });
+  // When a terminal is closed, a command may be told twice, by the terminal and from here: that is no harm.
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  // A terminal sends Ctrl-C to the command as well: a second one would cut short a graceful shutdown.
+  const fromTerminal = hasTerminal();
+  process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));
+  const status = await new Promise((resolve) => {
     child.on('error', (error) => {
       console.error(error.message);
       resolve(127);
     });
     child.on('exit', (code, signal) => resolve(code ?? 128 + osConstants.signals[signal]));
   });
+  await redis.stop();
+  return status;
 }
 
 function hasTerminal() {
@@ -262,20 +226,8 @@ function hasTerminal() {
   }
 }
 
-async function main(args) {
-  if (args[0] === '--ensure') return ensureRedisServer() ? 0 : 1;
-  const command = args[0] === '--' ? args.slice(1) : [];
-  if (command.length > 0) return runWithRedis(command);
-  console.error('Usage: node scripts/redis.mjs -- command args…\n       node scripts/redis.mjs --ensure');
-  return 2;
-}
-
 if (isStarted(import.meta.url)) {
-  main(process.argv.slice(2)).then(
-    (code) => process.exit(code),
-    (error) => {
-      console.error(error.message);
-      process.exit(1);
-    },
-  );
+  const [dashes, ...command] = process.argv.slice(2);
+  if (dashes !== '--' || command.length === 0) console.error('Usage: node scripts/redis.mjs -- command args…');
+  process.exit(dashes === '--' && command.length > 0 ? await runWithRedis(command) : 2);
 }
