@@ -1,6 +1,6 @@
 // The pages of the docs site in reading order: each group has pages, by their file in `docs` (without `.md`) and their title.
 // The pages of the API are made by typedoc; the decisions (`docs/adr`) are added where the site is built.
-// `npm run test:docs` fails if a page of `docs` is missing here, or the other way round.
+// `node scripts/docs-check.mjs` fails if a page of `docs` is missing here, or the other way round.
 
 /** @type {readonly { title: string, pages: readonly (readonly [file: string, title: string])[] }[]} */
 export const GROUPS = [

@@ -10,7 +10,7 @@ export default {
   out: join(root, 'site', 'pages', 'api'),
   readme: 'none',
   name: 'API',
-  // `npm run typecheck` finds them.
+  // The type check finds them.
   skipErrorChecking: true,
   excludePrivate: true,
   excludeExternals: true,

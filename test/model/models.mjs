@@ -1,4 +1,4 @@
-// The models of `npm run model` (scripts/model.mjs).
+// The models of `node scripts/model.mjs` (scripts/model.mjs).
 import { HAND_OVER_MUTANTS } from './hand-over-mutants.mjs';
 import { QUORUM_MUTANTS } from './quorum-mutants.mjs';
 

@@ -12,7 +12,7 @@ export { BUGS } from './planted/bugs.js';
 export { printBugs } from './planted/print-bugs.js';
 export { PROFILE_NAMES } from './seeds.js';
 
-/** The options of `npm run simulate` (scripts/simulate.mjs). */
+/** The options of `node scripts/simulate.mjs` (scripts/simulate.mjs). */
 interface SimulateOptions {
   readonly seconds?: number;
   readonly runs?: number;
@@ -23,7 +23,7 @@ interface SimulateOptions {
   readonly shrink: number;
 }
 
-/** The command `npm run simulate`; resolves to its exit status. */
+/** The command `node scripts/simulate.mjs`; resolves to its exit status. */
 export async function simulate(options: SimulateOptions): Promise<number> {
   const { seconds, seed, profile, trace, hash, shrink: maxShrinkRuns } = options;
   const runs = options.runs ?? (seconds === undefined ? 1 : Infinity);

@@ -35,7 +35,7 @@ describe('the public API', () => {
   const apiOf = (entry: string) => api.find(({ name }) => name === entry)!;
 
   describe.each(entries())('of $specifier', ({ name, file }) => {
-    it('is the one in test/api: after a wanted change run `npm run api:update`', () => {
+    it('is the one in test/api: after a wanted change run `node scripts/api-snapshot.mjs`', () => {
       expect(apiOf(name).text).toBe(readFileSync(join(SNAPSHOTS, `${name}.txt`), 'utf8'));
     });
 

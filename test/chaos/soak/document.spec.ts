@@ -1,6 +1,6 @@
 import { withSection } from './document.js';
 
-const MARKS = ['<!-- soak: written by npm run soak -->', '<!-- end of soak -->'];
+const MARKS = ['<!-- soak: written by node scripts/soak.mjs -->', '<!-- end of soak -->'];
 
 describe('The section of a soak in a document', () => {
   it('replaces what is between the marks, and nothing else', () => {

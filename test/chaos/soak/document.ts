@@ -3,7 +3,7 @@ import { dirname, relative } from 'node:path';
 import { type SoakResult } from './soak.js';
 import { table } from './text.js';
 
-const BEGIN = '<!-- soak: written by npm run soak -->';
+const BEGIN = '<!-- soak: written by node scripts/soak.mjs -->';
 const END = '<!-- end of soak -->';
 
 /** Writes what a soak found between the marks of a document. */

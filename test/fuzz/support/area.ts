@@ -139,7 +139,7 @@ export async function fuzz(area: string, parts: readonly Part<any>[]): Promise<v
     const { cases, failure } = await search(one, AREA_MS && AREA_MS / parts.length);
     total += cases;
     if (failure !== undefined)
-      throw new Error(`${failure}\nTo repeat: npm run fuzz -- --area ${area} --seed <that seed>`);
+      throw new Error(`${failure}\nTo repeat: node scripts/fuzz.mjs --area ${area} --seed <that seed>`);
   }
   if (total === 0) throw new Error(`No case of ${area} ended within ${AREA_MS} ms`);
   report(area, total);
