@@ -13,19 +13,13 @@ const TYPES = join(root, 'dist-types');
 const INTERNAL = /; internal\b|^\s*Internal:/;
 
 /**
- * An entry in `exports` of package.json that is code.
- * @typedef {object} ApiEntry
- * @property {string} name The part of an import after the package's name; `index` for the package itself.
- * @property {string} specifier As in package.json, such as `./testing`.
- * @property {string} file Its path in lib, and in each build, without extension.
- */
-
-/**
- * @typedef {object} EntryApi
- * @property {string} name
- * @property {string} text Its declarations, as in the snapshot.
- * @property {string[]} values The names that exist at run time.
- * @property {{ name: string, neededBy: string }[]} forgotten Types that its signatures mention and no entry exports.
+ * An entry in `exports` of package.json that is code: `name` is the part of an import after the package's name, and `index` for the
+ * package itself; `specifier` is as in package.json; `file` its path in lib, and in each build, without extension.
+ * @typedef {{ name: string, specifier: string, file: string }} ApiEntry
+ *
+ * The declarations of an entry as in the snapshot, the names that exist at run time, and the types that its signatures mention and no
+ * entry exports.
+ * @typedef {{ name: string, text: string, values: string[], forgotten: { name: string, neededBy: string }[] }} EntryApi
  */
 
 /** The folder of the snapshots. */

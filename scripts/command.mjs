@@ -54,25 +54,23 @@ export const newSeed = () => Math.floor(Math.random() * 1e6);
  * @throws {UsageError} for an option that is unknown, or that has a wrong value
  */
 export function readOptions(options, args) {
-  const { values, positionals } = parse(options, args);
-  const read = Object.entries(options).map(([name, option]) => [name, valueOf(name, option, values[name])]);
-  return { values: Object.fromEntries(read), positionals };
-}
-
-function parse(options, args) {
-  const types = Object.entries(options).map(([name, { type = 'string' }]) => [name, { type }]);
+  const all = Object.entries(options);
+  const types = Object.fromEntries(all.map(([name, { type = 'string' }]) => [name, { type }]));
   try {
-    return parseArgs({ args: [...args], options: Object.fromEntries(types), allowPositionals: true });
+    const { values, positionals } = parseArgs({ args: [...args], options: types, allowPositionals: true });
+    const read = all.map(([name, option]) => [name, valueOf(name, option, values[name])]);
+    return { values: Object.fromEntries(read), positionals };
   } catch (error) {
+    if (error instanceof UsageError) throw error;
     // The sentences after the first one explain the syntax.
     const [what] = error.message.split(/\.\s/);
-    throw new UsageError(`${what}: expected ${list(Object.keys(options).map((name) => `--${name}`))}.`);
+    throw new UsageError(`${what}: expected ${list(all.map(([name]) => `--${name}`))}.`);
   }
 }
 
-function valueOf(name, { type, read = (one) => one, expected, byDefault }, given) {
+function valueOf(name, { read = (one) => one, expected, byDefault }, given) {
   if (given === undefined) return byDefault;
-  const value = type === 'boolean' ? given : read(given);
+  const value = read(given);
   if (value === undefined) throw new UsageError(`--${name} ${given}: expected ${expected}.`);
   return value;
 }

@@ -11,22 +11,18 @@ import { GROUPS } from '../site/pages.mjs';
 import { countsOf, report, root, runChecks, withFolder } from './checks.mjs';
 
 /** The options of a new project that uses Nest's decorators. */
-const OPTIONS = {
-  target: ts.ScriptTarget.ES2022,
-  lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
-  module: ts.ModuleKind.NodeNext,
-  moduleDetection: ts.ModuleDetectionKind.Force,
-  strict: true,
-  experimentalDecorators: true,
-  emitDecoratorMetadata: true,
-  skipLibCheck: true,
-  // Users must be able to name every type that an example exports.
-  declaration: true,
-  noEmit: true,
-  // Examples of tests use the globals of a test runner.
-  types: ['node', 'jest'],
-  typeRoots: [join(root, 'node_modules', '@types')],
-};
+// prettier-ignore
+const { options: OPTIONS } = ts.convertCompilerOptionsFromJson(
+  {
+    target: 'ES2022', lib: ['ES2023', 'ESNext.Disposable'], module: 'NodeNext', moduleDetection: 'force', strict: true, skipLibCheck: true,
+    experimentalDecorators: true, emitDecoratorMetadata: true, noEmit: true,
+    // Users must be able to name every type that an example exports.
+    declaration: true,
+    // Examples of tests use the globals of a test runner.
+    types: ['node', 'jest'], typeRoots: ['node_modules/@types'],
+  },
+  root,
+);
 
 /** Prints one line for each document, and its errors. */
 async function checkDocuments() {

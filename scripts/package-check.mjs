@@ -61,53 +61,24 @@ const copies = ${JSON.stringify(NAMES)}.filter((name) => lib[name] !== required[
 if (copies.length > 0) throw new Error('two copies of: ' + copies.join(', '));
 `;
 
-/** Scripts that must run without an error inside an app that has the package installed, `without` some of its peers. */
+const MODULE = IMPORT + CREATE_REQUIRE;
+const OTHERS = { ioredis: ['iovalkey', 'redis'], 'node-redis': ['ioredis', 'iovalkey'] };
+
+/** Scripts that must run without an error in an app that has the package, and all of its peers but some: title, type, script, peers. */
+// prettier-ignore
 const APPS = [
-  {
-    type: 'module',
-    without: CLIENTS,
-    scripts: {
-      'an ES module imports it without a client': `import 'reflect-metadata';\n${IMPORT}${CREATE_REQUIRE}${CHECK_NO_CLIENT}`,
-    },
-  },
-  {
-    type: 'commonjs',
-    without: CLIENTS,
-    scripts: {
-      'a CommonJS module requires it without a client': `require('reflect-metadata');\n${REQUIRE_COMMONJS}${CHECK_NO_CLIENT}`,
-    },
-  },
-  {
-    type: 'commonjs',
-    without: [...NEST, 'iovalkey', 'redis'],
-    scripts: { 'the command runs with ioredis, and without Nest': checkCommand('ECONNREFUSED') },
-  },
-  {
-    type: 'commonjs',
-    without: [...NEST, 'ioredis', 'iovalkey'],
-    scripts: { 'the command runs with node-redis, and without Nest': checkCommand('ECONNREFUSED') },
-  },
-  {
-    type: 'commonjs',
-    without: [...NEST, ...CLIENTS],
-    scripts: { 'the command says which client to install': checkCommand('npm install ioredis') },
-  },
-  {
-    type: 'module',
-    scripts: {
-      'an ES module imports it': `${IMPORT}${CHECK_NAMES}`,
-      'import and require give the same classes': `${IMPORT}${CREATE_REQUIRE}${CHECK_COPIES}`,
-      'an ES module writes a script': `${IMPORT}import { key, lua } from '${manifest.name}/scripts';\n${CHECK_SCRIPTS}`,
-    },
-  },
-  {
-    type: 'commonjs',
-    scripts: {
-      'a CommonJS module requires it': `${REQUIRE}${CHECK_NAMES}`,
-      'a CommonJS module writes a script': `${REQUIRE}const { key, lua } = require('${manifest.name}/scripts');\n${CHECK_SCRIPTS}`,
-      'its CommonJS files load': `${REQUIRE_COMMONJS}${CHECK_NAMES}`,
-    },
-  },
+  ['an ES module imports it without a client', 'module', `import 'reflect-metadata';\n${MODULE}${CHECK_NO_CLIENT}`, CLIENTS],
+  ['a CommonJS module requires it without a client', 'commonjs', `require('reflect-metadata');\n${REQUIRE_COMMONJS}${CHECK_NO_CLIENT}`, CLIENTS],
+  ...Object.entries(OTHERS).map(([library, others]) => [
+    `the command runs with ${library}, and without Nest`, 'commonjs', checkCommand('ECONNREFUSED'), [...NEST, ...others],
+  ]),
+  ['the command says which client to install', 'commonjs', checkCommand('npm install ioredis'), [...NEST, ...CLIENTS]],
+  ['an ES module imports it', 'module', IMPORT + CHECK_NAMES],
+  ['import and require give the same classes', 'module', MODULE + CHECK_COPIES],
+  ['an ES module writes a script', 'module', `${IMPORT}import { key, lua } from '${manifest.name}/scripts';\n${CHECK_SCRIPTS}`],
+  ['a CommonJS module requires it', 'commonjs', REQUIRE + CHECK_NAMES],
+  ['a CommonJS module writes a script', 'commonjs', `${REQUIRE}const { key, lua } = require('${manifest.name}/scripts');\n${CHECK_SCRIPTS}`],
+  ['its CommonJS files load', 'commonjs', REQUIRE_COMMONJS + CHECK_NAMES],
 ];
 
 /** Packs this repository into a folder and prints one line. Returns the path of the tarball, or undefined. */
@@ -124,12 +95,10 @@ export function packTarball(folder, { built = false } = {}) {
 function checkTarball(folder, tarball) {
   const tool = (title, path, ...args) =>
     check(title, process.execPath, [join(root, 'node_modules', path), ...args], folder);
-  const used = APPS.flatMap(({ type, scripts, without = [] }, at) => {
+  const used = APPS.map(([title, type, script, without = []], at) => {
     const app = createApp(join(folder, `app-${at}`), { type, tarball, without });
-    return Object.entries(scripts).map(([title, source]) => {
-      writeFileSync(join(app, 'index.js'), source);
-      return check(title, process.execPath, ['index.js'], app);
-    });
+    writeFileSync(join(app, 'index.js'), script);
+    return check(title, process.execPath, ['index.js'], app);
   });
   return [
     tool('publint', 'publint/src/cli.js', 'run', tarball, '--strict'),

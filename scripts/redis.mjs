@@ -1,6 +1,6 @@
 // Provides a Redis: to tests as a module, and to any command as `node scripts/redis.mjs -- command args…`.
 import { spawn } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { constants as osConstants, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -204,7 +204,7 @@ async function runWithRedis([command, ...args]) {
   // When a terminal is closed, a command may be told twice, by the terminal and from here: that is no harm.
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   // A terminal sends Ctrl-C to the command as well: a second one would cut short a graceful shutdown.
-  const fromTerminal = hasTerminal();
+  const fromTerminal = [process.stdin, process.stdout, process.stderr].some(({ isTTY }) => isTTY);
   process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));
   const status = await new Promise((resolve) => {
     child.on('error', (error) => {
@@ -215,15 +215,6 @@ async function runWithRedis([command, ...args]) {
   });
   await redis.stop();
   return status;
-}
-
-function hasTerminal() {
-  try {
-    closeSync(openSync('/dev/tty', 'r'));
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 if (isStarted(import.meta.url)) {
