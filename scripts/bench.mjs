@@ -22,15 +22,6 @@ Workloads: ${NAMES.join(', ')}`;
 
 const options = { full: flag, tiny: flag, rounds: whole(1, 1_000), ms: whole(10, 60_000) };
 
-/** A run must end, also on a machine that is too busy. */
-function limit() {
-  const stop = () => {
-    console.error(`Stopped after ${SHORT_MINUTES} minutes: the workloads that follow were not measured.`);
-    process.exit(1);
-  };
-  setTimeout(stop, SHORT_MINUTES * 60_000).unref();
-}
-
 await runCommand({ usage, options, takesWords: true }, async ({ full, tiny, ...values }, words) => {
   const unknown = words.find((word) => !NAMES.includes(word));
   if (unknown !== undefined) throw new UsageError(`${unknown}: expected ${NAMES.join(', ')}.`);
@@ -43,7 +34,12 @@ await runCommand({ usage, options, takesWords: true }, async ({ full, tiny, ...v
   const { writeDocument } = await import('../bench/document.mjs');
   const isAll = words.length === 0;
   const chosen = WORKLOADS.filter(({ name, isAsked }) => (isAll ? !isAsked : words.includes(name)));
-  if (isAll && !full) limit();
+  // A run must end, also on a machine that is too busy.
+  const stop = () => {
+    console.error(`Stopped after ${SHORT_MINUTES} minutes: the workloads that follow were not measured.`);
+    process.exit(1);
+  };
+  if (isAll && !full) setTimeout(stop, SHORT_MINUTES * 60_000).unref();
   const results = await measureAll(chosen, { isFull: full, isTiny: tiny, rounds, ms });
   const write = (file) => writeDocument(file, results, { rounds, ms });
   // The writer must work, too, before a full run needs it: its figures mean nothing, and are thrown away.

@@ -22,25 +22,21 @@ export const flag = { type: 'boolean', byDefault: false };
 export const text = {};
 
 /** One of these names. @returns {Option} */
-export const oneOf = (names, byDefault) => ({
-  expected: list(names),
-  read: (value) => (names.includes(value) ? value : undefined),
-  byDefault,
-});
+export const oneOf = (names, byDefault) => {
+  return { expected: list(names), read: (value) => names.find((name) => name === value), byDefault };
+};
 
 /** A whole number of this range. @returns {Option} */
-export const whole = (min, max, byDefault) => ({
-  expected: `a whole number from ${min} to ${max}`,
-  read: (value) => (/^\d+$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : undefined),
-  byDefault,
-});
+export const whole = (min, max, byDefault) => {
+  const read = (value) => (/^\d+$/.test(value) && value >= min && value <= max ? Number(value) : undefined);
+  return { expected: `a whole number from ${min} to ${max}`, read, byDefault };
+};
 
 /** A duration. @returns {Option} */
-export const positive = (byDefault) => ({
-  expected: 'a number greater than 0',
-  read: (value) => (/^\d+(\.\d+)?$/.test(value) && Number(value) > 0 ? Number(value) : undefined),
-  byDefault,
-});
+export const positive = (byDefault) => {
+  const read = (value) => (/^\d+(\.\d+)?$/.test(value) && value > 0 ? Number(value) : undefined);
+  return { expected: 'a number greater than 0', read, byDefault };
+};
 
 export const seed = whole(0, 2 ** 31 - 1);
 

@@ -31,14 +31,11 @@ export function endOnSignals() {
 }
 
 /**
- * Runs a command in a process group of its own, which ends at the limit, in milliseconds, and with the command.
+ * Runs a command in a process group of its own, which ends at the limit, in milliseconds, and with the command. `env` has all of its
+ * variables; `out` gets the output, which goes to that of this process otherwise.
  * @param {string} command
  * @param {readonly string[]} args
- * @param {object} options
- * @param {string} options.cwd
- * @param {number} options.limitMs
- * @param {NodeJS.ProcessEnv} options.env All of its variables.
- * @param {Buffer[]} [options.out] Gets the output; without it, that goes to the output of this process.
+ * @param {{ cwd: string, limitMs: number, env: NodeJS.ProcessEnv, out?: Buffer[] }} options
  * @returns {Promise<number | null>} The exit code; null if a signal ended the command.
  */
 export function follow(command, args, { cwd, limitMs, env, out }) {

@@ -21,12 +21,7 @@ const fileOf = ({ name }) => join(folder, `${name}.qnt`);
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const secondsSince = (start) => ((performance.now() - start) / 1000).toFixed(0);
 
-/**
- * @typedef {{ samples: number, steps: number, seed: number, invariants: readonly string[], witnesses?: readonly string[] }} Run
- * @typedef {{ samples: number, steps: number, violated: readonly string[], witnessed: readonly number[], output: string }} Result
- */
-
-/** Simulates `file`; throws when it is no model, or when Quint fails in another way. @returns {Promise<Result>} */
+/** Simulates `file`; throws when it is no model, or when Quint fails in another way. */
 async function simulate(file, { samples, steps, seed, invariants, witnesses = [] }) {
   const args = ['--max-samples', samples, '--max-steps', steps, '--seed', seed, '--verbosity', 2];
   const names = ['--invariants', ...invariants, ...(witnesses.length > 0 ? ['--witnesses', ...witnesses] : [])];

@@ -1,5 +1,6 @@
 // Provides a Redis: to tests as a module, and to any command as `node scripts/redis.mjs -- command args…`.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { constants as osConstants, tmpdir } from 'node:os';
@@ -76,17 +77,11 @@ export async function startRedisServer({ args = [], port, env } = {}) {
  * @returns {Promise<number[]>}
  */
 export async function freePorts(count) {
-  const probes = await Promise.all(Array.from({ length: count }, listenAnywhere));
+  const probes = Array.from({ length: count }, () => createServer().listen(0, HOST));
+  await Promise.all(probes.map((probe) => once(probe, 'listening')));
   const ports = probes.map((probe) => probe.address().port);
-  await Promise.all(probes.map((probe) => new Promise((closed) => probe.close(closed))));
+  await Promise.all(probes.map((probe) => once(probe.close(), 'close')));
   return ports;
-}
-
-function listenAnywhere() {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().once('error', reject);
-    probe.listen(0, HOST, () => resolve(probe));
-  });
 }
 
 /**
@@ -206,15 +201,12 @@ async function runWithRedis([command, ...args]) {
   // A terminal sends Ctrl-C to the command as well: a second one would cut short a graceful shutdown.
   const fromTerminal = [process.stdin, process.stdout, process.stderr].some(({ isTTY }) => isTTY);
   process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));
-  const status = await new Promise((resolve) => {
-    child.on('error', (error) => {
-      console.error(error.message);
-      resolve(127);
-    });
-    child.on('exit', (code, signal) => resolve(code ?? 128 + osConstants.signals[signal]));
+  const [code, signal] = await once(child, 'exit').catch((error) => {
+    console.error(error.message);
+    return [127];
   });
   await redis.stop();
-  return status;
+  return code ?? 128 + osConstants.signals[signal];
 }
 
 if (isStarted(import.meta.url)) {

@@ -74,20 +74,16 @@ const ownTests = (title, name, paths, env = {}) => ({
 const conformance = (library, name = library) =>
   ownTests(`the promises of the port on clients, ${library}`, name, [`test/clients/${library}.spec`]);
 
+const FAULTS = ['faults/network/(late-commands|resend|subscriber)', 'faults/outage/(redis-back|restart)'];
 /** What a client does to commands and subscriptions when one server or its network fails. */
-const faults = (library, name, env) => {
-  const paths = ['network/(late-commands|resend|subscriber)', 'outage/(redis-back|restart)'];
-  return ownTests(
-    `faults on one server, ${library}`,
-    name,
-    paths.map((path) => `faults/${path}`),
-    env,
-  );
-};
+const faults = (library, name, env) => ownTests(`faults on one server, ${library}`, name, FAULTS, env);
+
+/** The tests of an app. */
+const appTests = (title, args, ...packages) => ({ title, args, versions: [...APP, ...packages] });
 
 export const APPS = {
   'nest-11-commonjs': [
-    { title: 'Jest as Nest 11 configures it', args: [JEST, '--runInBand'], versions: [...APP, 'jest', 'typescript'] },
+    appTests('Jest as Nest 11 configures it', [JEST, '--runInBand'], 'jest', 'typescript'),
     compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], everywhere),
     compile('typescript-5.9', 'nodenext', NODE_NEXT),
     compile('typescript-6', 'commonjs', [...COMMONJS, 'node10', ...IGNORE_DEPRECATIONS]),
@@ -103,11 +99,7 @@ export const APPS = {
     },
   ],
   'nest-12-esm': [
-    {
-      title: 'Jest with ES modules',
-      args: ['--experimental-vm-modules', JEST, '--runInBand'],
-      versions: [...APP, 'jest', 'typescript'],
-    },
+    appTests('Jest with ES modules', ['--experimental-vm-modules', JEST, '--runInBand'], 'jest', 'typescript'),
     compile('typescript-5.9', 'nodenext ESM', NODE_NEXT),
     compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10']),
     compile('typescript-6', 'nodenext ESM', NODE_NEXT, everywhere),
@@ -116,9 +108,7 @@ export const APPS = {
     compile('typescript-7', 'commonjs', [...COMMONJS, 'bundler']),
     bundle('rspack', ['--builder', 'rspack', '--rspackPath', 'rspack.config.cjs'], ['@rspack/core']),
   ],
-  'nest-12-vitest': [
-    { title: 'Vitest', args: ['node_modules/vitest/vitest.mjs', 'run'], versions: [...APP, 'vitest', 'vite'] },
-  ],
+  'nest-12-vitest': [appTests('Vitest', ['node_modules/vitest/vitest.mjs', 'run'], 'vitest', 'vite')],
   'older-clients': [
     conformance('ioredis'),
     conformance('node-redis', 'redis'),

@@ -40,11 +40,6 @@ export class Steps {
     await this.#runAll(name, steps, installed ? undefined : 'the app could not be installed');
   }
 
-  /** Installs the app whose packages are the compilers and Node itself, when the first step needs it. */
-  #installTools() {
-    return (this.#tools ??= this.#install('tools'));
-  }
-
   async #install(name) {
     const { folder, tarball, env } = this.context;
     const cwd = join(folder, name);
@@ -58,22 +53,19 @@ export class Steps {
   async #runAll(app, steps = [], reason = undefined) {
     const run = async (step) => {
       const missing = reason ?? (await this.#missingOf(step));
-      const ok = missing ? this.#skip(app, step, missing) : await this.#runStep(app, step);
+      if (missing) console.log(`skipped ${app}: ${step.title}, since ${missing}`);
+      if (missing) this.counts.skipped += 1;
+      const ok = !missing && (await this.#runStep(app, step));
       await this.#runAll(app, step.next, ok ? undefined : 'it was not built');
     };
     await Promise.all(steps.map(run));
   }
 
-  #skip(app, { title }, reason) {
-    this.counts.skipped += 1;
-    console.log(`skipped ${app}: ${title}, since ${reason}`);
-    return false;
-  }
-
   /** Returns why a step cannot run here; undefined if it can. */
   async #missingOf({ node, tools }) {
     if (!node && !tools) return undefined;
-    if (!(await this.#installTools())) return 'the tools could not be installed';
+    // The app whose packages are the compilers and Node itself, when the first step needs it.
+    if (!(await (this.#tools ??= this.#install('tools')))) return 'the tools could not be installed';
     const { platform, arch } = process;
     // On a platform for which npm has this Node, it must be installed: the step then fails without it.
     if (!node || (platform === 'linux' && arch === 'x64') || existsSync(this.#programOf(node))) return undefined;
