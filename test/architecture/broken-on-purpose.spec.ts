@@ -1,11 +1,8 @@
 import { join } from 'node:path';
 import { MODELS } from '../model/models.mjs';
-import { ADOPT_MUTANTS } from '../scripts/adopt-mutants.js';
-import { MUTANTS, mutate } from '../scripts/mutants.js';
-import { BATCH_MUTANTS, PLAIN_MUTANTS } from '../scripts/plain-mutants.js';
-import { VOID_CLAIM_MUTANTS, WRITE_BACK_MUTANTS } from '../scripts/quorum-mutants.js';
+import * as mutants from '../scripts/mutants.js';
+import { mutate } from '../scripts/mutate.js';
 import { virtualScripts } from '../scripts/run-script.js';
-import { SEMAPHORE_MUTANTS } from '../scripts/semaphore-mutants.js';
 import { type Change, ROOT, changedSource, createLoader } from '../simulation/library/typescript-loader.mjs';
 import type * as Planted from '../simulation/planted/find-bug.js';
 
@@ -23,9 +20,7 @@ describe('the text that is replaced', () => {
     expect(changedSource(join(ROOT, change.file), [change])).toContain(change.replace);
   });
 
-  const ofScripts = [MUTANTS, PLAIN_MUTANTS, BATCH_MUTANTS, ADOPT_MUTANTS, SEMAPHORE_MUTANTS];
-  const mutants = [...ofScripts, WRITE_BACK_MUTANTS, VOID_CLAIM_MUTANTS].flat();
-  it.each(mutants)('stands in a script: $name', (mutant) => {
+  it.each(Object.values(mutants).flat())('stands in a script: %s', (...mutant) => {
     expect(() => mutate(virtualScripts(), mutant)).not.toThrow();
   });
 });

@@ -2,12 +2,18 @@ import * as fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { startRedisServer } from '../../scripts/redis.mjs';
 import { type Arena, LockGame } from './game.js';
-import { KNOWN_ADOPTIONS, KNOWN_GAMES, KNOWN_SEMAPHORES } from './known-games.js';
+import { KNOWN_ADOPTIONS, KNOWN_GAMES, LONG_GAMES } from './known-games.js';
 import { adoptionGameArbitrary, CLIENTS, DEAD_CLIENT, gameArbitrary, semaphoreGameArbitrary } from './random-steps.js';
 import { type AnyScripts } from './run-script.js';
 
+/** Where games are played one after the other, by these scripts or by others. */
+export interface Grounds {
+  arenaOf(scripts: AnyScripts): Promise<Arena>;
+  close(): Promise<void>;
+}
+
 /** A server of its own, since games fill it, with a connection that listens for all clients but the dead one. */
-export async function openArena(scripts: AnyScripts, name: string): Promise<Arena & { close(): Promise<void> }> {
+export async function openGrounds(name: string): Promise<Grounds> {
   const server = await startRedisServer();
   const redis = new Redis(server.url);
   const listener = new Redis(server.url);
@@ -21,26 +27,28 @@ export async function openArena(scripts: AnyScripts, name: string): Promise<Aren
     else heard.push(`${channel.slice(channelPrefix.length)} ${message}`);
   });
   const live = CLIENTS.filter((client) => client !== DEAD_CLIENT);
-  // Known beforehand, a script is one command: what is sent after it is executed after it.
-  for (const { text } of Object.values(scripts)) await redis.script('LOAD', text);
   await listener.subscribe(marks, ...live.map((client) => channelPrefix + client));
+  // A message of our own, sent after the script: when it arrives, all of the script's have.
+  const published = async (): Promise<string[]> => {
+    const id = String((mark += 1));
+    await new Promise<void>((resolve, reject) => {
+      waiting.set(id, resolve);
+      redis.publish(marks, id).catch(reject);
+    });
+    waiting.delete(id);
+    return heard.splice(0);
+  };
+  const listen = async (client: string, on: boolean): Promise<void> => {
+    if (on) await listener.subscribe(channelPrefix + client);
+    else await listener.unsubscribe(channelPrefix + client);
+  };
   return {
-    redis,
-    scripts,
-    channelPrefix,
-    // A message of our own, sent after the script: when it arrives, all of the script's have.
-    async published() {
-      const id = String((mark += 1));
-      await new Promise<void>((resolve, reject) => {
-        waiting.set(id, resolve);
-        redis.publish(marks, id).catch(reject);
-      });
-      waiting.delete(id);
-      return heard.splice(0);
-    },
-    async listen(client, on) {
-      if (on) await listener.subscribe(channelPrefix + client);
-      else await listener.unsubscribe(channelPrefix + client);
+    async arenaOf(scripts) {
+      // Known beforehand, a script is one command: what is sent after it is executed after it.
+      for (const { text } of Object.values(scripts)) await redis.script('LOAD', text);
+      // A game that failed may have left messages.
+      await published();
+      return { redis, scripts, channelPrefix, published, listen };
     },
     async close() {
       redis.disconnect();
@@ -58,16 +66,17 @@ export interface PlayOptions {
   readonly shrink: boolean;
   /** Whether the exact model plays, too, beside the reference model. @default true */
   readonly exact?: boolean;
-  /** Which games: those in which holds change hands, or whose requests take several permits. @default 'plain' */
+  /** Which games: those in which holds change hands, or whose requests take several permits, or those with very many waiters. @default 'plain' */
   readonly kind?: GameKind;
 }
 
-export type GameKind = 'plain' | 'adoptions' | 'semaphores';
+export type GameKind = 'plain' | 'adoptions' | 'semaphores' | 'long';
 
 const GAMES = {
   plain: { known: KNOWN_GAMES, random: gameArbitrary },
   adoptions: { known: KNOWN_ADOPTIONS, random: adoptionGameArbitrary },
-  semaphores: { known: KNOWN_SEMAPHORES, random: semaphoreGameArbitrary },
+  semaphores: { known: [], random: semaphoreGameArbitrary },
+  long: { known: LONG_GAMES, random: gameArbitrary },
 };
 
 /** Plays random games; resolves with the number of operations, rejects with the smallest failing game. */

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { ACQUIRE } from '../../lib/redis/scripts/acquire.js';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { FOLD, type LuaScript, arg, key, lua, overManyKeys } from '../../lib/redis/scripts/lua.js';
+import { inOrder, scriptPart } from '../../lib/redis/scripts/parts/script-part.js';
 import { RELEASE } from '../../lib/redis/scripts/release.js';
 import { RENEW } from '../../lib/redis/scripts/renew.js';
 
@@ -20,7 +20,6 @@ describe('the lua tag', () => {
       'local z = ARGV[1] .. KEYS[1]; local y = ARGV[2]; local x = ARGV[1] .. KEYS[1]; local x = ARGV[1] .. KEYS[1]',
     );
     expect(outer.operands({ lock: 'l', x: 'X', y: 'Y' })).toEqual([1, 'l', 'X', 'Y']);
-    expect(inner.text).toBe('local x = ARGV[1] .. KEYS[1]');
   });
 
   it('passes a list of keys, and counts them', () => {
@@ -35,46 +34,50 @@ describe('the lua tag', () => {
     expect(script.text).toContain('ARGV[2], ARGV[1], ARGV[3]');
   });
 
-  it('knows a script by the hash of its text', () => {
-    const script = lua`return ${key('k')}`;
-    expect(script.sha1).toBe(createHash('sha1').update('return KEYS[1]').digest('hex'));
-  });
-
   it('passes an empty string and zero, and refuses an operand that is missing', () => {
     const script = lua`return ${key('k')} .. ${arg('a')}`;
     expect(script.operands({ k: '', a: 0 })).toEqual([1, '', 0]);
     expect(() => script.operands({ k: 'key' } as never)).toThrow('script operand "a", got undefined');
     expect(() => script.operands({ a: 'value' } as never)).toThrow('script operand "k", got undefined');
   });
+});
 
-  it('keeps what Lua needs escaped', () => {
-    expect(lua`return '\\n' .. string.match(${arg('a')}, '%d+')`.text).toBe(
-      "return '\\n' .. string.match(ARGV[1], '%d+')",
+describe('the parts of a script', () => {
+  it('stand in it once, each after the parts that it needs', () => {
+    const a = scriptPart({ name: 'a', needs: [] }, lua`a${key('lock')};`);
+    const b = scriptPart({ name: 'b', needs: [a] }, lua`b${arg('x')};`);
+    const c = scriptPart({ name: 'c', needs: [b, a] }, lua`c${arg('y')};`);
+    expect(inOrder(c, b, a).text).toBe('aKEYS[1];bARGV[1];cARGV[2];');
+    expect(inOrder(c).operands({ lock: 'k', x: 1, y: 2 })).toEqual([1, 'k', 1, 2]);
+  });
+
+  it('use no variable that none of the parts they need defines', () => {
+    const state = scriptPart({ name: 'state', needs: [], defines: 'now' }, lua`local now = 1`);
+    const holds = scriptPart({ name: 'holds', needs: [state], reads: 'now' }, lua`f(now)`);
+    const queue = { name: 'queue', needs: [holds] } as const;
+    expect(() => scriptPart({ ...queue, reads: 'now', writes: 'now' }, lua`now = now`)).not.toThrow();
+    expect(() => scriptPart({ ...queue, reads: 'now head' }, lua`f(now, head)`)).toThrow(
+      'The script part "queue" uses "head": add the part that defines it to "needs".',
     );
+    expect(() => scriptPart({ ...queue, writes: 'token' }, lua`token = 1`)).toThrow('uses "token"');
   });
 });
 
 describe('every lock script', () => {
   const scripts: [string, LuaScript<string, string, any>][] = Object.entries(createLockScripts());
-
   // A batch has functions with keys and arguments of their own.
   const withoutBatch = scripts.filter(([name]) => name !== 'batch');
-
   const keyOf = (name: string): string => (name.endsWith('History') ? 'history' : 'lock');
 
   it.each(withoutBatch)('%s declares one key, the lock or the history, and no other', (name, script) => {
-    const values = Object.fromEntries([...script.keys, ...script.args].map((name) => [name, `<${name}>`]));
     expect(script.keys).toEqual([keyOf(name)]);
-    expect(script.operands(values as never).slice(0, 2)).toEqual([1, `<${keyOf(name)}>`]);
     expect(new Set(script.text.match(/KEYS\[[^\]]*\]/g))).toEqual(new Set(['KEYS[1]']));
   });
 
   it.each(withoutBatch)('%s uses each argument that it takes, by a literal number', (name, script) => {
     // All but those that become arguments (FOLD), and the entries of the history behind those with names.
-    const entries = /ARGV\[position( \+ [123])?\]/g;
-    const text = script.text.replaceAll(entries, '');
-    const used = new Set(text.match(/ARGV\[[^\]]*\]/g));
-    expect(used).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
+    const text = script.text.replaceAll(/ARGV\[position( \+ [123])?\]/g, '');
+    expect(new Set(text.match(/ARGV\[[^\]]*\]/g))).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
     const named = text.match(/ARGV|KEYS/g)!.length - text.match(/(ARGV|KEYS)\[\d+\]/g)!.length;
     // Of several keys: a loop over KEYS, a comment, and the one key that is KEYS inside.
     expect(named).toBe(name === 'acquireMany' ? 3 : 0);
@@ -87,41 +90,5 @@ describe('every lock script', () => {
 
   it.each(scripts)('%s reads the time once, if it needs it', (name, script) => {
     expect(script.text.match(/'TIME'/g) ?? []).toHaveLength(name === 'readHistory' ? 0 : 1);
-  });
-
-  it('differs from the others', () => {
-    expect(new Set(scripts.map(([, { sha1 }]) => sha1)).size).toBe(scripts.length);
-  });
-
-  it('takes the arguments that its header names', () => {
-    const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
-    const many =
-      'attempt channelPrefix countReceivers fair holder keepMs leaseMs maxWaiters mode owner permits sentMicros take untilMicros waiterLeaseMs';
-    expect(Object.fromEntries(documented)).toEqual({
-      acquire: [
-        ...many.split(' '),
-        'job',
-        'plain',
-        'fireKind',
-        'fireMs',
-        'fireAgeMs',
-        'rememberMs',
-        'rerun',
-        'ttlMs',
-        'windowDigits',
-      ].sort(),
-      batch: ['own', 'sentMicros', 'untilMicros'],
-      acquireMany: many.split(' '),
-      adopt: 'attempt channelPrefix countReceivers from holder keepMs leaseMs token unanswered'.split(' '),
-      downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
-      forceRelease: 'attempt channelPrefix countReceivers keepMs seenToken'.split(' '),
-      setPermits: 'attempt channelPrefix countReceivers keepMs permits'.split(' '),
-      release: 'attempt channelPrefix countReceivers holdAtLeastMs job keepMs plain runOutcome unanswered'.split(' '),
-      renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode plain token ttlMs'.split(' '),
-      writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
-      inspect: [],
-      appendHistory: 'batch expected host keepMs last maxEntries pid'.split(' '),
-      readHistory: 'before key most question quoted'.split(' '),
-    });
   });
 });

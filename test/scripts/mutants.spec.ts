@@ -1,10 +1,7 @@
-import { ADOPT_MUTANTS } from './adopt-mutants.js';
-import { type GameKind, openArena, playGames } from './arena.js';
-import { MUTANTS, type Mutant, mutate } from './mutants.js';
-import { BATCH_MUTANTS, PLAIN_MUTANTS } from './plain-mutants.js';
-import { WRITE_BACK_MUTANTS } from './quorum-mutants.js';
+import { type GameKind, type Grounds, openGrounds, playGames } from './arena.js';
+import * as all from './mutants.js';
+import { type Mutant, mutate } from './mutate.js';
 import { type AnyScripts, virtualScripts } from './run-script.js';
-import { SEMAPHORE_MUTANTS } from './semaphore-mutants.js';
 
 /** As many games as each mutant may survive; the true scripts must survive the same ones. */
 const SEED = 4_711;
@@ -57,20 +54,17 @@ const BREAK_A_PROMISE = new Set([
 ]);
 
 describe('the model test notices broken scripts', () => {
-  const survive = async (scripts: AnyScripts, exact = true, kind: GameKind = 'plain'): Promise<void> => {
-    const arena = await openArena(scripts, 'mutants');
-    try {
-      await playGames(arena, { seed: SEED, runs: RUNS, shrink: false, exact, kind });
-    } finally {
-      await arena.close();
-    }
-  };
+  let grounds: Grounds;
 
-  it.each(['plain', 'adoptions', 'semaphores'] as const)(
-    'and passes the unmodified ones (games: %s)',
-    (kind) => survive(virtualScripts(), true, kind),
-    60_000,
-  );
+  beforeAll(async () => {
+    grounds = await openGrounds('mutants');
+  });
+  afterAll(() => grounds.close());
+
+  const survive = async (scripts: AnyScripts, exact = true, kind: GameKind = 'plain'): Promise<void> => {
+    const arena = await grounds.arenaOf(scripts);
+    await playGames(arena, { seed: SEED, runs: RUNS, shrink: false, exact, kind });
+  };
 
   const expectNoticed = async (mutant: Mutant, exact: boolean, kind: GameKind = 'plain'): Promise<void> => {
     const failure = await survive(mutate(virtualScripts(), mutant), exact, kind).then(
@@ -82,22 +76,30 @@ describe('the model test notices broken scripts', () => {
     expect(failure).not.toMatch(/user_script|ERR /);
   };
 
-  it.each(MUTANTS)('when $name', (mutant) => expectNoticed(mutant, true));
+  const kinds: readonly [where: string, mutants: readonly Mutant[], kind: GameKind][] = [
+    ['when', all.MUTANTS, 'plain'],
+    ['on the plain path when', all.PLAIN_MUTANTS, 'plain'],
+    ['of a batch when', all.BATCH_MUTANTS, 'plain'],
+    ['of an adoption when', all.ADOPT_MUTANTS, 'adoptions'],
+    ['of a semaphore when', all.SEMAPHORE_MUTANTS, 'semaphores'],
+    ['of a write-back when', all.WRITE_BACK_MUTANTS, 'plain'],
+    ['of a void claim when', all.VOID_CLAIM_MUTANTS, 'plain'],
+  ];
 
-  it.each(PLAIN_MUTANTS)('on the plain path when $name', (mutant) => expectNoticed(mutant, true));
+  for (const [where, mutants, kind] of kinds)
+    it.each(mutants)(`${where} %s`, (...mutant) => expectNoticed(mutant, true, kind));
 
-  it.each(BATCH_MUTANTS)('of a batch when $name', (mutant) => expectNoticed(mutant, true));
-
-  it.each(ADOPT_MUTANTS)('of an adoption when $name', (mutant) => expectNoticed(mutant, true, 'adoptions'));
-
-  it.each(SEMAPHORE_MUTANTS)('of a semaphore when $name', (mutant) => expectNoticed(mutant, true, 'semaphores'));
-
-  it.each(WRITE_BACK_MUTANTS)('of a write-back when $name', (mutant) => expectNoticed(mutant, true));
-
-  it.each(MUTANTS.filter(({ name }) => BREAK_A_PROMISE.delete(name)))(
-    'by a broken promise alone when $name',
-    (mutant) => expectNoticed(mutant, false),
+  it.each(all.MUTANTS.filter(([name]) => BREAK_A_PROMISE.delete(name)))(
+    'by a broken promise alone when %s',
+    (...mutant) => expectNoticed(mutant, false),
   );
 
   it('and knows all whose promises are watched', () => expect([...BREAK_A_PROMISE]).toEqual([]));
+
+  // Last, as the true scripts must survive what mutants have left on the server.
+  it.each(['plain', 'adoptions', 'semaphores'] as const)(
+    'and passes the unmodified ones (games: %s)',
+    (kind) => survive(virtualScripts(), true, kind),
+    60_000,
+  );
 });

@@ -1,17 +1,10 @@
-import { createHash } from 'node:crypto';
-import { OPERATIONS } from '../support/model/wire-values.js';
-import { type AnyScript, type AnyScripts } from './run-script.js';
-
-/** One way to break the scripts: a piece of their text and what stands there instead; `<attempt>` is that ARGV. */
-export interface Mutant {
-  readonly name: string;
-  readonly find: string;
-  readonly replace: string;
-}
+import { type Mutant } from './mutate.js';
 
 /** How a script that changes a live hold goes on without one. */
-export const LOST = 'then return lost(swept) end';
+const LOST = 'then return lost(swept) end';
 
+/** Ways to break any script. */
+// prettier-ignore
 export const MUTANTS: readonly Mutant[] = [
   ['a late duplicate acquire is not refused', 'if hold or given_back then return', 'if hold then return'],
   ['a duplicate acquire counts twice', "if hold and hold.token ~= '0' then return 'held', hold end", ''],
@@ -199,27 +192,221 @@ export const MUTANTS: readonly Mutant[] = [
     "if redis.call('TYPE', KEYS[1]).ok == 'string' then redis.call('DEL', KEYS[1]) end\nlocal loaded = "],
 ];
 
-/** The scripts with one mutant in them; throws when their text does not have the place. */
-export function mutate(scripts: AnyScripts, { name, find, replace }: Mutant): AnyScripts {
-  const entries = Object.entries(scripts).map(([operation, script]) => [operation, mutateOne(script, find, replace)]);
-  if (entries.every(([operation, script]) => script === scripts[operation as keyof AnyScripts])) {
-    throw new Error(`The scripts have no place for the mutant "${name}".`);
-  }
-  return Object.fromEntries(entries) as AnyScripts;
-}
+/** Ways to break the plain paths of the scripts, and the packed form of a lock. */
+// prettier-ignore
+export const PLAIN_MUTANTS: readonly Mutant[] = [
+  ['an acquire grants an attempt that was released', "\n      and not string.find(released, ';' .. sub(attempt, -8) .. ';', 1, true)\n",
+    '\n'],
+  ['an acquire takes a lock that is held', '(#packed == 17 or sub(packed, 18, 30) <= now_ms)', 'true'],
+  ['an acquire takes a lock for which others wait', 'local is_free = not released', 'local is_free = true'],
+  ['its token follows a clock that steps back', 'sub(packed, 2, 17) <= latest_free', 'true'],
+  ['an acquire from the future is granted', '<sentMicros> <= time and', ''],
+  ['an acquire that is too old is granted', 'and time <= <untilMicros>', ''],
+  ['a full server refuses to grant a lock whose lease is over', "local written = packed and redis.pcall('HSET'",
+    "local written = packed and redis.call('HSET'"],
+  ['a key lives forever', "redis.call('PEXPIRE', KEYS[1], <ttlMs>)\n      end", 'end'],
+  ['no grant but the first sets the time to live', 'or sub(packed, 2, <windowDigits> + 1) ~= sub(time, 1, <windowDigits>)', ''],
+  ['the holder is not noted', "'s', value, 'by', <holder>)", "'s', value)"],
+  ['a release ends the hold of another', "sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then\n    local entry",
+    '#packed > 17 then\n    local entry'],
+  ['a release ends a hold whose lease is over', 'now_ms < sub(packed, 18, 30) and', ''],
+  ['a release is not remembered', 'released = released .. entry\n', ''],
+  ['all releases are remembered', 'while #released > 64 do', 'while false do'],
+  ['a release is remembered twice', "\n      and not string.find(released, ';' .. entry, 1, true)", ''],
+  ['the key lives as long as a lease that was given back', 'and sub(packed, 31, 40) <= <keepMs>', ''],
+  ['a full server refuses a release', "local written = redis.pcall('HSET', KEYS[1], 's', sub(packed, 1, 17)",
+    "local written = redis.call('HSET', KEYS[1], 's', sub(packed, 1, 17)"],
+  ['a renewal ignores the token', 'sub(packed, 2, 17) == <token> and', ''],
+  ['a renewal brings back a lease that is over', 'now_ms < before and', ''],
+  ['a renewal shortens a lease', 'and before <= new_deadline', ''],
+  ['a full server refuses a renewal', "redis.call('PEXPIRE', KEYS[1], <ttlMs>)\n      redis.call('HSET'", "redis.call('HSET'"],
+  ['a lock with waiters is packed', 'if first <= tail or jobs', 'if jobs'],
+  ['a lock with jobs is packed', "or jobs ~= '' or", 'or'],
+  ['a lock with revoked attempts is packed', "or revoked ~= ';' or", 'or'],
+  ['a lock with late attempts is packed', "or late ~= ';' or", 'or'],
+  ['a hold of a named owner is packed', "hold.owner ~= '-' or", ''],
+  ['a hold with an older token is packed', 'hold.token ~= int(token) or', "hold.token == '0' or"],
+  ['the time of a grant is lost', ' or hold.since ~= math.floor(token / 1000)', ''],
+  ['the fields of a hold stay beside the packed ones', "redis.call('HDEL', KEYS[1], 'hold:' .. writer, 'id:' .. writer)", ''],
+  ['packed fields stay beside the others', "redis.call('HDEL', KEYS[1], 's', 'by')", ''],
+  ['the hold is lost when a packed lock gets other fields', '    write_hold(hold.attempt, hold)\n', ''],
+  ['a packed hold is not found', 'if is_packed(attempt) then return packed_hold end', ''],
+  ['a packed hold is not looked at', 'if packed_hold then return visit(packed_hold.attempt, packed_hold) end', ''],
+  ['late attempts are remembered for as long as the key', 'forget_late()\n  local value', 'local value'],
+  ['late attempts are forgotten too soon', 'micros - newest >= late_micros', 'micros - newest >= 0'],
+];
 
-/** The operations of a batch are functions in its text, each with arguments of its own. */
-function mutateOne(script: AnyScript, find: string, replace: string): AnyScript {
-  let text = mutateText(script.text, script.args, find, replace);
-  for (const { body } of Object.values(OPERATIONS)) {
-    text = text.replace(body.text, () => mutateText(body.text, body.args, find, replace));
-  }
-  if (text === script.text) return script;
-  return { ...script, text, sha1: createHash('sha1').update(text).digest('hex') };
-}
+/** Ways to break the script for several operations. */
+// prettier-ignore
+export const BATCH_MUTANTS: readonly Mutant[] = [
+  ['an operation that failed ends those behind it', '  replies[i] = reply\n', '  replies[i] = reply if not is_done then break end\n'],
+  ['an operation has the terms of the first one', 'local i, own = #replies + 1, terms[number]', "local i, own = #replies + 1, terms['1']"],
+  ['an operation is done to the first lock', '= KEYS[i], attempt', '= KEYS[1], attempt'],
+  ['a renewal has no token', 'run, values[2] = renew, token', 'run = renew'],
+  ['an acquire has no times', 'run, values[2], values[3] = acquire', 'run = acquire'],
+  ['an acquire may arrive late', 'values[3] = acquire, sent_micros, until_micros', "values[3] = acquire, sent_micros, '9999999999999999'"],
+  ['a renewal is a release', 'values[2] = renew,', 'values[2] = release,'],
+];
 
-function mutateText(text: string, args: readonly string[], find: string, replace: string): string {
-  const position = (name: string) => args.indexOf(name) + 1;
-  const [from, to] = [find, replace].map((part) => part.replace(/<(\w+)>/g, (_, name) => `ARGV[${position(name)}]`));
-  return text.replaceAll(from!, () => to!);
-}
+/** Ways to break the adoption of a hold. */
+// prettier-ignore
+export const ADOPT_MUTANTS: readonly Mutant[] = [
+  ['an adoption that is sent again is lost', 'local hold = hold_of(<attempt>)\n', 'local hold = nil\n'],
+  ['a caller that has given up gets the hold', 'not hold and not given_back and hold_of', 'not hold and hold_of'],
+  ['the token is not compared', "~= '0' and hold.token == <token> then", "~= '0' then"],
+  ['a parked hold can be adopted', "hold.token ~= '0' and hold.token == <token>", 'hold.token == <token>'],
+  ['the first attempt keeps its hold', "redis.call('HDEL', KEYS[1], 'hold:' .. <from>, 'id:' .. <from>)", ''],
+  ['the first attempt is not remembered as released', 'released = with(released, <from>)\n', ''],
+  ['commands of the first attempt that may still come are forgotten', "if <unanswered> == '1' then remember_late(<from>) end", ''],
+  ['a packed hold keeps the name of its holder', "redis.call('HSET', KEYS[1], 'by', by)", ''],
+  ['the new holder is not noted', "redis.call('HSET', KEYS[1], 'id:' .. <attempt>, <holder>)\n  end\n  if writer", 'end\n  if writer'],
+  ['the writer stays the first attempt', 'if writer == <from> then writer = <attempt> end', ''],
+  ['the owner stays the first attempt', "if hold.mode == 'write' and hold.owner == '-' then owner = <attempt> end", ''],
+  ['a named owner becomes the attempt', "if hold.mode == 'write' and hold.owner == '-' then owner", "if hold.mode == 'write' then owner"],
+  ['a loss does not say that the first attempt was revoked', 'is_in(revoked, <from>) or is_in(revoked, <attempt>)',
+    'is_in(revoked, <attempt>)'],
+  ['a loss saves nothing of what has ended', 'hand_over_and_save(swept, false)\n  local was_revoked', 'local was_revoked'],
+  ['a full server refuses adoptions', 'begin_writes()\nif adopted then', 'if adopted then'],
+];
+
+/** Ways to break semaphores whose requests take several permits, and whose permits an operator sets. */
+// prettier-ignore
+export const SEMAPHORE_MUTANTS: readonly Mutant[] = [
+  ['a hold takes one permit', 'reads + extra + asked.take', 'reads + asked.take'],
+  ['a request needs one free permit', 'reads + extra + asked.take', 'reads + extra + 1'],
+  ['the permits of a hold that ends stay taken', 'extra = extra + change * (hold.take - 1)',
+    'extra = extra + math.max(change, 0) * (hold.take - 1)'],
+  ['the record of a hold does not say what it takes', 'mode_of(hold.mode, hold.take)', 'hold.mode'],
+  ['a waiter takes one permit', 'mode_of(mode, asked.take)', 'mode'],
+  ['a parked hold takes one permit', "take = hold.take, token = '0'", "take = 1, token = '0'"],
+  ['the extra permits are not saved', "save_or_drop('extra', extra > 0 and extra, loaded[23])", ''],
+  ['the extra permits are never forgotten', 'elseif was_there then\n    redis', 'elseif false then\n    redis'],
+  ['the permits of the last reader are not saved', "save_or_drop('limit', reads > 0 and limit > 0 and limit, loaded[24])", ''],
+  ['no grant notes its permits', '    limit = asked.permits\n', ''],
+  ['the permits of an operator do not count', 'local permits = set_permits or asked.permits', 'local permits = asked.permits'],
+  ['the permits of an operator count only where a request has some', 'permits == 0 and not set_permits', 'asked.permits == 0'],
+  ['the permits of an operator are not saved', "save_or_drop('permits', set_permits, loaded[25])", ''],
+  ['a lock with permits of an operator is packed', 'token < 1000000000000000 or set_permits then', 'token < 1000000000000000 then'],
+  ['the permits of an operator are kept no longer than the rest', 'set_permits and 2592000000 or 0', '0'],
+  ['a refused call does not keep the permits of an operator', 'elseif set_permits then keep() end', 'end'],
+  ['a request that takes too many permits waits', "if exceeds(asked) then return 'refused', 'permits' end", ''],
+  ['a waiter that takes too many permits blocks the queue', 'if waiter and exceeds(waiter) then', 'if false then'],
+  ['a waiter that takes too many permits is not told', 'exceeds(waiter) then\n      wake(waiter)', 'exceeds(waiter) then'],
+  ['a waiter that takes too many permits leaves the count of places', 'wake(waiter)\n      is_passed_over = true', 'wake(waiter)'],
+  ['a writer is limited by permits', "asked.mode == 'read' and set_permits and", 'set_permits and'],
+  ['new permits hand nothing over', 'set_permits, swept, freed = wanted, true, true', 'set_permits, swept = wanted, true'],
+  ['new permits find nobody who was passed over', '  head = first        --', '  --'],
+  ['a full server refuses new permits', 'if swept or set_permits then\n  begin_writes()', 'if swept or set_permits then'],
+  ['permits that are set again are not kept', 'if swept or set_permits then', 'if swept then'],
+  ['a refusal of several keys tells nothing of the permits', 'refusal.detail, refusal.refusal_detail()', "refusal.detail, ''"],
+];
+
+const FOUND = 'local hold = live_hold()\nif not hold or';
+const OTHER_TOKEN = 'hold.token ~= <token> and hold.token ~= new_token';
+const FENCE = 'else fence = token_of_owner(writes - parked, fence) end\n';
+const OWNED = 'token_of_owner(tonumber(count), before))';
+const SAVING = `hand_over_and_save(swept, true)
+return { 'written'`;
+
+/** Ways to break the write-back; what is found stands in that script alone. */
+// prettier-ignore
+export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
+  ['the lock does not learn the new token', '\ntoken = math.max(token, tonumber(new_token))', ''],
+  ['the lock follows a lower token', 'token = math.max(token, tonumber(new_token))', 'token = tonumber(new_token)'],
+  ['the hold keeps its old token', 'hold.token = new_token\n', ''],
+  ['the hold is never lowered', 'hold.token = new_token\n',
+    'if tonumber(new_token) > tonumber(hold.token) then hold.token = new_token end\n'],
+  ['the fence stays', FENCE, 'end\n'],
+  ['the fence falls below another hold', FENCE, 'else fence = new_token end\n'],
+  ['the fence never falls', FENCE, 'else fence = token_of_owner(2, fence) end\n'],
+  ['a parked hold counts as one of the owner', FENCE, FENCE.replace('writes - parked', 'writes')],
+  ['reads count as writes of the owner', FENCE, FENCE.replace('writes', 'reads + writes')],
+  ['the token of the owner stays', 'then write_owned() else', 'then else'],
+  ['the token of the owner falls below another hold', OWNED, 'new_token)'],
+  ['the token of the owner never falls', OWNED, 'token_of_owner(2, before))'],
+  ['all reads count as those of the owner', OWNED, 'token_of_owner(reads, before))'],
+  ['the only hold of an owner only raises', 'return (count == 1 or ', 'return ('],
+  ['one of several holds never raises', 'count == 1 or tonumber(before) < tonumber(new_token)', 'count == 1'],
+  ['one of several holds is what only lowers', 'tonumber(before) < tonumber(new_token)', 'tonumber(before) > tonumber(new_token)'],
+  ['nobody is an owner', "'^(%d+) (%d+)$')\n  if not count then return end\n",
+    "'^(%d+) (%d+)$')\n  count, before = count or '1', before or '0'\n"],
+  ['the holds of the owner are counted anew', "count .. ' ' .. token_of_owner", "'1 ' .. token_of_owner"],
+  ['the token is not checked', OTHER_TOKEN, 'false'],
+  ['a write-back that is sent again is lost', ' and hold.token ~= new_token', ''],
+  ['a write-back that is sent again fits any token', OTHER_TOKEN, 'tonumber(hold.token) < tonumber(<token>)'],
+  ['a parked hold is written', FOUND, FOUND.replace('live_hold()', 'find_hold(<attempt>)')],
+  ['the lease begins anew', 'hold.token = new_token\n', 'hold.token, hold.deadline = new_token, now + hold.lease\n'],
+  ['the hold is said to be new', 'hold.token = new_token\n', 'hold.token, hold.since = new_token, now\n'],
+  ['a hold that ended comes back', FOUND,
+    "local hold = find_hold(<attempt>) or { deadline = now + 1000, lease = 1000, mode = 'write', take = 1, " +
+      "token = <token>, since = now, owner = '-' }\nif hold.token == '0' or"],
+  ['a lost write-back raises the lock', `new_token ${LOST}`,
+    'new_token then\n  token = math.max(token, tonumber(new_token))\n  return lost(true)\nend'],
+  ['swept holds are not saved when the write-back is lost', LOST, LOST.replace('swept', 'false')],
+  ['a lost write-back makes a lock', LOST, LOST.replace('swept', 'true')],
+  ['the new token is not saved', SAVING, SAVING.replace('true', 'false')],
+  ['nothing is handed over', SAVING, SAVING.replace('hand_over_and_save(swept, true)', 'save()')],
+  ['a place is handed over before the token is raised', 'begin_writes()\nhold.token = new_token',
+    'begin_writes()\nif freed then hand_over(nil) end\nhold.token = new_token'],
+  ['a full server refuses it', 'begin_writes()\nhold.token = new_token', 'hold.token = new_token'],
+  ['it does not report that it was revoked', "{ 'lost', <attempt>, int(now), int(token), is_in(revoked, <attempt>)",
+    "{ 'lost', <attempt>, int(now), int(token), false"],
+];
+
+const END_RUN = "if outcome == 'released' or <runOutcome> == 'void' then";
+const IF_OPEN = "if told == '-' then forget_run";
+const IS_OPEN = "run_outcome == '-' and (kind == 'gap' or run_fire == fire)";
+
+/** Ways to break a release whose claim is void, and what it leaves to those who claim. */
+// prettier-ignore
+export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
+  ['the fire stays claimed', "'fires:' .. job, fires)", "'fires:' .. job, fires .. fire .. ';')"],
+  ['all fires are forgotten', "'fires:' .. job, fires)", "'fires:' .. job, ';')"],
+  ['the latest fire is forgotten', "';' .. fire .. ';', ';', 1)", "'%d+;$', '', 1)"],
+  ['the earliest fire is forgotten', "';' .. fire .. ';', ';', 1)", "';%d+;', ';', 1)"],
+  ['the ring falls apart', "';' .. fire .. ';', ';', 1)", "';' .. fire .. ';', '', 1)"],
+  ['the run stays', "'run:' .. job, 'run:by:' .. job)\n  local fires", "'run:by:' .. job)\n  local fires"],
+  ['its runner stays', "'run:' .. job, 'run:by:' .. job)\n  local fires", "'run:' .. job)\n  local fires"],
+  ['the run of another is forgotten', 'if run_attempt ~= <attempt> or', 'if run_attempt == nil or'],
+  ['the attempt is taken for a pattern', 'if run_attempt ~= <attempt> or',
+    "if run_attempt ~= <attempt> and not string.match(run_attempt or '', '^' .. <attempt> .. '$') or"],
+  ['the run is taken for a pattern', 'if run_attempt ~= <attempt> or',
+    "if run_attempt ~= <attempt> and not string.match(<attempt>, '^' .. (run_attempt or '') .. '$') or"],
+  ['void is an outcome like others', "if <runOutcome> == 'void' then\n    if told == '-' then forget_run(fire) end\n    return\n  end\n",
+    ''],
+  ['a run that has ended is forgotten', IF_OPEN, 'if true then forget_run'],
+  ['a run that had failed is forgotten', IF_OPEN, "if told ~= 'done' then forget_run"],
+  ['a run that was done is forgotten', IF_OPEN, "if told ~= 'failed' then forget_run"],
+  ['a run that goes on stays', IF_OPEN, "if told ~= '-' then forget_run"],
+  ['a run that is done is forgotten', "if <runOutcome> == 'void' then", "if <runOutcome> ~= 'failed' then"],
+  ['a run that failed is forgotten', "if <runOutcome> == 'void' then", "if <runOutcome> ~= 'done' then"],
+  ['a run without outcome is forgotten', "<runOutcome> == '-' then return end\n  if <runOutcome> == 'void'",
+    "false then return end\n  if <runOutcome> == 'void' or <runOutcome> == '-'"],
+  ['the hold stays', '  freed = true\n  park_or_drop(hold)\n',
+    "  if <runOutcome> ~= 'void' then\n    freed = true\n    park_or_drop(hold)\n  end\n"],
+  ['nothing is voided', END_RUN, "if outcome == 'released' and <runOutcome> ~= 'void' then"],
+  ['nothing is voided when the hold is gone', END_RUN, "if outcome == 'released' then"],
+  ['nothing is voided when the hold is long gone', END_RUN,
+    "if outcome == 'released' or outcome == 'expired' and <runOutcome> == 'void' then"],
+  ['a revoked run is not voided', END_RUN, "if outcome == 'released' or outcome ~= 'revoked' and <runOutcome> == 'void' then"],
+  ['a released run is not voided', END_RUN, "if outcome == 'released' or outcome ~= 'again' and <runOutcome> == 'void' then"],
+  ['only a void ends a run', END_RUN, "if <runOutcome> == 'void' then"],
+  ['a run ends when the hold is gone', END_RUN, 'if true then'],
+  ['a second one ends the run of the current holder', "  outcome = 'again'\nelseif before",
+    "  outcome = 'again'\n  forget_run('%d+')\nelseif before"],
+  ['a waiter voids the run of the holder', "  outcome = 'cancelled'\n", "  outcome = 'cancelled'\n  forget_run('%d+')\n"],
+  // The fires that are out of the ring.
+  ['a void lets a fire run twice', '#fires >= 15', '#fires >= 16'],
+  ['fourteen fires are enough', '#fires >= 15', '#fires >= 14'],
+  ['a later fire counts as granted', 'fire < fires[1]', 'fire < fires[#fires]'],
+  // What is told to who is refused.
+  ['the claimant is not reported', "is_open and run_attempt or ''", "''"],
+  ['a runner that has finished is reported', `local is_open = ${IS_OPEN}`, `local is_open = ${IS_OPEN.slice(22)}`],
+  ['the runner of another fire is reported', `local is_open = ${IS_OPEN}`, "local is_open = run_outcome == '-'"],
+  ['a runner within the distance is not reported', `local is_open = ${IS_OPEN}`, "local is_open = run_outcome == '-' and run_fire == fire"],
+  ['the caller is reported as the claimant', "is_open and run_attempt or ''", "is_open and <attempt> or ''"],
+  ['the claimant is reported with every refusal', "detail == 'claimed' and claimed_by() or refusal_detail(detail)", 'claimed_by()'],
+  ['the owner is not reported', 'int(ahead), holder, owner,', "int(ahead), holder, '',"],
+  ['the attempt is reported as the owner', 'int(ahead), holder, owner,', 'int(ahead), holder, writer,'],
+  ["the caller's name is reported as the owner", 'int(ahead), holder, owner,', 'int(ahead), holder, my_owner,'],
+];

@@ -64,7 +64,9 @@ export class Referee {
     if (command.name === 'acquire' && reply[0] === 'granted')
       told.push(...this.#grantsOfReply(command.request, reply, now));
     for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) this.#of(key).granted({ ...grant, now });
-    const hasEnded = reply[0] === 'released' || (command.name === 'forceRelease' && Number(reply[3]) > 0);
+    // Behind very many dead waiters, the others learn of it when the release is sent again.
+    const hasEnded =
+      (reply[0] === 'released' && reply[5] !== '1') || (command.name === 'forceRelease' && Number(reply[3]) > 0);
     const calls = pushes.filter((push) => push.split(' ')[1] !== 'revoked');
     if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(calls.length, now);
   }

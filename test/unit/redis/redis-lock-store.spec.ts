@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { LockConfigurationError, LockStoreError } from '../../../lib/core/lock.errors.js';
-import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../lib/core/store/lock-store.js';
+import { type AcquireReply, type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -19,13 +20,11 @@ describe('the store on Redis', () => {
   let keyPrefix: string;
   let store: RedisLockStore;
   let attempts = 0;
-  const wakeUps: [string, WakeUp][] = [];
   const late: AcquireReply[] = [];
-  let listening: Promise<void>;
 
-  const open = (minReplicas = 0): RedisLockStore =>
+  const open = (minReplicas = 0, connection: Redis | string = redis): RedisLockStore =>
     new RedisLockStore({
-      connection: redis,
+      connection,
       keyPrefix,
       keepMs: 60_000,
       minReplicas,
@@ -51,122 +50,24 @@ describe('the store on Redis', () => {
   });
   const acquire = (asked: AcquireRequest, timeoutMs = TIMEOUT_MS) =>
     store.acquire(asked, timeoutMs, (reply) => late.push(reply));
-  const holdOf = async (asked: AcquireRequest) => {
-    const reply = await acquire(asked);
-    if (reply.outcome !== 'granted') throw new Error(`Expected a grant, got ${reply.outcome}.`);
-    return { key: asked.keys[0]!, attempt: asked.attempt, fencingToken: reply.fencingTokens[0]! };
-  };
-  const release = (key: string, attempt: string, runOutcome?: 'done' | 'failed') =>
-    store.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 10_000, job: 'Jobs.run', runOutcome }, TIMEOUT_MS);
-  /** All messages sent so far: they arrive in order, and a last one marks the end. */
-  const allWakeUps = async () => {
-    await redis.publish(`${keyPrefix}wake:${store.clientId}`, 'wake last');
-    await eventually(() => wakeUps.some(([attempt]) => attempt === 'last'));
-    return wakeUps.slice(0, -1);
-  };
-
+  const release = (key: string, attempt: string, timeoutMs = TIMEOUT_MS) =>
+    store.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 10_000 }, timeoutMs);
   beforeEach(() => {
     redis = new Redis(process.env['REDIS_URL']!);
     keyPrefix = `${randomUUID()}:`;
     store = open();
-    for (const told of [wakeUps, late]) told.length = 0;
-    const onWakeUp = (attempt: string, wakeUp: WakeUp) => wakeUps.push([attempt, wakeUp]);
-    listening = new Promise((onListening) => store.listen({ onWakeUp, onListening, onMessagesMissed: ignore }));
+    late.length = 0;
+    store.listen({ onWakeUp: ignore, onListening: ignore, onMessagesMissed: ignore });
   });
   afterEach(async () => {
     await store.close();
     redis.disconnect();
   });
 
-  it('grants all of several keys or none, with a token for each', async () => {
-    const both = request(['a', 'b']);
-    const granted = await acquire(both);
-    expect(granted).toMatchObject({ outcome: 'granted', remainingMs: 10_000 });
-    expect(granted.outcome === 'granted' && granted.fencingTokens).toHaveLength(2);
-    expect(Math.abs((granted as { serverTimeMs: number }).serverTimeMs - Date.now())).toBeLessThan(5_000);
-    expect(await acquire(both)).toMatchObject({ fencingTokens: (granted as any).fencingTokens });
-    expect(await acquire(request(['b', 'c']))).toMatchObject({ outcome: 'busy', holder: 'web-1:42 Orders.pay' });
-    expect(await store.inspect('c')).toMatchObject({ mode: 'free', waiters: 0 });
-    await release('a', both.attempt);
-    expect(await acquire(request(['b', 'c']))).toMatchObject({ outcome: 'busy' });
-    await release('b', both.attempt);
-    expect(await acquire(request(['b', 'c']))).toMatchObject({ outcome: 'granted' });
-  });
-
-  it('wakes a waiter for several keys, and grants it none of them alone', async () => {
-    const [first, waiting] = [request(['a']), request(['a', 'b'], { waiterLeaseMs: 9_000 })];
-    await acquire(first);
-    expect(await acquire(waiting)).toMatchObject({ outcome: 'busy', ahead: 0 });
-    await listening;
-    await release('a', first.attempt);
-    expect(await allWakeUps()).toEqual([[waiting.attempt, { kind: 'wake' }]]);
-    expect(await acquire(waiting)).toMatchObject({ outcome: 'granted' });
-  });
-
-  it('grants a fire once, and returns the last run', async () => {
-    const claim = {
-      job: 'Jobs.run',
-      kind: 'at',
-      ms: 60_000,
-      calledAt: 0,
-      rememberMs: 120_000,
-      rerunOnLoss: false,
-    } as const;
-    expect(await store.lastRun('job')).toBeNull();
-    const run = request(['job'], { claim });
-    expect(await acquire(run)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
-    const refused = { outcome: 'refused', reason: 'claimed' };
-    expect(await acquire(request(['job'], { claim }))).toEqual({ ...refused, claimedBy: run.attempt });
-    expect(await store.lastRun('job')).toMatchObject({
-      fire: new Date(60_000),
-      instance: 'web-1:42',
-      outcome: 'running',
-    });
-    await release('job', run.attempt, 'failed');
-    expect(await acquire(request(['job'], { claim }))).toStrictEqual({ ...refused, claimedBy: undefined });
-    expect(await store.lastRun('job')).toMatchObject({ outcome: 'failed', ended: expect.any(Date) });
-    expect(await redis.pttl(`${keyPrefix}job`)).toBeGreaterThan(110_000);
-  });
-
-  it('repeats a run without an outcome only when asked to', async () => {
-    const claim = {
-      job: 'Jobs.run',
-      kind: 'at',
-      ms: 60_000,
-      calledAt: 0,
-      rememberMs: 120_000,
-      rerunOnLoss: false,
-    } as const;
-    const run = request(['job'], { claim });
-    await acquire(run);
-    expect(await store.forceRelease('job')).toBe(true);
-    expect(await store.lastRun('job')).toMatchObject({ outcome: 'lost', ended: null });
-    expect(await acquire(request(['job'], { claim }))).toMatchObject({ reason: 'claimed', claimedBy: run.attempt });
-    const again = request(['job'], { claim: { ...claim, rerunOnLoss: true } });
-    expect(await acquire(again)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
-  });
-
-  it('returns the owner that writes, a name or an attempt, and none for readers', async () => {
-    const [mine, named] = [request(['a']), request(['b'], { owner: 'ann' })];
-    await acquire(mine);
-    await acquire(named);
-    await acquire(request(['c'], { mode: 'read', owner: 'ann' }));
-    expect(await acquire(request(['a']))).toMatchObject({ outcome: 'busy', owner: mine.attempt });
-    expect(await acquire(request(['b']))).toMatchObject({ outcome: 'busy', owner: 'ann' });
-    expect(await acquire(request(['c']))).toMatchObject({ outcome: 'busy', owner: undefined });
-    expect(await acquire(request(['b', 'd']))).toMatchObject({ outcome: 'busy', owner: 'ann' });
-  });
-
   it('gives back a grant that no replica confirms, and its fire', async () => {
     const careful = open(1);
-    const claim = {
-      job: 'Jobs.run',
-      kind: 'at',
-      ms: 60_000,
-      calledAt: 0,
-      rememberMs: 120_000,
-      rerunOnLoss: false,
-    } as const;
+    const at = { job: 'Jobs.run', kind: 'at', ms: 60_000 } as const;
+    const claim = { ...at, calledAt: 0, rememberMs: 120_000, rerunOnLoss: false };
     const asked = request(['job'], { claim });
     const reply = await careful.acquire(asked, TIMEOUT_MS, ignore);
     expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
@@ -178,35 +79,10 @@ describe('the store on Redis', () => {
     expect(await store.lastRun('job')).toBeNull();
     expect(await acquire(asked)).toMatchObject({ outcome: 'refused', reason: 'released' });
     expect(await acquire(request(['job'], { claim }))).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
-    await careful.close();
-  });
-
-  it('gives back all of several keys when no replica confirms them', async () => {
-    const careful = open(1);
-    const reply = await careful.acquire(request(['a', 'b']), TIMEOUT_MS, ignore);
-    expect(reply).toMatchObject({ outcome: 'given-back' });
+    const several = await careful.acquire(request(['a', 'b']), TIMEOUT_MS, ignore);
+    expect(several).toMatchObject({ outcome: 'given-back' });
     expect(await acquire(request(['a', 'b']))).toMatchObject({ outcome: 'granted' });
     await careful.close();
-  });
-
-  it('downgrades, even twice, and reports a lost hold', async () => {
-    const hold = await holdOf(request(['a']));
-    expect(await store.downgrade(hold, TIMEOUT_MS)).toEqual({ outcome: 'downgraded' });
-    expect(await store.downgrade(hold, TIMEOUT_MS)).toEqual({ outcome: 'downgraded' });
-    expect(await acquire(request(['a'], { mode: 'read' }))).toMatchObject({ outcome: 'granted' });
-    await release('a', hold.attempt);
-    expect(await store.downgrade(hold, TIMEOUT_MS)).toMatchObject({ outcome: 'lost', revoked: false });
-  });
-
-  it('revokes a lock, and tells its holder at once and at the next renewal', async () => {
-    const hold = await holdOf(request(['a']));
-    await listening;
-    expect(await store.forceRelease('a')).toBe(true);
-    expect(await store.forceRelease('a')).toBe(false);
-    const [renewed] = await store.renew([{ ...hold, ...WISH, timeoutMs: TIMEOUT_MS }]);
-    expect(renewed).toEqual({ outcome: 'lost', lastToken: hold.fencingToken, revoked: true });
-    expect(await release('a', hold.attempt)).toMatchObject({ outcome: 'revoked', holds: 0 });
-    expect(await allWakeUps()).toEqual([[hold.attempt, { kind: 'revoked' }]]);
   });
 
   it('never rejects a renewal', async () => {
@@ -234,14 +110,71 @@ describe('the store on Redis', () => {
     expect((await store.inspect('a')).holders.map(({ owner }) => owner)).toEqual(['-', '-']);
   });
 
-  it('passes on the late reply to a command that timed out', async () => {
+  it('passes on the late reply to a command that timed out, to each call that travels in it', async () => {
     await acquire(request(['a']));
     await redis.call('CLIENT', 'PAUSE', '400');
-    const given = request(['b']);
-    await expect(acquire(given, 300)).rejects.toThrow(/no answer within \d+ ms/);
-    await eventually(() => late.length > 0);
-    await redis.ping();
-    expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);
+    const calls = ['b', 'c'].map((key) => acquire(request([key]), 300));
+    for (const call of calls) await expect(call).rejects.toThrow(/no answer within \d+ ms/);
+    await eventually(() => late.length > 1);
+    const grant = { outcome: 'granted', fencingTokens: [expect.any(Number)] };
+    expect(late).toEqual([expect.objectContaining(grant), expect.objectContaining(grant)]);
+  });
+
+  describe('and calls of one turn, which travel together', () => {
+    const outcomesOf = (calls: Promise<unknown>[]): Promise<unknown[]> =>
+      Promise.all(calls.map((call) => call.catch((error: unknown) => error)));
+    const granted = expect.objectContaining({ outcome: 'granted' });
+    const failed = (key: string) => expect.objectContaining({ code: 'LOCK_STORE', key });
+
+    it('grants the locks beside one that fails', async () => {
+      await redis.set(`${keyPrefix}b`, 'mine');
+      const calls = ['a', 'b', 'c'].map((key) => acquire(request([key])));
+      expect(await outcomesOf(calls)).toEqual([granted, failed('b'), granted]);
+    });
+
+    it('grants the locks beside one for which Redis refuses the whole command', async () => {
+      await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', `~${keyPrefix}a`, '&*', '+@all');
+      await redis.auth('app', 'secret');
+      const calls = ['b', 'a', 'c'].map((key) => acquire(request([key])));
+      expect(await outcomesOf(calls)).toEqual([failed('b'), granted, failed('c')]);
+      const again = ['b', 'c'].map((key) => acquire(request([key])));
+      expect(await outcomesOf(again)).toEqual([failed('b'), failed('c')]);
+    });
+
+    it('names the lock of each call in its error when there is no connection', async () => {
+      const away = open(0, 'redis://127.0.0.1:1');
+      const calls = ['a', 'b'].map((key) => away.acquire(request([key]), 50, ignore));
+      expect(await outcomesOf(calls)).toEqual([failed('a'), failed('b')]);
+      await away.close();
+    });
+
+    it('keeps the order of the calls for one lock, whatever their time limits', async () => {
+      const asked = request(['k']);
+      await acquire(asked);
+      const calls = [acquire(request(['x'])), release('k', asked.attempt, 3_000), acquire(request(['k']))];
+      expect(await outcomesOf(calls)).toEqual([granted, expect.objectContaining({ outcome: 'released' }), granted]);
+    });
+
+    it('sends at most 64 of them in one command, and each has the answer to its own', async () => {
+      const sent = jest.spyOn(redis, 'evalsha');
+      await acquire(request(['first']));
+      const asked = Array.from({ length: 130 }, (_, i) => request([`k${i}`]));
+      const holds = (await Promise.all(asked.map((one) => acquire(one)))).map((reply, i) => ({
+        ...WISH,
+        key: `k${i}`,
+        attempt: asked[i]!.attempt,
+        fencingToken: (reply as { fencingTokens: number[] }).fencingTokens[0]!,
+        timeoutMs: TIMEOUT_MS,
+      }));
+      await redis.unlink(`${keyPrefix}k7`, `${keyPrefix}k99`);
+      sent.mockClear();
+      const renewed = await store.renew(holds);
+      expect(renewed.flatMap(({ outcome }, i) => (outcome === 'renewed' ? [] : [`${i} ${outcome}`]))).toEqual([
+        '7 lost',
+        '99 lost',
+      ]);
+      expect(sent.mock.calls.map(([, keys]) => keys)).toEqual([64, 64, 2]);
+    });
   });
 
   it('keeps no acquire beyond its time limit because another one has more time, and asks the server first', async () => {
