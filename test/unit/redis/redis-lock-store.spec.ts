@@ -143,7 +143,8 @@ describe('the store on Redis', () => {
 
     it('names the lock of each call in its error when there is no connection', async () => {
       const away = open(0, 'redis://127.0.0.1:1');
-      const calls = ['a', 'b'].map((key) => away.acquire(request([key]), 50, ignore));
+      const terms = { attempt: newAttempt(), holdAtLeastMs: 0, leaseMs: 10_000 };
+      const calls = ['a', 'b'].map((key) => away.release({ ...terms, key }, 50));
       expect(await outcomesOf(calls)).toEqual([failed('a'), failed('b')]);
       await away.close();
     });
@@ -163,7 +164,7 @@ describe('the store on Redis', () => {
         ...WISH,
         key: `k${i}`,
         attempt: asked[i]!.attempt,
-        fencingToken: (reply as { fencingTokens: number[] }).fencingTokens[0]!,
+        fencingToken: (reply as any).fencingTokens[0],
         timeoutMs: TIMEOUT_MS,
       }));
       await redis.unlink(`${keyPrefix}k7`, `${keyPrefix}k99`);

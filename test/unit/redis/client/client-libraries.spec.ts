@@ -18,7 +18,7 @@ const missing = (name: string): Error =>
 /** Makes `require` throw what this returns for a package; undefined: it loads the package. */
 function failToLoad(errorOf: (name: string) => Error | undefined): void {
   const prototype = Module.prototype as unknown as { require(name: string): unknown };
-  const load = prototype.require;
+  const load = Reflect.get(prototype, 'require') as () => unknown;
   jest.spyOn(prototype, 'require').mockImplementation(function (this: unknown, name) {
     const error = errorOf(name);
     if (error) throw error;
@@ -72,7 +72,7 @@ describe('the library that opens a connection', () => {
     const copies = [client.duplicate(), client.openSubscriber() as SingleClient];
     const watch = clientOf(behindSentinels, parts).client.watchMaster(() => undefined)!;
     const made = duplicates.flatMap(({ mock }) => mock.results.map(({ value }) => value as iovalkey.Redis));
-    expect(made.map(({ options }) => [options.port, options.sentinels])).toEqual(Array(3).fill([1, null]));
+    expect(made.map(({ options }) => [options.port, options.sentinels])).toEqual([1, 2, 3].map(() => [1, null]));
     for (const one of made) expect(one).toBeInstanceOf(iovalkey.Redis);
     await Promise.all([...copies, watch].map((one) => one.close()));
     for (const one of [given, behindSentinels]) one.disconnect();

@@ -1,87 +1,56 @@
-import { type AcquireRequest, type ReleaseRequest, type RenewRequest } from '../../../../lib/core/store/lock-store.js';
+import * as fc from 'fast-check';
 import { OperationTerms } from '../../../../lib/redis/codec/operation-terms.js';
 
 const shared = { keepMs: '0000060000', channelPrefix: 'lock:wake:', countReceivers: 1 } as const;
+const oneOf = fc.constantFrom;
+const at = { kind: 'at', job: 'Reports.noon', ms: 1_000, calledAt: 0, rememberMs: 60_000, rerunOnLoss: false } as const;
 
-const acquire: Omit<AcquireRequest, 'keys' | 'attempt'> = {
-  owner: undefined,
-  mode: 'write',
-  leaseMs: 10_000,
-  waiterLeaseMs: 5_000,
-  fair: true,
-  permits: 0,
-  holder: 'host:1',
-};
-const renew = { leaseMs: 10_000, mode: 'write' } satisfies Partial<RenewRequest>;
-const release: Pick<ReleaseRequest, 'holdAtLeastMs' | 'job' | 'runOutcome' | 'unanswered'> = { holdAtLeastMs: 0 };
-const claim = {
-  kind: 'at',
-  job: 'Reports.noon',
-  ms: 1_000,
-  calledAt: 0,
-  rememberMs: 60_000,
-  rerunOnLoss: false,
-} as const;
-
-/** The text of the terms that nothing was remembered for. */
-const fresh = (make: (terms: OperationTerms) => { readonly text: string }): string =>
-  make(new OperationTerms(shared)).text;
+const acquire = fc.record({
+  owner: oneOf(undefined, 'me'),
+  mode: oneOf('write' as const, 'read' as const),
+  leaseMs: oneOf(10_000, 20_000),
+  waiterLeaseMs: oneOf(0, 5_000),
+  maxWaiters: oneOf(undefined, 3),
+  permits: oneOf(0, 3),
+  take: oneOf(undefined, 2),
+  holder: oneOf('host:1', 'host:1 Reports.noon'),
+  fair: fc.boolean(),
+  claim: oneOf(undefined, undefined, at),
+});
+const renew = fc.record({ leaseMs: oneOf(10_000, 20_000), mode: oneOf('write' as const, 'read' as const) });
+const release = fc.record({
+  holdAtLeastMs: oneOf(0, 5),
+  job: oneOf(undefined, 'Reports.noon'),
+  runOutcome: oneOf(undefined, 'done' as const),
+  unanswered: oneOf(undefined, true),
+});
+/** Nearly the same as the one before, most of the time. */
+const inARow = <T extends object>(request: fc.Arbitrary<T>) =>
+  fc.tuple(request, request, fc.nat()).map(([one, other, pick]) => {
+    const field = Object.keys(one)[pick % Object.keys(one).length] as keyof T;
+    return [one, { ...one, [field]: other[field] }, one];
+  });
 
 describe('the terms of operations', () => {
-  let terms: OperationTerms;
-
-  beforeEach(() => {
-    terms = new OperationTerms(shared);
-  });
-
-  it('are one object for operations in a row that ask for the same', () => {
-    const first = [terms.ofAcquire({ ...acquire }, 0), terms.ofRenewal({ ...renew }), terms.ofRelease({ ...release })];
-    const second = [terms.ofAcquire({ ...acquire }, 9), terms.ofRenewal({ ...renew }), terms.ofRelease({ ...release })];
-    for (const [i, one] of second.entries()) expect(one).toBe(first[i]);
-  });
-
   it.each([
-    { owner: 'me' },
-    { mode: 'read' },
-    { leaseMs: 20_000 },
-    { waiterLeaseMs: 0 },
-    { fair: false },
-    { permits: 3 },
-    { holder: 'host:1 Reports.noon' },
-    { claim },
-  ] satisfies Partial<AcquireRequest>[])('of an acquire are its own with %j', (other) => {
-    terms.ofAcquire(acquire, 0);
-    const changed = terms.ofAcquire({ ...acquire, ...other }, 0).text;
-    expect(changed).not.toBe(fresh((one) => one.ofAcquire(acquire, 0)));
-    expect(changed).toBe(fresh((one) => one.ofAcquire({ ...acquire, ...other }, 0)));
-    expect(terms.ofAcquire(acquire, 0).text).toBe(fresh((one) => one.ofAcquire(acquire, 0)));
-  });
-
-  it('of an acquire for a fire have its present age', () => {
-    const [first, second] = [1_000, 2_000].map((now) => terms.ofAcquire({ ...acquire, claim }, now).text);
-    expect(second).not.toBe(first);
-    expect(second).toBe(fresh((one) => one.ofAcquire({ ...acquire, claim }, 2_000)));
-  });
-
-  it.each([{ leaseMs: 20_000 }, { mode: 'read' }] satisfies Partial<RenewRequest>[])(
-    'of a renewal are its own with %j',
-    (other) => {
-      const before = terms.ofRenewal(renew).text;
-      const changed = terms.ofRenewal({ ...renew, ...other }).text;
-      expect(changed).not.toBe(before);
-      expect(changed).toBe(fresh((one) => one.ofRenewal({ ...renew, ...other })));
+    ['acquires', inARow(acquire), (terms: OperationTerms, asked: any, i: number) => terms.ofAcquire(asked, i * 1_000)],
+    ['renewals', inARow(renew), (terms: OperationTerms, asked: any) => terms.ofRenewal(asked)],
+    ['releases', inARow(release), (terms: OperationTerms, asked: any) => terms.ofRelease(asked)],
+  ] as const)(
+    'of %s in a row are those that each would have alone, and one object while they are the same',
+    (_, row, of) => {
+      fc.assert(
+        fc.property(row as fc.Arbitrary<object[]>, (requests) => {
+          const terms = new OperationTerms(shared);
+          for (const [i, request] of requests.entries())
+            expect(of(terms, request, i).text).toBe(of(new OperationTerms(shared), request, i).text);
+        }),
+        { seed: 4_711, numRuns: 500 },
+      );
+      const terms = new OperationTerms(shared);
+      const [sample] = fc.sample(row as fc.Arbitrary<object[]>, { seed: 1, numRuns: 1 })[0]!;
+      const request = { ...sample, claim: undefined };
+      expect(of(terms, { ...request }, 0)).toBe(of(terms, { ...request }, 9));
     },
   );
-
-  it.each([
-    { holdAtLeastMs: 5 },
-    { job: 'Reports.noon' },
-    { runOutcome: 'done' },
-    { unanswered: true },
-  ] satisfies Partial<ReleaseRequest>[])('of a release are its own with %j', (other) => {
-    const before = terms.ofRelease(release).text;
-    const changed = terms.ofRelease({ ...release, ...other }).text;
-    expect(changed).not.toBe(before);
-    expect(changed).toBe(fresh((one) => one.ofRelease({ ...release, ...other })));
-  });
 });

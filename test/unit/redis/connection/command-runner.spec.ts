@@ -7,7 +7,7 @@ import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-cli
 import { RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../../lib/redis/scripts/lock-scripts.js';
 import { lua, key } from '../../../../lib/redis/scripts/lua.js';
-import { freePorts, startRedisServer } from '../../../../scripts/redis.mjs';
+import { startRedisServer } from '../../../../scripts/redis.mjs';
 import { eventually } from '../../../support/waiting/eventually.js';
 import { rejection } from '../../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey } from '../../../support/apps/lock-app.js';
@@ -75,12 +75,6 @@ describe('a connection that is being opened while sentinels name one master afte
 describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open) => {
   afterEach(closeAll);
 
-  it('was not sent when the port is closed', async () => {
-    const [port] = await freePorts(1);
-    const error = await rejection<LockStoreError>(runnerFor(`redis://127.0.0.1:${port}`, open).run(call()));
-    expect(error).toMatchObject({ code: 'LOCK_STORE', wasSent: false, retryable: true });
-  });
-
   it('was not sent to a server that does not answer, and is not sent to it later', async () => {
     const { port, admin } = await ownServer();
     const vip = closeLater(await startVip(null));
@@ -102,89 +96,6 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
       wasSent: true,
       message: expect.stringContaining('no answer within 200 ms'),
     });
-  });
-
-  it('is sent again within its time when its connection was lost, and the epoch changes', async () => {
-    const { port, admin } = await ownServer();
-    const proxy = closeLater(await startTcpProxy(port));
-    const commands = runnerFor(proxy.url, open);
-    await commands.run(call(5_000));
-    const { epoch } = commands;
-    proxy.dropNextReply((text) => text.startsWith('evalsha'));
-    expect(await commands.run(call(5_000))).toEqual(['incremented', '3']);
-    expect(proxy.droppedReplies).toBe(1);
-    expect(commands.epoch).toBeGreaterThan(epoch);
-    expect(await admin.get(COUNTER)).toBe('3');
-  });
-
-  it('does not break the connection of others on a slow network when it has little time', async () => {
-    const { port } = await ownServer();
-    const proxy = closeLater(await startTcpProxy(port));
-    // Far beyond the 100 ms of the short calls, so that a busy machine does not read the reply in time.
-    proxy.delayMs = 150;
-    const commands = runnerFor(proxy.url, open);
-    commands.connect();
-    await commands.run(call(5_000));
-    const { epoch } = commands;
-    for (let round = 0; round < 5; round += 1) {
-      const long = commands.run(call(5_000));
-      expect(await rejection(commands.run(call(100)))).toMatchObject({ wasSent: true });
-      expect(await long).toContain('incremented');
-    }
-    expect(commands.epoch).toBe(epoch);
-  });
-
-  it('breaks few connections when the network becomes slow', async () => {
-    const { port } = await ownServer();
-    const proxy = closeLater(await startTcpProxy(port));
-    const commands = runnerFor(proxy.url, open);
-    await commands.run(call(5_000));
-    proxy.delayMs = 100;
-    const { epoch } = commands;
-    // Until the connection has been left alone for longer than it takes to make another one.
-    for (let [round, quiet] = [0, 0]; quiet < 20; round += 1) {
-      expect(round).toBeLessThan(200);
-      const before = commands.epoch;
-      await rejection(commands.run(call(100)));
-      quiet = commands.epoch === before ? quiet + 1 : 0;
-    }
-    expect(commands.epoch - epoch).toBeLessThan(8);
-  });
-
-  it('goes to a server whose run id is known when it answers, and forgotten when the connection is lost', async () => {
-    const { url, admin } = await ownServer();
-    const runId = /run_id:(\w+)/.exec(await admin.info('server'))![1];
-    const commands = runnerFor(url, open);
-    expect(commands.serverId).toBeNull();
-    const known: (string | null)[] = [];
-    commands.onServerId = () => known.push(commands.serverId);
-    commands.connect();
-    await commands.run(call(5_000));
-    expect([commands.serverId, known]).toEqual([runId, [runId]]);
-    const { epoch } = commands;
-    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal');
-    await eventually(() => commands.epoch !== epoch);
-    await commands.run(call(5_000));
-    expect([commands.serverId, known]).toEqual([runId, [runId, runId]]);
-  });
-
-  it('works when the server refuses its run id, which is reported once', async () => {
-    const { url, admin } = await ownServer();
-    await admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
-    const warned: string[] = [];
-    const client = new Redis(url, { username: 'app', password: 'secret', enableReadyCheck: false });
-    closeLater({ close: async () => client.disconnect() });
-    const warn = (text: string) => void warned.push(text);
-    const commands = closeLater(new CommandRunner(clients.of(client), false, systemClock, { ...reporter, warn }));
-    for (let connection = 0; connection < 2; connection += 1) {
-      await commands.run(call(5_000));
-      const { epoch } = commands;
-      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal');
-      await eventually(() => commands.epoch !== epoch);
-    }
-    await commands.run(call(5_000));
-    expect(commands.serverId).toBeNull();
-    expect(warned).toEqual([expect.stringContaining('Redis does not tell which server it is')]);
   });
 });
 
