@@ -6,7 +6,7 @@ export const hashOf = async (admin: Redis, key: string): Promise<Record<string, 
   unpacked(await admin.hgetall(`lock:${key}`));
 
 /** The fields that a packed lock would have otherwise (lib/redis/scripts/parts/state.ts), written down once more. */
-export function unpacked(hash: Record<string, string>): Record<string, string> {
+function unpacked(hash: Record<string, string>): Record<string, string> {
   const { s, by, ...others } = hash;
   if (s === undefined) return hash;
   const [token, deadline, lease, attempt] = [s.slice(1, 17), s.slice(17, 30), Number(s.slice(30, 40)), s.slice(40)];
