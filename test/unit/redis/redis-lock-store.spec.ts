@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -121,6 +122,11 @@ describe('the store on Redis', () => {
   });
 
   describe('and calls of one turn, which travel together', () => {
+    // A script that the server does not know is sent again, behind the others.
+    beforeEach(async () => {
+      for (const { text } of Object.values(createLockScripts())) await redis.script('LOAD', text);
+    });
+
     const outcomesOf = (calls: Promise<unknown>[]): Promise<unknown[]> =>
       Promise.all(calls.map((call) => call.catch((error: unknown) => error)));
     const granted = expect.objectContaining({ outcome: 'granted' });
@@ -154,6 +160,29 @@ describe('the store on Redis', () => {
       await acquire(asked);
       const calls = [acquire(request(['x'])), release('k', asked.attempt, 3_000), acquire(request(['k']))];
       expect(await outcomesOf(calls)).toEqual([granted, expect.objectContaining({ outcome: 'released' }), granted]);
+    });
+
+    it('sends an acquire of several locks behind the calls before it', async () => {
+      const asked = request(['k']);
+      await acquire(asked);
+      const calls = [release('k', asked.attempt), acquire(request(['k', 'm']))];
+      expect(await outcomesOf(calls)).toEqual([expect.objectContaining({ outcome: 'released' }), granted]);
+    });
+
+    it('sends one in the context of its caller, and several in that of none', async () => {
+      const [context, contexts] = [new AsyncLocalStorage<string>(), [] as (string | undefined)[]];
+      const evalsha = redis.evalsha.bind(redis) as (...args: unknown[]) => Promise<unknown>;
+      jest.spyOn(redis, 'evalsha').mockImplementation((...args: unknown[]) => {
+        contexts.push(context.getStore());
+        return evalsha(...args);
+      });
+      await acquire(request(['first']));
+      contexts.length = 0;
+      const acquireIn = (name: string) => context.run(name, () => acquire(request([name])));
+      await acquireIn('a');
+      await Promise.all([acquireIn('b'), acquireIn('c')]);
+      await Promise.all(Array.from({ length: 17 }, (_, i) => acquireIn(`k${i}`)));
+      expect(contexts).toEqual(['a', undefined, undefined, undefined]);
     });
 
     it('sends at most 64 of them in one command, and each has the answer to its own', async () => {
