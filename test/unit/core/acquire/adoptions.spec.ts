@@ -64,6 +64,17 @@ describe('a hold that is adopted', () => {
     expect(store.releases[0]!.request).toMatchObject({ key: 'k', attempt, holdAtLeastMs: 5 });
   });
 
+  it.each<[string, Partial<TransferredHold>, number]>([
+    ['max-hold', { owner: 'ann', mode: 'read', grantedMode: 'read', maxHoldMs: 5_000 }, 5_000],
+    ['expired', { renew: false }, LEASE_MS],
+  ])('keeps its owner, its mode and its limits: it ends as %s', async (reason, change, ms) => {
+    const { clock, store, adopt } = setUp();
+    const lock = await adopt(change);
+    expect([lock.owner, lock.mode]).toEqual([change.owner ?? lock.attempt, change.mode ?? 'write']);
+    await clock.advance(ms);
+    expect([lock.lost?.reason, store.renews.length > 0]).toEqual([reason, change.renew !== false]);
+  });
+
   it('that was downgraded goes on as a reader, and knows the tokens that it has used up', async () => {
     const { clock, store, adopt } = setUp();
     const [first, second] = [await adopt({ mode: 'read' }), await adopt({ mode: 'read' })];
