@@ -72,10 +72,9 @@ function declarationsOf(configFile) {
   [...lib.getSyntacticDiagnostics(), ...diagnostics].forEach(fail);
 
   const host = ts.createCompilerHost(options);
-  const { fileExists, readFile, directoryExists } = host;
-  host.fileExists = (path) => (path.startsWith(TYPES) ? texts.has(path) : fileExists(path));
-  host.readFile = (path) => texts.get(path) ?? readFile(path);
-  host.directoryExists = (path) => path.startsWith(TYPES) || directoryExists(path);
+  host.fileExists = (path) => (path.startsWith(TYPES) ? texts.has(path) : ts.sys.fileExists(path));
+  host.readFile = (path) => texts.get(path) ?? ts.sys.readFile(path);
+  host.directoryExists = (path) => path.startsWith(TYPES) || ts.sys.directoryExists(path);
   return ts.createProgram([...texts.keys()], options, host);
 }
 
@@ -143,14 +142,13 @@ function printed(declaration) {
 
 /** Overloads keep their order. Members without a name (constructors, call signatures) come first. */
 function withSortedMembers(node) {
-  const { factory } = ts;
   const { modifiers, name, typeParameters, heritageClauses } = node;
   const nameOf = (member) => ({ name: member.name?.text ?? member.name?.getText() ?? '' });
-  const members = node.members?.toSorted?.((a, b) => byName(nameOf(a), nameOf(b)));
-  if (ts.isTypeLiteralNode(node)) return factory.updateTypeLiteralNode(node, members);
-  const update = ts.isClassDeclaration(node) ? factory.updateClassDeclaration : factory.updateInterfaceDeclaration;
-  const isNamed = ts.isClassDeclaration(node) || ts.isInterfaceDeclaration(node);
-  return isNamed ? update(node, modifiers, name, typeParameters, heritageClauses, members) : node;
+  const sorted = () => node.members.toSorted((a, b) => byName(nameOf(a), nameOf(b)));
+  if (ts.isTypeLiteralNode(node)) return ts.factory.updateTypeLiteralNode(node, sorted());
+  if (!ts.isClassDeclaration(node) && !ts.isInterfaceDeclaration(node)) return node;
+  const update = `update${ts.isClassDeclaration(node) ? 'Class' : 'Interface'}Declaration`;
+  return ts.factory[update](node, modifiers, name, typeParameters, heritageClauses, sorted());
 }
 
 /** Returns the types that are needed and not exported, sorted by name; `isDirect`: an export itself mentions the type. */

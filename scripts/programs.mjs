@@ -46,14 +46,17 @@ function isExecutable(path) {
  * RUNLEVEL=1 keeps a Debian package from starting its service. Two `apt-get update` at once fail, so each waits for its turn; the
  * kernel ends the turn of a process that dies.
  */
-function* installCommands({ apt, brew }) {
-  if (brew && platform() === 'darwin' && onPath('brew')) return yield ['brew', 'install', brew];
+function installCommands({ apt, brew }) {
+  if (brew && platform() === 'darwin' && onPath('brew')) return [['brew', 'install', brew]];
   const sudo = rootPrefix();
-  if (!onPath('apt-get') || !sudo) return;
+  if (!onPath('apt-get') || !sudo) return [];
   const alone = ['flock', '--close', '--wait', '300', '/var/lib/dpkg'];
   const command = [...alone, ...sudo, 'env', 'RUNLEVEL=1', 'DEBIAN_FRONTEND=noninteractive', 'apt-get'];
-  yield [...command, 'update'];
-  yield [...command, 'install', '-o', 'DPkg::Lock::Timeout=120', '-y', '--no-install-recommends', apt];
+  const install = ['install', '-o', 'DPkg::Lock::Timeout=120', '-y', '--no-install-recommends', apt];
+  return [
+    [...command, 'update'],
+    [...command, ...install],
+  ];
 }
 
 function rootPrefix() {

@@ -157,12 +157,7 @@ function guardOf(dir, pid) {
 
 /** Follows a child without letting it keep this process alive; returns `{ promise, ended, output }`. */
 function exitOf(child, whenEnded) {
-  const exit = { promise: undefined, ended: false, output: '' };
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (data) => (exit.output = (exit.output + data).slice(-KEPT_OUTPUT)));
-    stream.unref();
-  }
-  exit.promise = new Promise((resolve) => {
+  const promise = new Promise((resolve) => {
     let late;
     const end = () => {
       clearTimeout(late);
@@ -179,6 +174,11 @@ function exitOf(child, whenEnded) {
       end();
     });
   });
+  const exit = { promise, ended: false, output: '' };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (data) => (exit.output = (exit.output + data).slice(-KEPT_OUTPUT)));
+    stream.unref();
+  }
   child.unref();
   return exit;
 }

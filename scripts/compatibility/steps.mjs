@@ -50,13 +50,13 @@ export class Steps {
   }
 
   /** Runs steps, and those that need their results. `reason`: why they cannot run. */
-  async #runAll(app, steps = [], reason = undefined) {
+  async #runAll(app, steps, reason) {
     const run = async (step) => {
       const missing = reason ?? (await this.#missingOf(step));
       if (missing) console.log(`skipped ${app}: ${step.title}, since ${missing}`);
       if (missing) this.counts.skipped += 1;
       const ok = !missing && (await this.#runStep(app, step));
-      await this.#runAll(app, step.next, ok ? undefined : 'it was not built');
+      await this.#runAll(app, step.next ?? [], ok ? undefined : 'it was not built');
     };
     await Promise.all(steps.map(run));
   }
