@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import type { KeySpec } from '../../lib/keys/key-spec.js';
 import { lockKey } from '../../lib/keys/lock-key.js';
 import type { LockedMethodDecorator } from '../../lib/decorators/locked-method.types.js';
-import { Locked, type Order, type OrderId, type Region } from './support.js';
+import { Locked, method, type Order, type OrderId, type Region } from './support.js';
 
 declare const dynamic: string;
 declare const dynamicList: readonly string[];
@@ -20,83 +20,6 @@ export class Accepted {
   readonly tenant = 'eu';
   private readonly secret = 's';
 
-  @Locked('orders')
-  async withoutPlaceholder(): Promise<void> {}
-
-  @Locked('order:<0>')
-  async wholeArgument(_id: string): Promise<void> {}
-
-  @Locked('order:<0.id>:<1>', { waitMs: 0 })
-  async propertyAndArgument(_order: Order, _step: number): Promise<void> {}
-
-  @Locked('order:<0.version>:<0.paid>:<0.cents>')
-  async numberBooleanAndBigint(_order: Order): Promise<void> {}
-
-  @Locked('city:<0.customer.address.city>')
-  async deepProperty(_order: Order): Promise<void> {}
-
-  @Locked('region:<0>:<1.region>')
-  async enums(_region: Region, _order: Order): Promise<void> {}
-
-  @Locked('order:<0>')
-  async brand(_id: OrderId): Promise<void> {}
-
-  @Locked('job:<0>')
-  async union(_id: 'daily' | 'hourly' | 7): Promise<void> {}
-
-  @Locked('thing:<0.id>')
-  async unionOfObjects(_thing: Order | { readonly id: number }): Promise<void> {}
-
-  @Locked('range:<0.range.0>-<0.range.1>:<1.0>')
-  async tuples(_order: Order, _pair: [string, Date]): Promise<void> {}
-
-  @Locked('item:<0.items.0.sku>:<0.items.length>')
-  async itemThatIsThere(_order: { readonly items: readonly [Item, ...Item[]] }): Promise<void> {}
-
-  @Locked('all:<0>')
-  async restParameterOfOneOrMore(..._ids: [string, ...string[]]): Promise<void> {}
-
-  @Locked('all:<0>:<1>')
-  async restParameterOfAny(..._ids: any[]): Promise<void> {}
-
-  @Locked((...ids: string[]) => ids)
-  async keyFunctionOfARest(..._ids: string[]): Promise<void> {}
-
-  @Locked((first?: string) => first ?? 'none')
-  async keyFunctionOfAReadonlyRest(..._ids: readonly string[]): Promise<void> {}
-
-  @Locked((from: string, first: string | undefined, ...others: string[]) => [from, first ?? 'none', ...others])
-  async keyFunctionOfTheFirstOfARest(_from: string, ..._ids: string[]): Promise<void> {}
-
-  @Locked((id: string, step: number) => `${id}:${step}`)
-  async keyFunctionOfARestOfAny(..._args: any[]): Promise<void> {}
-
-  @Locked((id: string, step: number) => `${id}:${step}`)
-  async keyFunctionOfARestOfAnyBehind(_id: string, ..._args: any[]): Promise<void> {}
-
-  @Locked('stock:<0.apples>')
-  async namedBesideAnIndexSignature(_stock: { readonly [fruit: string]: number; apples: number }): Promise<void> {}
-
-  @Locked('stock:<0.apples>:<0.pears>')
-  async recordOfNames(_stock: Record<'apples' | 'pears', number>): Promise<void> {}
-
-  @Locked('stock:<0.apples>')
-  async recordOfAny(_stock: Record<string, any>): Promise<void> {}
-
-  @Locked('length:<0.length>')
-  async propertyOfAString(_id: string): Promise<void> {}
-
-  @Locked('any:<0>:<0.id>:<0.customer.id>')
-  async anyArgument(_order: any): Promise<void> {}
-
-  @Locked('thing:<0.id>')
-  async generic<T extends { id: string }>(thing: T): Promise<T> {
-    return thing;
-  }
-
-  @Locked('order:<0>')
-  async optionalBehind(_id: string, _note?: string): Promise<void> {}
-
   @Locked('order:<0>')
   static async ofTheClass(_id: string): Promise<void> {}
 
@@ -105,39 +28,6 @@ export class Accepted {
 
   @Locked('order:<0>')
   protected async inherited(_id: string): Promise<void> {}
-
-  @Locked('order:<0>')
-  withoutAsync(_id: string): PromiseLike<number> {
-    return this.hidden(this.secret).then(() => 1);
-  }
-
-  @Locked('order:<0>')
-  sometimesAnother(id: string): Promise<number> | Promise<string> {
-    return id ? Promise.resolve(1) : Promise.resolve('1');
-  }
-
-  @Locked('order:<0>')
-  anyResult(_id: string): any {}
-
-  @Locked('order:<0>')
-  observable(_id: string): Observable<Order> {
-    return this.anyResult('');
-  }
-
-  @Locked((id: string) => id)
-  observableWithKeyFunction(_id: string): Observable<Order> {
-    return this.anyResult('');
-  }
-
-  @Locked('order:<0>')
-  async promiseOfAnObservable(_id: string): Promise<Observable<Order>> {
-    return this.anyResult('');
-  }
-
-  @Locked('order:<0>')
-  observableOfAnotherCopy(_id: string): { subscribe(observer: (id: string) => void): void; pipe(): unknown } {
-    return this.anyResult('');
-  }
 
   @Locked('order:<0>')
   async *asyncGenerator(id: string): AsyncGenerator<string, number, boolean> {
@@ -150,80 +40,10 @@ export class Accepted {
     yield order.id;
   }
 
-  @Locked('order:<0>')
-  asyncIterable(_id: string): AsyncIterable<Order> {
-    return this.anyResult('');
-  }
-
   @Locked('things')
   async *genericAsyncGenerator<T extends { id: string }>(thing: T): AsyncGenerator<T> {
     yield thing;
   }
-
-  @Locked('order:<0>')
-  sometimesAnObservable(_id: string): Promise<Order> | Observable<Order> {
-    return this.anyResult('');
-  }
-
-  /** A known limit: only refused at run time. */
-  @Locked('file:<0>')
-  async promiseOfAStream(_name: string): Promise<Readable> {
-    return this.anyResult('');
-  }
-
-  @Locked('a > b')
-  async greaterThan(): Promise<void> {}
-
-  @Locked('<<0.idd>:<0>')
-  async escapedBeforeText(_id: string): Promise<void> {}
-
-  @Locked('<<<0>')
-  async escapedBeforePlaceholder(_id: string): Promise<void> {}
-
-  @Locked('<0><<<1>:a<<')
-  async escapedBetweenPlaceholders(_id: string, _part: number): Promise<void> {}
-
-  @Locked(['acct:<0>', 'acct:<1>'])
-  async listOfTemplates(_from: string, _to: string): Promise<void> {}
-
-  @Locked(['orders', 'order:<0.id>'])
-  async listWithAndWithoutPlaceholders(_order: Order): Promise<void> {}
-
-  @Locked((order: Order) => `order:${order.id}`)
-  async keyFunction(_order: Order): Promise<void> {}
-
-  @Locked((order: Order) => [`order:${order.id}`, `customer:${order.customer.id}`])
-  async keyFunctionOfSeveral(_order: Order): Promise<void> {}
-
-  @Locked((id: string) => id)
-  async keyFunctionOfFewerArguments(_id: string, _step: number): Promise<void> {}
-
-  @Locked((id: string | number, note?: string) => `${id}:${note ?? ''}`)
-  async keyFunctionOfWiderArguments(_id: string, _note?: string): Promise<void> {}
-
-  @Locked((id: string | undefined) => id ?? 'none')
-  async keyFunctionThatExpectsUndefined(_id?: string): Promise<void> {}
-
-  @Locked((a: string, b: number | undefined, c: string) => `${a}:${b ?? 0}:${c}`)
-  async keyFunctionThatExpectsUndefinedBetween(_a: string, _b: number, _c: string): Promise<void> {}
-
-  @Locked(() => 'orders')
-  async keyFunctionOfNothing(_id?: string): Promise<void> {}
-
-  @Locked((from: string, ...amounts: number[]) => amounts.map((amount) => `${from}:${amount}`))
-  async keyFunctionWithARest(_from: string, _one: number, _two: number): Promise<void> {}
-
-  @Locked((thing: { readonly id: string }) => thing.id)
-  async keyFunctionOfAGeneric<T extends { id: string }>(_thing: T): Promise<void> {}
-
-  @Locked(<T extends { readonly id: string }>(thing: T) => thing.id)
-  async genericKeyFunction(_order: Order): Promise<void> {}
-
-  @Locked(encodeURIComponent)
-  async builtInKeyFunction(_id: string): Promise<void> {}
-
-  @Locked(Accepted.keyOf)
-  async keyFunctionOfTheClass(_order: Order): Promise<void> {}
 
   static keyOf(order: Order): string {
     return order.id;
@@ -234,41 +54,92 @@ export class Accepted {
   })
   async keyFunctionOfAPartOfTheInstance(_id: string): Promise<void> {}
 
-  @Locked((...ids: string[]) => ids)
-  async keyFunctionOfTheRest(..._ids: string[]): Promise<void> {}
-
-  @Locked((order) => `order:${order.id}`)
-  async keyFunctionWithoutTypes(_order: Order): Promise<void> {}
-
   @Locked(function (this: Accepted, id: string) {
     return `${this.tenant}:${this.secret}:${id}`;
   })
   async keyFunctionOfTheInstance(_id: string): Promise<void> {}
-
-  @Locked(dynamic)
-  async dynamicTemplate(): Promise<void> {}
-
-  @Locked(dynamicList)
-  async dynamicTemplates(): Promise<void> {}
-
-  @Locked(`${dynamic}:<0.id>:${dynamic}`)
-  async dynamicText(_order: Order): Promise<void> {}
-
-  @Locked(`order:<${field}>:<0.${field}>:<0.id>:<${field}`)
-  async dynamicPlaceholder(_order: Order): Promise<void> {}
-
-  @Locked((order: Order) => lockKey`order:${order.id}:${order.version}:${order.cents}:${order.paid}:${order.region}`)
-  async tagInAKeyFunction(_order: Order): Promise<void> {}
-
-  @Locked((id: string) => `{${id}}`)
-  async bracesOfAKeyFunction(_id: string): Promise<void> {}
-
-  @Locked(anySpec)
-  async anyKey(_order: Order): Promise<void> {}
-
-  @Locked(spec)
-  async keyOfAnyKind(_order: Order): Promise<void> {}
 }
+
+Locked('orders')(...method<() => Promise<void>>());
+Locked('order:<0>')(...method<(id: string) => Promise<void>>());
+Locked('order:<0.id>:<1>', { waitMs: 0 })(...method<(order: Order, step: number) => Promise<void>>());
+Locked('order:<0.version>:<0.paid>:<0.cents>')(...method<(order: Order) => Promise<void>>());
+Locked('city:<0.customer.address.city>')(...method<(order: Order) => Promise<void>>());
+Locked('region:<0>:<1.region>')(...method<(region: Region, order: Order) => Promise<void>>());
+Locked('order:<0>')(...method<(id: OrderId) => Promise<void>>());
+Locked('job:<0>')(...method<(id: 'daily' | 'hourly' | 7) => Promise<void>>());
+Locked('thing:<0.id>')(...method<(thing: Order | { readonly id: number }) => Promise<void>>());
+Locked('range:<0.range.0>-<0.range.1>:<1.0>')(...method<(order: Order, pair: [string, Date]) => Promise<void>>());
+Locked('item:<0.items.0.sku>:<0.items.length>')(
+  ...method<(order: { readonly items: readonly [Item, ...Item[]] }) => Promise<void>>(),
+);
+Locked('all:<0>')(...method<(...ids: [string, ...string[]]) => Promise<void>>());
+Locked('all:<0>:<1>')(...method<(...ids: any[]) => Promise<void>>());
+Locked((...ids: string[]) => ids)(...method<(...ids: string[]) => Promise<void>>());
+Locked((first?: string) => first ?? 'none')(...method<(...ids: readonly string[]) => Promise<void>>());
+Locked((from: string, first: string | undefined, ...others: string[]) => [from, first ?? 'none', ...others])(
+  ...method<(from: string, ...ids: string[]) => Promise<void>>(),
+);
+Locked((id: string, step: number) => `${id}:${step}`)(...method<(...args: any[]) => Promise<void>>());
+Locked((id: string, step: number) => `${id}:${step}`)(...method<(id: string, ...args: any[]) => Promise<void>>());
+Locked('stock:<0.apples>')(...method<(stock: { readonly [fruit: string]: number; apples: number }) => Promise<void>>());
+Locked('stock:<0.apples>:<0.pears>')(...method<(stock: Record<'apples' | 'pears', number>) => Promise<void>>());
+Locked('stock:<0.apples>')(...method<(stock: Record<string, any>) => Promise<void>>());
+Locked('length:<0.length>')(...method<(id: string) => Promise<void>>());
+Locked('any:<0>:<0.id>:<0.customer.id>')(...method<(order: any) => Promise<void>>());
+Locked('thing:<0.id>')(...method<<T extends { id: string }>(thing: T) => Promise<T>>());
+Locked('order:<0>')(...method<(id: string, note?: string) => Promise<void>>());
+Locked('order:<0>')(...method<(id: string) => PromiseLike<number>>());
+Locked('order:<0>')(...method<(id: string) => Promise<number> | Promise<string>>());
+Locked('order:<0>')(...method<(id: string) => any>());
+Locked('order:<0>')(...method<(id: string) => Observable<Order>>());
+Locked((id: string) => id)(...method<(id: string) => Observable<Order>>());
+Locked('order:<0>')(...method<(id: string) => Promise<Observable<Order>>>());
+Locked('order:<0>')(...method<(id: string) => { subscribe(observer: (id: string) => void): void; pipe(): unknown }>());
+Locked('order:<0>')(...method<(id: string) => AsyncIterable<Order>>());
+Locked('order:<0>')(...method<(id: string) => Promise<Order> | Observable<Order>>());
+/** A known limit: only refused at run time. */
+Locked('file:<0>')(...method<(name: string) => Promise<Readable>>());
+Locked('a > b')(...method<() => Promise<void>>());
+Locked('<<0.idd>:<0>')(...method<(id: string) => Promise<void>>());
+Locked('<<<0>')(...method<(id: string) => Promise<void>>());
+Locked('<0><<<1>:a<<')(...method<(id: string, part: number) => Promise<void>>());
+Locked(['acct:<0>', 'acct:<1>'])(...method<(from: string, to: string) => Promise<void>>());
+Locked(['orders', 'order:<0.id>'])(...method<(order: Order) => Promise<void>>());
+Locked((order: Order) => `order:${order.id}`)(...method<(order: Order) => Promise<void>>());
+Locked((order: Order) => [`order:${order.id}`, `customer:${order.customer.id}`])(
+  ...method<(order: Order) => Promise<void>>(),
+);
+Locked((id: string) => id)(...method<(id: string, step: number) => Promise<void>>());
+Locked((id: string | number, note?: string) => `${id}:${note ?? ''}`)(
+  ...method<(id: string, note?: string) => Promise<void>>(),
+);
+Locked((id: string | undefined) => id ?? 'none')(...method<(id?: string) => Promise<void>>());
+Locked((a: string, b: number | undefined, c: string) => `${a}:${b ?? 0}:${c}`)(
+  ...method<(a: string, b: number, c: string) => Promise<void>>(),
+);
+Locked(() => 'orders')(...method<(id?: string) => Promise<void>>());
+Locked((from: string, ...amounts: number[]) => amounts.map((amount) => `${from}:${amount}`))(
+  ...method<(from: string, one: number, two: number) => Promise<void>>(),
+);
+Locked((thing: { readonly id: string }) => thing.id)(
+  ...method<<T extends { id: string }>(thing: T) => Promise<void>>(),
+);
+Locked(<T extends { readonly id: string }>(thing: T) => thing.id)(...method<(order: Order) => Promise<void>>());
+Locked(encodeURIComponent)(...method<(id: string) => Promise<void>>());
+Locked(Accepted.keyOf)(...method<(order: Order) => Promise<void>>());
+Locked((...ids: string[]) => ids)(...method<(...ids: string[]) => Promise<void>>());
+Locked((order) => `order:${order.id}`)(...method<(order: Order) => Promise<void>>());
+Locked(dynamic)(...method<() => Promise<void>>());
+Locked(dynamicList)(...method<() => Promise<void>>());
+Locked(`${dynamic}:<0.id>:${dynamic}`)(...method<(order: Order) => Promise<void>>());
+Locked(`order:<${field}>:<0.${field}>:<0.id>:<${field}`)(...method<(order: Order) => Promise<void>>());
+Locked((order: Order) => lockKey`order:${order.id}:${order.version}:${order.cents}:${order.paid}:${order.region}`)(
+  ...method<(order: Order) => Promise<void>>(),
+);
+Locked((id: string) => `{${id}}`)(...method<(id: string) => Promise<void>>());
+Locked(anySpec)(...method<(order: Order) => Promise<void>>());
+Locked(spec)(...method<(order: Order) => Promise<void>>());
 
 /** In a mixin a template is known in part. */
 export function lockedMixin(name: string, kind: 'a' | 'b') {

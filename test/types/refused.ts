@@ -3,267 +3,23 @@ import type { ReadableStream } from 'node:stream/web';
 import type { StreamableFile } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { lockKey } from '../../lib/keys/lock-key.js';
-import { Locked, type Order } from './support.js';
+import { Locked, method, type Order } from './support.js';
 
 declare const dynamic: string;
 
 /** Nothing here may compile; what the compiler says is checked in `messages.ts`. */
 export class Refused {
-  // @ts-expect-error the method has no argument
-  @Locked('order:<0>')
-  async noSuchArgument(): Promise<void> {}
-
-  // @ts-expect-error the method has one argument
-  @Locked('order:<1>')
-  async noSecondArgument(_id: string): Promise<void> {}
-
   // @ts-expect-error without parentheses
   @Locked
   async withoutParentheses(_id: string): Promise<void> {}
-
-  // @ts-expect-error misspelt
-  @Locked('order:<0.idd>')
-  async misspelt(_order: Order): Promise<void> {}
-
-  // @ts-expect-error misspelt below a property
-  @Locked('city:<0.customer.address.town>')
-  async misspeltBelow(_order: Order): Promise<void> {}
-
-  // @ts-expect-error the first is right, the second is not
-  @Locked('order:<0.id>:<0.idd>')
-  async secondMisspelt(_order: Order): Promise<void> {}
-
-  // @ts-expect-error an object
-  @Locked('order:<0>')
-  async object(_order: Order): Promise<void> {}
-
-  // @ts-expect-error a Date
-  @Locked('day:<0.createdAt>')
-  async date(_order: Order): Promise<void> {}
-
-  // @ts-expect-error a list
-  @Locked('orders:<0>')
-  async list(_ids: string[]): Promise<void> {}
-
-  // @ts-expect-error a symbol
-  @Locked('order:<0>')
-  async symbol(_id: symbol): Promise<void> {}
-
-  // @ts-expect-error unknown
-  @Locked('order:<0>')
-  async unknownArgument(_id: unknown): Promise<void> {}
-
-  // @ts-expect-error a property of unknown
-  @Locked('order:<0.id>')
-  async propertyOfUnknown(_order: unknown): Promise<void> {}
-
-  // @ts-expect-error an optional parameter
-  @Locked('order:<0>')
-  async optionalParameter(_id?: string): Promise<void> {}
 
   // @ts-expect-error a default value is not seen by a wrapper
   @Locked('order:<0>')
   async defaultedParameter(_id = 'none'): Promise<void> {}
 
-  // @ts-expect-error an optional property
-  @Locked('note:<0.note>')
-  async optionalProperty(_order: Order): Promise<void> {}
-
-  // @ts-expect-error a property of an optional property
-  @Locked('guest:<0.guest.id>')
-  async belowOptionalProperty(_order: Order): Promise<void> {}
-
-  // @ts-expect-error a property of what may be null
-  @Locked('approver:<0.approver.id>')
-  async belowNull(_order: Order): Promise<void> {}
-
-  // @ts-expect-error may be null
-  @Locked('order:<0>')
-  async nullable(_id: string | null): Promise<void> {}
-
-  // @ts-expect-error may be a Date
-  @Locked('order:<0>')
-  async unionWithDate(_id: string | Date): Promise<void> {}
-
-  // @ts-expect-error only one member of the union has it
-  @Locked('thing:<0.version>')
-  async onlyInOneMember(_thing: Order | { readonly id: string }): Promise<void> {}
-
-  // @ts-expect-error beyond the tuple
-  @Locked('range:<0.range.2>')
-  async beyondTuple(_order: Order): Promise<void> {}
-
-  // @ts-expect-error no index
-  @Locked('all:<-1>')
-  async negativeIndex(..._ids: string[]): Promise<void> {}
-
-  // @ts-expect-error the rest has Dates
-  @Locked('all:<0>')
-  async readonlyRestParameter(..._days: readonly Date[]): Promise<void> {}
-
-  // @ts-expect-error there may be no first one
-  @Locked('all:<0>')
-  async restParameter(..._ids: string[]): Promise<void> {}
-
-  // @ts-expect-error there may be no second one
-  @Locked('all:<0>:<1>')
-  async behindTheRest(..._ids: [string, ...string[]]): Promise<void> {}
-
-  // @ts-expect-error there may be no third one
-  @Locked('all:<2>')
-  async beyondTheFixed(_from: string, _to: string, ..._ids: string[]): Promise<void> {}
-
-  // @ts-expect-error a list may be empty
-  @Locked('all:<0.0>')
-  async itemOfAList(_ids: string[]): Promise<void> {}
-
-  // @ts-expect-error a list of objects may be empty
-  @Locked('item:<0.items.0.sku>')
-  async belowAnItem(_order: Order): Promise<void> {}
-
-  // @ts-expect-error a name that the record may not have
-  @Locked('stock:<0.apples>')
-  async indexSignature(_stock: Record<string, number>): Promise<void> {}
-
-  // @ts-expect-error below a name that the record may not have
-  @Locked('order:<0.first.id>')
-  async belowAnIndexSignature(_orders: { readonly [name: string]: Order }): Promise<void> {}
-
-  // @ts-expect-error a name of a pattern that the record may not have
-  @Locked('header:<0.x-tenant>')
-  async patternSignature(_headers: { readonly [name: `x-${string}`]: string }): Promise<void> {}
-
-  // @ts-expect-error a name that only the index signature has
-  @Locked('stock:<0.pears>')
-  async besideANamed(_stock: { readonly [fruit: string]: number; readonly apples: number }): Promise<void> {}
-
-  // @ts-expect-error private, so not for other classes to name
-  @Locked('vault:<0.code>')
-  async privateProperty(_vault: Vault): Promise<void> {}
-
-  // @ts-expect-error empty
-  @Locked('order:<>')
-  async emptyPlaceholder(_id: string): Promise<void> {}
-
-  // @ts-expect-error a name in place of an index
-  @Locked('order:<id>')
-  async nameOfAParameter(_id: string): Promise<void> {}
-
-  // @ts-expect-error a template of backticks in quotes
-  @Locked('order:${id}')
-  async dollarBraces(_id: string): Promise<void> {}
-
-  // @ts-expect-error braces in place of <0>
-  @Locked('order:{0}')
-  async bracedIndex(_id: string): Promise<void> {}
-
-  // @ts-expect-error a name in braces
-  @Locked('order:{id}')
-  async bracedName(_id: string): Promise<void> {}
-
-  // @ts-expect-error an expression in braces
-  @Locked('order:#{id}')
-  async expression(_id: string): Promise<void> {}
-
-  // @ts-expect-error a hash tag of a cluster, beside a placeholder
-  @Locked('{order}:<0>')
-  async hashTag(_id: string): Promise<void> {}
-
-  // @ts-expect-error a brace alone
-  @Locked('order}:<0>')
-  async closingBrace(_id: string): Promise<void> {}
-
-  // @ts-expect-error one template of the list has braces
-  @Locked(['orders', 'order:{0}'])
-  async bracesInAList(_id: string): Promise<void> {}
-
-  // @ts-expect-error braces in a text that is only partly known
-  @Locked(`${dynamic}:{0}`)
-  async bracesInDynamicText(_id: string): Promise<void> {}
-
-  // @ts-expect-error braces, and any argument
-  @Locked('order:{0}')
-  async bracesOfAny(_id: any): Promise<void> {}
-
   // @ts-expect-error `this` cannot be reached
   @Locked('order:<this.tenant>')
   async instance(_id: string): Promise<void> {}
-
-  // @ts-expect-error a space
-  @Locked('order:< 0>')
-  async space(_id: string): Promise<void> {}
-
-  // @ts-expect-error an empty step
-  @Locked('order:<0..id>')
-  async emptyStep(_order: Order): Promise<void> {}
-
-  // @ts-expect-error not closed
-  @Locked('order:<0')
-  async unclosed(_id: string): Promise<void> {}
-
-  // @ts-expect-error a placeholder behind a literal <
-  @Locked('<<<0.idd>')
-  async behindLiteral(_order: Order): Promise<void> {}
-
-  // @ts-expect-error a placeholder in a text that is only partly known
-  @Locked(`${dynamic}:<0.idd>`)
-  async inDynamicText(_order: Order): Promise<void> {}
-
-  // @ts-expect-error the constraint of a generic method has no idd
-  @Locked('thing:<0.idd>')
-  async generic<T extends { id: string }>(_thing: T): Promise<void> {}
-
-  // @ts-expect-error one template of the list
-  @Locked(['acct:<0>', 'acct:<1>'])
-  async oneOfTheList(_from: string, _to?: string): Promise<void> {}
-
-  // @ts-expect-error a list of one
-  @Locked(['order:<0.idd>'])
-  async listOfOne(_order: Order): Promise<void> {}
-
-  // @ts-expect-error another type of argument
-  @Locked((order: Order) => order.id)
-  async otherArgument(_id: string): Promise<void> {}
-
-  // @ts-expect-error more arguments than the method has
-  @Locked((id: string, step: number) => `${id}:${step}`)
-  async moreArguments(_id: string): Promise<void> {}
-
-  // @ts-expect-error the argument may be undefined
-  @Locked((id: string) => id)
-  async optionalForKeyFunction(_id?: string): Promise<void> {}
-
-  // @ts-expect-error the method may have fewer arguments
-  @Locked((a: string, b: number | undefined, c: string) => `${a}:${b}:${c}`)
-  async fewerThanTheLastNeeded(_a: string): Promise<void> {}
-
-  // @ts-expect-error there may be no first one
-  @Locked((first: string) => first)
-  async firstOfTheRest(..._ids: string[]): Promise<void> {}
-
-  // @ts-expect-error a function of the first and the others, and there may be no first one
-  @Locked((first: string, ...others: string[]) => [first, ...others])
-  async firstAndOthersOfTheRest(..._ids: string[]): Promise<void> {}
-
-  // @ts-expect-error of another type than the argument before any others
-  @Locked((id: number, step: number) => `${id}:${step}`)
-  async otherArgumentBeforeAny(_id: string, ..._args: any[]): Promise<void> {}
-
-  // @ts-expect-error the constraint of a generic method is no Date
-  @Locked((day: Date) => day.toISOString())
-  async genericForKeyFunction<T extends { id: string }>(_thing: T): Promise<void> {}
-
-  // @ts-expect-error a key function returns its key at once
-  @Locked(async (id: string) => id)
-  async asyncKeyFunction(_id: string): Promise<void> {}
-
-  // @ts-expect-error a key is a string
-  @Locked((id: number) => id)
-  async numberAsKey(_id: number): Promise<void> {}
-
-  // @ts-expect-error a key may not be undefined
-  @Locked((order: Order) => order.note)
-  async undefinedAsKey(_order: Order): Promise<void> {}
 
   // @ts-expect-error the key function is for another class
   @Locked(function (this: Vault, id: string) {
@@ -271,88 +27,10 @@ export class Refused {
   })
   async keyFunctionOfAnotherClass(_id: string): Promise<void> {}
 
-  // @ts-expect-error a key is needed
-  @Locked()
-  async withoutKey(): Promise<void> {}
-
-  // @ts-expect-error a key is a text
-  @Locked(7)
-  async numberAsSpec(): Promise<void> {}
-
-  // @ts-expect-error the method does not return a promise
-  @Locked('order:<0>')
-  notAsync(id: string): string {
-    return id;
-  }
-
-  // @ts-expect-error the method may not return a promise
-  @Locked('order:<0>')
-  maybeAsync(id: string): Promise<string> | string {
-    return id;
-  }
-
-  // @ts-expect-error the method returns nothing
-  @Locked('order:<0>')
-  nothing(_id: string): void {}
-
-  // @ts-expect-error a stream of Node
-  @Locked('file:<0>')
-  readable(_name: string): Readable {
-    throw new Error();
-  }
-
-  // @ts-expect-error a stream of Node, with a key function
-  @Locked((name: string) => name)
-  readableWithKeyFunction(_name: string): Readable {
-    throw new Error();
-  }
-
-  // @ts-expect-error a stream of Node that can be written, too
-  @Locked('files')
-  duplex(): Duplex {
-    throw new Error();
-  }
-
-  // @ts-expect-error a stream of Node that can only be written
-  @Locked('files')
-  writable(): Writable {
-    throw new Error();
-  }
-
-  // @ts-expect-error a stream of Node by its interface
-  @Locked('files')
-  readableByInterface(): NodeJS.ReadableStream {
-    throw new Error();
-  }
-
-  // @ts-expect-error sometimes a stream
-  @Locked('files')
-  maybeReadable(): Promise<string> | Readable {
-    throw new Error();
-  }
-
-  // @ts-expect-error a stream of the web
-  @Locked('files')
-  webStream(): ReadableStream<Uint8Array> {
-    throw new Error();
-  }
-
-  // @ts-expect-error a stream in Nest's wrapping
-  @Locked('files')
-  streamableFile(): StreamableFile {
-    throw new Error();
-  }
-
   // @ts-expect-error a generator that does not wait
   @Locked('order:<0>')
   *generator(id: string): Generator<string> {
     yield id;
-  }
-
-  // @ts-expect-error not an argument, of a method that returns an Observable
-  @Locked('order:<1>')
-  observable(_id: string): Observable<Order> {
-    throw new Error();
   }
 
   // @ts-expect-error a property that is not there, of an async generator
@@ -374,6 +52,157 @@ export class Refused {
   // @ts-expect-error a parameter
   async parameter(@Locked('orders') _id: string): Promise<void> {}
 }
+
+// @ts-expect-error the method has no argument
+Locked('order:<0>')(...method<() => Promise<void>>());
+// @ts-expect-error the method has one argument
+Locked('order:<1>')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error misspelt
+Locked('order:<0.idd>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error misspelt below a property
+Locked('city:<0.customer.address.town>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error the first is right, the second is not
+Locked('order:<0.id>:<0.idd>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error an object
+Locked('order:<0>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error a Date
+Locked('day:<0.createdAt>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error a list
+Locked('orders:<0>')(...method<(ids: string[]) => Promise<void>>());
+// @ts-expect-error a symbol
+Locked('order:<0>')(...method<(id: symbol) => Promise<void>>());
+// @ts-expect-error unknown
+Locked('order:<0>')(...method<(id: unknown) => Promise<void>>());
+// @ts-expect-error a property of unknown
+Locked('order:<0.id>')(...method<(order: unknown) => Promise<void>>());
+// @ts-expect-error an optional parameter
+Locked('order:<0>')(...method<(id?: string) => Promise<void>>());
+// @ts-expect-error an optional property
+Locked('note:<0.note>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error a property of an optional property
+Locked('guest:<0.guest.id>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error a property of what may be null
+Locked('approver:<0.approver.id>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error may be null
+Locked('order:<0>')(...method<(id: string | null) => Promise<void>>());
+// @ts-expect-error may be a Date
+Locked('order:<0>')(...method<(id: string | Date) => Promise<void>>());
+// @ts-expect-error only one member of the union has it
+Locked('thing:<0.version>')(...method<(thing: Order | { readonly id: string }) => Promise<void>>());
+// @ts-expect-error beyond the tuple
+Locked('range:<0.range.2>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error no index
+Locked('all:<-1>')(...method<(...ids: string[]) => Promise<void>>());
+// @ts-expect-error the rest has Dates
+Locked('all:<0>')(...method<(...days: readonly Date[]) => Promise<void>>());
+// @ts-expect-error there may be no first one
+Locked('all:<0>')(...method<(...ids: string[]) => Promise<void>>());
+// @ts-expect-error there may be no second one
+Locked('all:<0>:<1>')(...method<(...ids: [string, ...string[]]) => Promise<void>>());
+// @ts-expect-error there may be no third one
+Locked('all:<2>')(...method<(from: string, to: string, ...ids: string[]) => Promise<void>>());
+// @ts-expect-error a list may be empty
+Locked('all:<0.0>')(...method<(ids: string[]) => Promise<void>>());
+// @ts-expect-error a list of objects may be empty
+Locked('item:<0.items.0.sku>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error a name that the record may not have
+Locked('stock:<0.apples>')(...method<(stock: Record<string, number>) => Promise<void>>());
+// @ts-expect-error below a name that the record may not have
+Locked('order:<0.first.id>')(...method<(orders: { readonly [name: string]: Order }) => Promise<void>>());
+// @ts-expect-error a name of a pattern that the record may not have
+Locked('header:<0.x-tenant>')(...method<(headers: { readonly [name: `x-${string}`]: string }) => Promise<void>>());
+// @ts-expect-error a name that only the index signature has
+Locked('stock:<0.pears>')(...method<(stock: { [fruit: string]: number; apples: number }) => Promise<void>>());
+// @ts-expect-error private, so not for other classes to name
+Locked('vault:<0.code>')(...method<(vault: Vault) => Promise<void>>());
+// @ts-expect-error empty
+Locked('order:<>')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error a name in place of an index
+Locked('order:<id>')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error a template of backticks in quotes
+Locked('order:${id}')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error braces in place of <0>
+Locked('order:{0}')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error a name in braces
+Locked('order:{id}')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error an expression in braces
+Locked('order:#{id}')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error a hash tag of a cluster, beside a placeholder
+Locked('{order}:<0>')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error a brace alone
+Locked('order}:<0>')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error one template of the list has braces
+Locked(['orders', 'order:{0}'])(...method<(id: string) => Promise<void>>());
+// @ts-expect-error braces in a text that is only partly known
+Locked(`${dynamic}:{0}`)(...method<(id: string) => Promise<void>>());
+// @ts-expect-error braces, and any argument
+Locked('order:{0}')(...method<(id: any) => Promise<void>>());
+// @ts-expect-error a space
+Locked('order:< 0>')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error an empty step
+Locked('order:<0..id>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error not closed
+Locked('order:<0')(...method<(id: string) => Promise<void>>());
+// @ts-expect-error a placeholder behind a literal <
+Locked('<<<0.idd>')(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error a placeholder in a text that is only partly known
+Locked(`${dynamic}:<0.idd>`)(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error the constraint of a generic method has no idd
+Locked('thing:<0.idd>')(...method<<T extends { id: string }>(thing: T) => Promise<void>>());
+// @ts-expect-error one template of the list
+Locked(['acct:<0>', 'acct:<1>'])(...method<(from: string, to?: string) => Promise<void>>());
+// @ts-expect-error a list of one
+Locked(['order:<0.idd>'])(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error another type of argument
+Locked((order: Order) => order.id)(...method<(id: string) => Promise<void>>());
+// @ts-expect-error more arguments than the method has
+Locked((id: string, step: number) => `${id}:${step}`)(...method<(id: string) => Promise<void>>());
+// @ts-expect-error the argument may be undefined
+Locked((id: string) => id)(...method<(id?: string) => Promise<void>>());
+// @ts-expect-error the method may have fewer arguments
+Locked((a: string, b: number | undefined, c: string) => `${a}:${b}:${c}`)(...method<(a: string) => Promise<void>>());
+// @ts-expect-error there may be no first one
+Locked((first: string) => first)(...method<(...ids: string[]) => Promise<void>>());
+// @ts-expect-error a function of the first and the others, and there may be no first one
+Locked((first: string, ...others: string[]) => [first, ...others])(...method<(...ids: string[]) => Promise<void>>());
+// @ts-expect-error of another type than the argument before any others
+Locked((id: number, step: number) => `${id}:${step}`)(...method<(id: string, ...args: any[]) => Promise<void>>());
+// @ts-expect-error the constraint of a generic method is no Date
+Locked((day: Date) => day.toISOString())(...method<<T extends { id: string }>(thing: T) => Promise<void>>());
+// @ts-expect-error a key function returns its key at once
+Locked(async (id: string) => id)(...method<(id: string) => Promise<void>>());
+// @ts-expect-error a key is a string
+Locked((id: number) => id)(...method<(id: number) => Promise<void>>());
+// @ts-expect-error a key may not be undefined
+Locked((order: Order) => order.note)(...method<(order: Order) => Promise<void>>());
+// @ts-expect-error a key is needed
+Locked()(...method<() => Promise<void>>());
+// @ts-expect-error a key is a text
+Locked(7)(...method<() => Promise<void>>());
+// @ts-expect-error the method does not return a promise
+Locked('order:<0>')(...method<(id: string) => string>());
+// @ts-expect-error the method may not return a promise
+Locked('order:<0>')(...method<(id: string) => Promise<string> | string>());
+// @ts-expect-error the method returns nothing
+Locked('order:<0>')(...method<(id: string) => void>());
+// @ts-expect-error a stream of Node
+Locked('file:<0>')(...method<(name: string) => Readable>());
+// @ts-expect-error a stream of Node, with a key function
+Locked((name: string) => name)(...method<(name: string) => Readable>());
+// @ts-expect-error a stream of Node that can be written, too
+Locked('files')(...method<() => Duplex>());
+// @ts-expect-error a stream of Node that can only be written
+Locked('files')(...method<() => Writable>());
+// @ts-expect-error a stream of Node by its interface
+Locked('files')(...method<() => NodeJS.ReadableStream>());
+// @ts-expect-error sometimes a stream
+Locked('files')(...method<() => Promise<string> | Readable>());
+// @ts-expect-error a stream of the web
+Locked('files')(...method<() => ReadableStream<Uint8Array>>());
+// @ts-expect-error a stream in Nest's wrapping
+Locked('files')(...method<() => StreamableFile>());
+// @ts-expect-error not an argument, of a method that returns an Observable
+Locked('order:<1>')(...method<(id: string) => Observable<Order>>());
 
 export class Base<T extends { readonly id: string }> {
   // @ts-expect-error the constraint of the class's parameter is no Date

@@ -40,3 +40,6 @@ export interface Order {
   readonly items: readonly { readonly sku: string }[];
   readonly range: readonly [number, number];
 }
+
+/** What a decorator is called with for a method of this type. */
+export declare function method<M>(): [target: object, name: string, descriptor: TypedPropertyDescriptor<M>];
