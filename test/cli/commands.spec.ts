@@ -2,18 +2,14 @@ import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { closeAll, freshKey } from '../support/apps/lock-app.js';
-import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { cli, startProcess } from './support/cli.js';
+import { cli, startCli } from './support/cli.js';
+import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
 
+const redis = fileRedis();
 let url: string;
-let admin: Awaited<ReturnType<typeof ownRedis>>['admin'];
-
-beforeEach(async () => {
-  ({ url, admin } = await ownRedis());
-});
-
+beforeEach(() => void ({ url } = redis));
 afterEach(closeAll);
 
 /** The cells of a line of a table. */
@@ -107,12 +103,12 @@ describe('a user with the rights that docs/security.md gives to one who only loo
     const document = readFileSync(join(process.cwd(), 'docs', 'security.md'), 'utf8');
     const [, rights = ''] = /^`(~lock:\* .*)`$/m.exec(document) ?? [];
     await hold(openStoreOf(url), 'order:1');
-    await admin.call('ACL', 'SETUSER', 'looker', 'reset', 'on', '>pass', ...rights.split(' '));
+    await redis.admin.call('ACL', 'SETUSER', 'looker', 'reset', 'on', '>pass', ...rights.split(' '));
     const env = { REDIS_LOCK_USERNAME: 'looker', REDIS_LOCK_PASSWORD: 'pass', REDIS_LOCK_URL: url };
     for (const args of [['ls'], ['inspect', 'order:1']]) {
       expect(await cli(args, { env })).toMatchObject({ code: 0, stderr: '' });
     }
-    expect(await admin.call('ACL', 'LOG')).toEqual([]);
+    expect(await redis.admin.call('ACL', 'LOG')).toEqual([]);
     const { code, stderr } = await cli(['release', 'order:1', '--yes'], { env });
     expect([code, stderr]).toEqual([3, expect.stringMatching(/can't run this command|NOPERM/)]);
   });
@@ -143,7 +139,7 @@ describe('inspect', () => {
   it('ends with 1 for a lock that is free, and changes nothing', async () => {
     const { code, stdout } = await cli(['inspect', 'nobody', '--url', url]);
     expect(stdout).toContain('free, 0 waiters; last fencing token: none is remembered');
-    expect([code, await admin.dbsize()]).toEqual([1, 0]);
+    expect([code, await redis.admin.dbsize()]).toEqual([1, 0]);
   });
 
   it('refuses a key that is none', async () => {
@@ -206,13 +202,13 @@ describe('release in an app with a history', () => {
     await hold(locks, 'order:1');
     const without = await cli(['release', 'order:1', '--yes', '--url', url]);
     expect(without).toMatchObject({ code: 0, stdout: expect.not.stringContaining('history'), stderr: '' });
-    expect(await admin.exists('lock:{history}')).toBe(0);
+    expect(await redis.admin.exists('lock:{history}')).toBe(0);
     const old = ['id', 'x.0', 'at', Date.now() - 20 * 86_400_000, 'key', 'order:1', 'facts', '{"event":"released"}'];
-    await admin.xadd('lock:{history}', '1-1', ...old);
-    await admin.pexpire('lock:{history}', 60_000);
+    await redis.admin.xadd('lock:{history}', '1-1', ...old);
+    await redis.admin.pexpire('lock:{history}', 60_000);
     await hold(locks, 'order:1');
     await cli(['release', 'order:1', '--yes', '--url', url]);
-    expect(await admin.pttl('lock:{history}')).toBeLessThanOrEqual(60_000);
+    expect(await redis.admin.pttl('lock:{history}')).toBeLessThanOrEqual(60_000);
     const entries = await locks.history.read({ limit: 10 });
     expect(entries.map(({ event }) => event)).toEqual(['forced', 'released']);
   });
@@ -221,7 +217,7 @@ describe('release in an app with a history', () => {
     const locks = openStoreOf(url);
     await tell(locks, { event: 'acquired', key: 'order:1' });
     await hold(locks, 'order:1');
-    await admin.call('ACL', 'SETUSER', 'ops', 'on', '>pass', '~*', '&*', '+@all', '-xadd', '-xrevrange');
+    await redis.admin.call('ACL', 'SETUSER', 'ops', 'on', '>pass', '~*', '&*', '+@all', '-xadd', '-xrevrange');
     const env = { REDIS_LOCK_USERNAME: 'ops', REDIS_LOCK_PASSWORD: 'pass', REDIS_LOCK_URL: url };
     const { code, stdout, stderr } = await cli(['release', 'order:1', '--yes'], { env });
     expect([code, stdout]).toEqual([0, expect.stringContaining('Released order:1.')]);
@@ -319,7 +315,7 @@ describe('jobs', () => {
     await runJob(locks, 'reports', 'Reports.night', 'failed', { instance: 'web-2:7' });
     await hold(locks, 'order:1');
     await runJob(locks, 'sync', 'Sync.all');
-    await admin.set('lock:other', 'of another library');
+    await redis.admin.set('lock:other', 'of another library');
     const { code, stdout, stderr } = await cli(['jobs', '--url', url]);
     const [titles, ...lines] = stdout.trimEnd().split('\n');
     expect(cells(titles)).toEqual(['JOB', 'KEY', 'LAST FIRE', 'WINNER', 'BEGAN', 'TOOK', 'OUTCOME']);
@@ -373,9 +369,9 @@ describe('jobs', () => {
 });
 
 describe('watch', () => {
-  it('prints a line for each change, and ends with Ctrl-C', async () => {
+  it('prints a line for each change', async () => {
     const locks = openStoreOf(url);
-    const { child, text, ended } = await startProcess(['watch', '--url', url, '--interval', '100']);
+    const { end, text, ended } = startCli(['watch', '--url', url, '--interval', '100']);
     const lines = (): string[] => text.stdout.split('\n');
     const holder = await hold(locks, 'order:1');
     await eventually(() =>
@@ -386,15 +382,15 @@ describe('watch', () => {
     for (const attempt of [waiter, holder])
       await locks.release({ key: 'order:1', attempt, holdAtLeastMs: 0, leaseMs: 600_000 }, 10_000);
     await eventually(() => lines()[2]?.includes('gone     order:1'));
-    child.kill('SIGINT');
-    expect(await ended()).toMatchObject({ code: 0, stderr: '' });
+    end();
+    expect(await ended).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('prints an object for each change with --json', async () => {
     await hold(openStoreOf(url), 'order:1');
-    const { child, text, ended } = await startProcess(['watch', '--url', url, '--json']);
+    const { end, text, ended } = startCli(['watch', '--url', url, '--json']);
     await eventually(() => text.stdout.endsWith('\n'));
-    child.kill('SIGTERM');
-    expect(JSON.parse((await ended()).stdout)).toMatchObject({ change: 'held', lock: { key: 'order:1' } });
+    end();
+    expect(JSON.parse((await ended).stdout)).toMatchObject({ change: 'held', lock: { key: 'order:1' } });
   });
 });

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { COMMANDS } from '../../lib/cli/usage.js';
 import { type RedisLocks } from '../../lib/redis/open-store.js';
 import { closeAll } from '../support/apps/lock-app.js';
-import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { cli, startProcess } from './support/cli.js';
+import { cli, startCli } from './support/cli.js';
+import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
 
 const text = readFileSync(join(process.cwd(), 'docs', 'cli.md'), 'utf8');
@@ -26,12 +26,13 @@ const sameEachTime = (output: string): string =>
     .replaceAll(/ {2,}/g, '  ')
     .trim();
 
+const redis = fileRedis();
 let url: string;
 let locks: RedisLocks;
 
 /** What the document shows. */
 beforeEach(async () => {
-  ({ url } = await ownRedis());
+  ({ url } = redis);
   locks = openStoreOf(url);
   await hold(locks, 'order:17', 'web-1:4321 OrdersService.charge');
   await wait(locks, 'order:17', 'web-2:977 OrdersService.charge');
@@ -67,15 +68,15 @@ describe('docs/cli.md', () => {
   it('shows what `watch` prints', async () => {
     const { command, output } = EXAMPLES.find((one) => one.command.startsWith('watch'))!;
     const env = { REDIS_LOCK_URL: url };
-    const { child, text: printed, ended } = await startProcess([...command.split(' '), '--interval', '100'], { env });
+    const { end, text: printed, ended } = startCli([...command.split(' '), '--interval', '100'], { env });
     const lines = (count: number) => eventually(() => printed.stdout.split('\n').length > count);
     await lines(1);
     const attempt = await hold(locks, 'order:18', 'web-3:12 OrdersService.charge');
     await lines(2);
     await locks.release({ key: 'order:18', attempt, holdAtLeastMs: 0, leaseMs: 600_000 }, 10_000);
     await lines(3);
-    child.kill('SIGINT');
-    expect(sameEachTime((await ended()).stdout)).toBe(sameEachTime(output));
+    end();
+    expect(sameEachTime((await ended).stdout)).toBe(sameEachTime(output));
   });
 });
 

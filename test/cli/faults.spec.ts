@@ -1,8 +1,8 @@
 import { freePorts } from '../../scripts/redis.mjs';
 import { closeAll } from '../support/apps/lock-app.js';
-import { FREEZE_MS, ownRedis, startAgain } from '../support/redis/own-redis.js';
+import { ownRedis, startAgain } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { cli, startProcess } from './support/cli.js';
+import { cli, startCli } from './support/cli.js';
 import { hold, openStoreOf } from './support/locks.js';
 import { silentServer } from './support/silent-server.js';
 
@@ -28,40 +28,29 @@ describe('a server that is not there', () => {
 });
 
 describe('a server that accepts and never answers', () => {
-  it.each(COMMANDS)('ends %s with 3 within --timeout', async (...args) => {
-    const url = await silentServer();
-    const start = performance.now();
-    const { code, stderr } = await cli([...args, '--url', url, '--timeout', '500']);
-    expect([code, stderr]).toEqual([3, expect.stringMatching(/within 500 ms|Is Redis reachable|Redis/)]);
-    expect(performance.now() - start).toBeLessThan(500 + 5_000 + 2 * FREEZE_MS);
-  });
-});
-
-describe('an output that nobody reads any more', () => {
-  it('ends the tool without an error', async () => {
-    const { url } = await ownRedis();
-    const locks = openStoreOf(url);
-    await hold(locks, 'a');
-    const { child, text, ended } = await startProcess(['watch', '--url', url, '--interval', '100', '--json']);
-    await eventually(() => text.stdout.includes('held'));
-    child.stdout.destroy();
-    for (let i = 0; i < 3; i += 1) await hold(locks, `more-${i}`);
-    expect(await ended()).toMatchObject({ code: 0, stderr: '' });
-  });
+  it.each(COMMANDS)(
+    'ends %s with 3 within --timeout',
+    async (...args) => {
+      const url = await silentServer();
+      const { code, stderr } = await cli([...args, '--url', url, '--timeout', '100']);
+      expect([code, stderr]).toEqual([3, expect.stringMatching(/within 100 ms|Is Redis reachable|Redis/)]);
+    },
+    20_000,
+  );
 });
 
 describe('watch', () => {
   it('goes on while the server is away, and says so once', async () => {
     const server = await ownRedis();
     await hold(openStoreOf(server.url), 'a');
-    const { child, text, ended } = await startProcess(['watch', '--url', server.url, '--interval', '100']);
+    const { end, text, ended } = startCli(['watch', '--url', server.url, '--interval', '100']);
     await eventually(() => text.stdout.includes('held     a'));
     await server.stop();
     await eventually(() => text.stderr !== '', { timeoutMs: 20_000 });
     await startAgain(server);
     await eventually(() => text.stdout.includes('gone     a'), { timeoutMs: 20_000 });
-    child.kill('SIGINT');
-    expect(await ended()).toMatchObject({ code: 0 });
+    end();
+    expect(await ended).toMatchObject({ code: 0 });
   });
 });
 

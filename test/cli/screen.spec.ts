@@ -1,15 +1,16 @@
 import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { closeAll } from '../support/apps/lock-app.js';
-import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { screen } from './support/cli.js';
+import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf } from './support/locks.js';
 
+const redis = fileRedis();
 let url: string;
 let locks: LockStore;
 
-beforeEach(async () => {
-  ({ url } = await ownRedis());
+beforeEach(() => {
+  ({ url } = redis);
   locks = openStoreOf(url);
 });
 

@@ -52,13 +52,16 @@ export function screen({ columns = 200, rows = 24, env = {} }: Screen = {}) {
   };
 }
 
-/** Runs the tool to its end, in this process and without a terminal; its environment is `env` alone. */
-export async function cli(args: readonly string[], { env = {}, input: typed = '' }: Run = {}): Promise<Ended> {
-  const { input, text, terminal } = streams(env, {});
+/** Starts the tool in this process and without a terminal; its environment is `env` alone. `end` does what Ctrl-C does. */
+export function startCli(args: readonly string[], { env = {}, input: typed = '' }: Run = {}) {
+  const { input, text, terminal, end } = streams(env, {});
   input.end(typed);
-  const code = await run(args, env, terminal);
-  return { code, ...text };
+  const ended = run(args, env, terminal).then((code): Ended => ({ code, ...text }));
+  return { text, end, ended };
 }
+
+/** Runs the tool to its end, in this process and without a terminal. */
+export const cli = (args: readonly string[], given?: Run): Promise<Ended> => startCli(args, given).ended;
 
 /**
  * Starts the tool of the built package as a process, which is killed with the test. A start takes so long that most tests use `cli`.

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { freePorts } from '../../scripts/redis.mjs';
 import { closeAll } from '../support/apps/lock-app.js';
 import { ownRedis } from '../support/redis/own-redis.js';
+import { eventually } from '../support/waiting/eventually.js';
 import { type Ended, startProcess } from './support/cli.js';
 import { hold, openStoreOf } from './support/locks.js';
 import { silentServer } from './support/silent-server.js';
@@ -53,5 +54,18 @@ describe('the tool as a process', () => {
     ]);
     expect(away).toMatchObject({ code: 3, stdout: '', stderr: expect.stringContaining('ECONNREFUSED') });
     expect(silent).toMatchObject({ code: 3, stdout: '' });
+  });
+
+  it.each(['SIGINT', 'SIGTERM', 'EPIPE'] as const)('ends with 0 when it watches until %s', async (how) => {
+    const { url } = await ownRedis();
+    const locks = openStoreOf(url);
+    await hold(locks, 'order:1');
+    const { child, text, ended: end } = await startProcess(['watch', '--url', url, '--interval', '100', '--json']);
+    await eventually(() => text.stdout.includes('held'));
+    if (how !== 'EPIPE') child.kill(how);
+    else child.stdout.destroy();
+    // It writes, and hears that its output is closed.
+    await hold(locks, 'order:2');
+    expect(await end()).toMatchObject({ code: 0, stderr: '' });
   });
 });
