@@ -1,6 +1,19 @@
+import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
-import { HOST, address, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
+import {
+  HOST,
+  address,
+  ask,
+  every,
+  inSync,
+  orCleanUp,
+  startTogether,
+  stopAll,
+  until,
+  withFreshPorts,
+} from './servers.mjs';
 
 const SLOTS = 16_384;
 
@@ -22,12 +35,11 @@ const SLOTS = 16_384;
  *   and returns the port by which the other nodes reach it (the same by default).
  * @returns {Promise<StartedCluster>}
  */
-export async function startCluster({
-  masters: count = 3,
-  replicas = 1,
-  nodeTimeoutMs = 1_500,
-  announceBus = (port) => port,
-} = {}) {
+export function startCluster(options = {}) {
+  return withFreshPorts(() => start(options));
+}
+
+async function start({ masters: count = 3, replicas = 1, nodeTimeoutMs = 1_500, announceBus = (port) => port }) {
   const folder = makeFolder();
   const nodes = [];
   const stop = async () => {
@@ -35,86 +47,121 @@ export async function startCluster({
     folder.remove();
   };
   return orCleanUp(stop, async () => {
-    const starts = Array.from(
-      { length: count * (1 + replicas) },
-      () => () => startNode(folder.path, nodeTimeoutMs, announceBus),
-    );
-    nodes.push(...(await startTogether(starts)));
-    await form(nodes, count);
-    const [masters, others] = [nodes.slice(0, count), nodes.slice(count)];
+    const members = await plan(count, count * (1 + replicas), announceBus);
+    const launch = async (some) => {
+      const started = await startTogether(some.map((me) => () => startNode(folder.path, me, members, nodeTimeoutMs)));
+      nodes.push(...started);
+      return started;
+    };
+    const masters = await launch(members.slice(0, count));
+    await takeOver(masters);
+    const others = await launch(members.slice(count));
+    await until('The cluster', () => every(nodes, (node) => agrees(node, members)));
+    await Promise.all(masters.map((node) => forgetOwners(node, members)));
+    // A replica that has never received anything counts as empty, and nodes do not report it to clients.
+    await Promise.all(masters.map((node) => ask(node, (client) => client.flushall())));
+    await until('Reporting all replicas', async () => {
+      await Promise.all(others.map(report));
+      return every(nodes, (node) => reportsAll(node, count, nodes.length));
+    });
     return { connection: { cluster: nodes.map(address) }, masters, replicas: others, stop };
   });
 }
 
-/** Its file is in the cluster's folder, so a restart with the same port and arguments is the same node. */
-function startNode(folder, nodeTimeoutMs, announceBus) {
-  return withFreshPorts(async () => {
-    // By default the bus has the port plus 10,000, which may be taken or not a port at all.
-    const [port, bus] = await freePorts(2);
-    const file = join(folder, `nodes-${port}.conf`);
-    const settings = {
-      enabled: 'yes',
-      port: String(bus),
-      'config-file': file,
-      'announce-ip': HOST,
-      'announce-bus-port': String(await announceBus(bus)),
-      'node-timeout': String(nodeTimeoutMs),
-      'allow-replica-migration': 'no',
+/**
+ * A node that starts as a master serves nothing for two seconds. So each master starts as the replica of an `owner` of its slots,
+ * which does not exist, and takes these over.
+ */
+async function plan(masters, size, announceBus) {
+  const ports = await freePorts(2 * size);
+  const members = Array.from({ length: size }, async (_, i) => {
+    const [port, bus] = ports.slice(2 * i);
+    return {
+      id: newId(),
+      port,
+      bus,
+      announced: await announceBus(bus),
+      nr: i % masters,
+      owner: i < masters && newId(),
     };
-    const args = Object.entries(settings).flatMap(([name, value]) => [`--cluster-${name}`, value]);
-    return startRedisServer({ port, args: [...args, '--repl-diskless-sync-delay', '0'] });
   });
+  return Promise.all(members);
 }
 
-async function form(nodes, masters) {
-  const ids = await Promise.all(nodes.map((node) => ask(node, (client) => client.cluster('MYID'))));
-  await Promise.all(nodes.map((node, i) => prepare(node, i, masters)));
-  await meet(nodes, ids);
-  await Promise.all(nodes.slice(masters).map((node, i) => follow(node, ids[i % masters])));
-  await Promise.all(nodes.map((node, i) => until('The cluster', () => isReady(node, nodes.length, i >= masters))));
-  // A replica that has never received anything counts as empty, and nodes do not report it to clients.
-  await Promise.all(nodes.slice(0, masters).map((node) => ask(node, (client) => client.flushall())));
-  await Promise.all(
-    nodes.map((node) => until('Reporting all replicas', () => tellsOfAll(node, masters, nodes.length))),
-  );
-}
+const newId = () => randomBytes(20).toString('hex');
 
-/** Sets a different epoch on each node: nodes with equal epochs would have to resolve them one after the other. */
-function prepare(node, i, masters) {
-  return ask(node, async (client) => {
-    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
-    if (i >= masters) return;
-    const slotsBefore = (count) => Math.floor((SLOTS * count) / masters);
-    await client.call('CLUSTER', 'ADDSLOTSRANGE', slotsBefore(i), slotsBefore(i + 1) - 1);
-  });
-}
-
-/** Introduces every node to every other: gossip alone takes seconds. */
-async function meet(nodes, ids) {
-  const busOf = ({ args }) => args[args.indexOf('--cluster-announce-bus-port') + 1];
-  const greet = (node, others) =>
-    ask(node, async (client) => {
-      for (const other of others) await client.call('CLUSTER', 'MEET', HOST, other.port, busOf(other));
-    });
-  await Promise.all(nodes.map((node, i) => greet(node, nodes.slice(0, i))));
-  const knowsAll = async (client) => {
-    const known = await client.call('CLUSTER', 'NODES');
-    return ids.every((id) => known.includes(id));
+/** Its file is in the cluster's folder, so a restart with the same port and arguments is the same node. */
+function startNode(folder, me, members, nodeTimeoutMs) {
+  const file = join(folder, `nodes-${me.port}.conf`);
+  writeFileSync(file, nodesFile(me, members));
+  const settings = {
+    enabled: 'yes',
+    // By default the bus has the port plus 10,000, which may be taken or not a port at all.
+    port: String(me.bus),
+    'config-file': file,
+    'announce-ip': HOST,
+    'announce-bus-port': String(me.announced),
+    'node-timeout': String(nodeTimeoutMs),
+    'allow-replica-migration': 'no',
   };
-  await Promise.all(nodes.map((node) => until('Knowing all nodes', () => ask(node, knowsAll))));
+  const args = Object.entries(settings).flatMap(([name, value]) => [`--cluster-${name}`, value]);
+  return startRedisServer({ port: me.port, args: [...args, '--repl-diskless-sync-delay', '0'] });
 }
 
-function follow(node, masterId) {
-  return ask(node, (client) => client.call('CLUSTER', 'REPLICATE', masterId));
+/** What a node knows at its start: a master that no master has taken over yet, and a replica that all have. */
+function nodesFile(me, members) {
+  const masters = members.filter(({ owner }) => owner);
+  const slotsBefore = (count) => Math.floor((SLOTS * count) / masters.length);
+  const slotsOf = (nr) => `${slotsBefore(nr)}-${slotsBefore(nr + 1) - 1}`;
+  const lines = members.flatMap((member) => {
+    const { id, port, announced, nr, owner } = member;
+    const self = `${id} ${HOST}:${port}@${announced} ${member === me ? 'myself,' : ''}`;
+    if (!owner) return `${self}slave ${masters[nr].id} 0 0 0 connected`;
+    if (!me.owner) return `${self}master - 0 0 ${masters.length + nr + 1} connected ${slotsOf(nr)}`;
+    const before = `${owner} :0@0 master,noaddr - 0 0 ${nr + 1} connected ${slotsOf(nr)}`;
+    return [before, `${self}slave ${owner} 0 0 0 connected`];
+  });
+  return [...lines, `vars currentEpoch ${masters.length} lastVoteEpoch 0`, ''].join('\n');
 }
 
-async function isReady(node, count, isReplica) {
-  const state = await ask(node, (client) => client.call('CLUSTER', 'INFO'));
-  const isComplete = state.includes('cluster_state:ok') && state.includes(`cluster_known_nodes:${count}\r`);
-  return isComplete && (!isReplica || inSync(node));
+/** One after the other: masters that took over in the same epoch would settle that first, which takes a second. */
+async function takeOver(masters) {
+  for (const [i, node] of masters.entries()) {
+    await until('A node', async () => {
+      if (i > 0) await report(masters[i - 1]);
+      const state = await stateOf(node);
+      return isUp(state) && state.includes(`cluster_current_epoch:${masters.length + i}\r`);
+    });
+    await ask(node, (client) => client.call('CLUSTER', 'FAILOVER', 'TAKEOVER'));
+  }
 }
 
-async function tellsOfAll(node, masters, count) {
+const stateOf = (node) => ask(node, (client) => client.call('CLUSTER', 'INFO'));
+
+const isUp = (state) => state.includes('cluster_state:ok');
+
+/** Whether a node serves, and knows the roles and slots of all nodes. */
+async function agrees(node, members) {
+  const known = await ask(node, (client) => client.call('CLUSTER', 'NODES'));
+  const rows = new Map(known.split('\n').map((line) => [line.split(' ')[0], line.split(' ')]));
+  const hasRole = ({ id, owner }) => {
+    const [, , flags, , , , , link, slots] = rows.get(id);
+    return flags.includes(owner ? 'master' : 'slave') && Boolean(slots) === Boolean(owner) && link === 'connected';
+  };
+  const { owner } = members.find(({ port }) => port === node.port);
+  return members.every(hasRole) && isUp(await stateOf(node)) && (Boolean(owner) || inSync(node));
+}
+
+function forgetOwners(node, members) {
+  return ask(node, async (client) => {
+    for (const { owner } of members) if (owner) await client.call('CLUSTER', 'FORGET', owner);
+  });
+}
+
+/** Every message on the bus has the epoch of its sender, and the position of a replica. This one goes to all nodes at once. */
+const report = (node) => ask(node, (client) => client.publish('started', ''));
+
+async function reportsAll(node, masters, count) {
   const ranges = await ask(node, (client) => client.cluster('SLOTS'));
   return ranges.length === masters && ranges.flatMap(([, , ...addresses]) => addresses).length === count;
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
-import { HOST, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
+import { HOST, ask, every, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
 
 const NAME = 'mymaster';
 const FAILOVER_TIMEOUT_MS = 2_000;
@@ -29,9 +29,14 @@ export async function startSentinels({ downAfterMs = 700, host = HOST } = {}) {
   };
   return orCleanUp(stop, async () => {
     const [master, ...replicas] = await startReplication(started, host);
-    const sentinels = await withFreshPorts(() => launchSentinels(folder.path, { master, replicas, downAfterMs, host }));
+    const { ids, sentinels } = await withFreshPorts(() =>
+      launchSentinels(folder.path, { master, replicas, downAfterMs, host }),
+    );
     started.push(...sentinels);
-    await until('The view of all sentinels', () => every(sentinels, seesAll));
+    await until('The view of all sentinels', async () => {
+      await introduce(sentinels, ids, { master, host });
+      return every(sentinels, seesAll);
+    });
     return {
       connection: { sentinels: sentinels.map(({ port }) => ({ host, port })), name: NAME },
       master,
@@ -54,39 +59,46 @@ async function startReplication(started, host) {
   return [master, ...replicas];
 }
 
-/** Each file names all sentinels: they would take seconds to find each other by messages. */
 async function launchSentinels(folder, monitored) {
   const ports = await freePorts(3);
-  const sentinels = ports.map((port) => ({ port, id: randomBytes(20).toString('hex') }));
-  const starts = sentinels.map((me) => () => {
-    const others = sentinels.filter((sentinel) => sentinel !== me);
-    const file = join(folder, `sentinel-${me.port}.conf`);
-    writeFileSync(file, sentinelFile(me, others, monitored));
+  const ids = ports.map(() => randomBytes(20).toString('hex'));
+  const starts = ports.map((port, i) => () => {
+    const file = join(folder, `sentinel-${port}.conf`);
+    writeFileSync(file, sentinelFile(port, ids[i], monitored));
     // A sentinel writes its working folder into its file, so that folder must outlive the server.
-    return startRedisServer({ port: me.port, args: [file, '--sentinel', '--dir', folder] });
+    return startRedisServer({ port, args: [file, '--sentinel', '--dir', folder] });
   });
-  return startTogether(starts);
+  return { ids, sentinels: await startTogether(starts) };
 }
 
 /** Sentinels keep this file up to date, so a restart with the same arguments continues with it. */
-function sentinelFile(me, others, { master, replicas, downAfterMs, host }) {
+function sentinelFile(port, id, { master, replicas, downAfterMs, host }) {
   const names = ['resolve-hostnames', 'announce-hostnames'].map((setting) => `sentinel ${setting} yes`);
   const lines = [
-    `port ${me.port}`,
+    `port ${port}`,
     ...(host === HOST ? [] : names),
-    `sentinel myid ${me.id}`,
+    `sentinel myid ${id}`,
     `sentinel monitor ${NAME} ${host} ${master.port} 2`,
     `sentinel down-after-milliseconds ${NAME} ${downAfterMs}`,
     `sentinel failover-timeout ${NAME} ${FAILOVER_TIMEOUT_MS}`,
-    ...replicas.map(({ port }) => `sentinel known-replica ${NAME} ${host} ${port}`),
-    ...others.map(({ port, id }) => `sentinel known-sentinel ${NAME} ${HOST} ${port} ${id}`),
+    ...replicas.map((replica) => `sentinel known-replica ${NAME} ${host} ${replica.port}`),
   ];
   return `${lines.join('\n')}\n`;
 }
 
-async function every(servers, isReady) {
-  const answers = await Promise.all(servers.map((server) => isReady(server)));
-  return answers.every(Boolean);
+/**
+ * Says hello for each sentinel, which does so only every two seconds. If its file named the others, it would connect before they
+ * are up, and again a second later.
+ */
+function introduce(sentinels, ids, { master, host }) {
+  return ask(master, (client) =>
+    Promise.all(
+      sentinels.map(({ port }, i) => {
+        const hello = [HOST, port, ids[i], 0, NAME, host, master.port, 0];
+        return client.publish('__sentinel__:hello', hello.join());
+      }),
+    ),
+  );
 }
 
 /** Whether a sentinel talks to all servers, sees both replicas in sync, and can reach its quorum. */

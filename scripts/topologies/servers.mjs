@@ -79,6 +79,12 @@ export async function until(what, condition) {
   throw new Error(`${what} took longer than ${READY_WITHIN_MS} ms.`, { cause: last });
 }
 
+/** Whether all servers fulfil the condition. */
+export async function every(servers, condition) {
+  const answers = await Promise.all(servers.map((server) => condition(server)));
+  return answers.every(Boolean);
+}
+
 export const address = ({ port }) => ({ host: HOST, port });
 
 /** Whether a replica follows its master and has all of its data. */

