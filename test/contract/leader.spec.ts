@@ -4,8 +4,8 @@ import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock
 import { eventually } from '../support/waiting/eventually.js';
 import { gate } from '../support/waiting/gate.js';
 import { outcomeOf } from '../support/waiting/outcome.js';
-import { startMortal, startMortalApp } from './support/mortal.js';
-import { itInMemory, itOnRedis } from '../support/topologies/topology.js';
+import { startMortalApp } from './support/mortal.js';
+import { itInMemory } from '../support/topologies/topology.js';
 
 /** So long that no test sees the end of one. */
 const LONG_MS = 120_000;
@@ -114,16 +114,6 @@ describe('a leader', () => {
     await leadership.stop();
     const common = { key, template: undefined, mode: 'write', where: '', fencingToken };
     expect(events).toMatchObject([common, { ...common, reason: 'stopped' }]);
-  });
-
-  itOnRedis('is followed within its lease when its process is killed', async () => {
-    const key = freshKey('leader');
-    const dead = await startMortal();
-    const token = await dead.acquire(key, { leaseMs: SHORT_MS });
-    const next = await campaign(key, new Set(), SHORT_MS);
-    await eventually(() => next.locks.activity.waiting === 1);
-    await dead.kill();
-    expect((await next.leadership.waitUntilLeader()).fencingToken).toBeGreaterThan(token);
   });
 
   itInMemory('is told by its own clock that its lease is over when it is cut off, and then another leads', async () => {

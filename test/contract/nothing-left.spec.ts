@@ -1,6 +1,5 @@
-import { getEventListeners, once } from 'node:events';
+import { getEventListeners } from 'node:events';
 import { Redis } from 'ioredis';
-import { startChildApp } from '../support/processes/child-app.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
@@ -141,16 +140,5 @@ describe('promise 10: nothing left behind', () => {
     expect(lock.held).toBe(false);
     await eventually(() => app.locker.live.locks === 0);
     await expectNothingAlive([app]);
-  });
-
-  itOnRedis('lets a process end by itself after app.close()', async () => {
-    const child = await startChildApp();
-    const exit = once(child.process, 'exit');
-    const key = freshKey();
-    await child.acquire(key);
-    await child.release();
-    await child.acquire(key);
-    expect(await child.close()).toEqual([]);
-    expect(await exit).toEqual([0, null]);
   });
 });

@@ -1,16 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock } from '../../lib/index.js';
-import { startChildApp } from '../support/processes/child-app.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { FREEZE_MS } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { openStore } from './support/stores.js';
-import { itOnRedis, itWithQueue } from '../support/topologies/topology.js';
+import { itWithQueue } from '../support/topologies/topology.js';
 import { inQueue, untilWaiting } from '../support/waiting/waiters.js';
-import { startMortal } from './support/mortal.js';
 import { grantedAt } from '../support/redis/records.js';
 
-const HOUR_MS = 3_600_000;
 const PATIENT = { waitMs: 25_000 };
 const READ = { mode: 'read', ...PATIENT } as const;
 
@@ -46,41 +42,6 @@ describe('readers and writers', () => {
       expect(await locks.tryAcquire(key, { mode: 'read', fair: false })).toBeNull();
     }
     expect(writer.fencingToken).toBeGreaterThan(Math.max(...readers.map(({ fencingToken }) => fencingToken)));
-  });
-
-  itOnRedis('each reader has its own lease by the clock of Redis: a killed one frees only its own hold', async () => {
-    const [a, child, store] = [await startApp(), await startChildApp({}, HOUR_MS), openStore()];
-    const key = freshKey();
-    const token = await child.acquire(key, { mode: 'read', leaseMs: 5_000 });
-    const reader = await a.locks.acquire(key, { mode: 'read', leaseMs: 60_000 });
-    await child.kill();
-    const killedAt = await store.now();
-    expect((await a.locks.inspect(key)).holders).toHaveLength(2);
-    const holders = await eventually(
-      async () => {
-        const state = await a.locks.inspect(key);
-        return state.holders.length === 1 && state.holders;
-      },
-      { timeoutMs: 5_000 + FREEZE_MS },
-    );
-    expect(holders).toMatchObject([{ fencingToken: reader.fencingToken }]);
-    expect(token).not.toBe(reader.fencingToken);
-    expect(reader.held).toBe(true);
-    expect(await a.locks.tryAcquire(key)).toBeNull();
-    await reader.release();
-    const writer = await a.locks.acquire(key, { waitMs: 0 });
-    expect(grantedAt(writer)).toBeGreaterThanOrEqual(killedAt);
-  });
-
-  it('a waiting writer is granted the lock when all readers have died', async () => {
-    const [a, gone, store] = [await startApp(), await startMortal(), openStore()];
-    const key = freshKey();
-    await gone.acquire(key, { mode: 'read', leaseMs: 3_000 });
-    const writer = a.locks.acquire(key, PATIENT);
-    await untilWaiting(a, key, 1);
-    await gone.kill();
-    const killedAt = await store.now();
-    expect(grantedAt(await writer)).toBeLessThanOrEqual(killedAt + 3_000 + FREEZE_MS);
   });
 
   itWithQueue('new readers wait behind a waiting writer', async () => {

@@ -3,12 +3,9 @@ import { type RedisConnection } from '../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { LIBRARY, itOnNodeRedis } from '../support/clients/library.js';
 import { appClient, givenIoredis, givenNodeRedis } from '../support/redis/connections.js';
-import { FREEZE_MS, ownRedis } from '../support/redis/own-redis.js';
+import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
-
-/** A waiter that nobody wakes polls after this time. */
-const POLL_MS = 2_000;
 
 /** A Buffer for each text of a reply, and a text for each number: as node-redis names them. */
 const TYPE_MAPPING = { [RESP_TYPES.BLOB_STRING]: Buffer, [RESP_TYPES.NUMBER]: String };
@@ -75,10 +72,8 @@ describe('locks on a client of the application', () => {
       await held.extend(3_000).catch(() => held.extend(3_000));
       await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
       await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 2);
-      const from = performance.now();
       await held.release();
       const lock = await next;
-      expect(performance.now() - from).toBeLessThan(POLL_MS + FREEZE_MS);
       expect(lock.fencingToken).toBeGreaterThan(held.fencingToken);
       expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: lock.fencingToken }]);
       await lock.release();

@@ -1,11 +1,11 @@
 import { isSilentAboutSelect, itLikeIoredis } from '../support/clients/library.js';
 import { type AppClient, appClient } from '../support/redis/connections.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
+import { ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { startVip } from '../support/network/vip.js';
 
-const LEASE = { leaseMs: 4_000, waitMs: FREEZE_MS };
+const LEASE = { leaseMs: 4_000, waitMs: 10_000 };
 
 /** The locks of a database. */
 async function locksIn(url: string, db: number): Promise<string[]> {
@@ -73,7 +73,7 @@ describe('a given client that selected a database', () => {
   });
 
   it('has its grants confirmed by replicas in that database', async () => {
-    const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
+    const master = await ownRedis();
     await ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
     await eventually(async () => (await master.admin.info('replication')).includes('state=online'), {
       timeoutMs: 20_000,

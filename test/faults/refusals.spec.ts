@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { type LockStoreError, type RedisConnection } from '../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs';
 import { keyOn } from '../support/redis/cluster-slots.js';
+import { withGiven } from '../support/clients/library.js';
 import { givenClient } from '../support/redis/connections.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { ownRedis } from '../support/redis/own-redis.js';
@@ -20,7 +21,7 @@ const USE_CLUSTER = 'use `connection: { cluster: [...] }`';
 
 afterEach(closeAll);
 
-describe.each(KINDS)('a single client of a node of a cluster, by %s,', (_kind, open) => {
+describe.each(withGiven(KINDS))('a single client of a node of a cluster, by %s,', (_kind, open) => {
   let cluster: StartedCluster;
   beforeAll(async () => void (cluster = await startCluster()), 60_000);
   afterAll(() => cluster.stop());
@@ -54,7 +55,7 @@ describe.each(KINDS)('a single client of a node of a cluster, by %s,', (_kind, o
   });
 });
 
-describe.each(KINDS)('the error names what Redis answered and what to do, by %s:', (_kind, open) => {
+describe.each(withGiven(KINDS))('the error names what Redis answered and what to do, by %s:', (_kind, open) => {
   it('OOM', async () => {
     const { url } = await ownRedis(['--maxmemory', '1mb', '--maxmemory-policy', 'noeviction']);
     const { locks } = await startApp({ connection: open(url) });
@@ -118,7 +119,7 @@ describe.each(KINDS)('the error names what Redis answered and what to do, by %s:
 });
 
 describe('the advice of ioredis', () => {
-  it.each(KINDS)('is not part of an error while Redis is away, by %s', async (_kind, open) => {
+  it.each(withGiven(KINDS))('is not part of an error while Redis is away, by %s', async (_kind, open) => {
     const server = await ownRedis();
     const { locks } = await startApp({ connection: open(server.url) });
     await locks.withLock(freshKey(), () => undefined);

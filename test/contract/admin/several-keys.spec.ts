@@ -4,6 +4,9 @@ import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
+/** If the holder does not listen yet, its next renewal tells it. */
+const LEASE = { leaseMs: 6_000 };
+
 describe('the operator methods with several keys', () => {
   afterEach(closeAll);
 
@@ -42,7 +45,7 @@ describe('the operator methods with several keys', () => {
   it('forceRelease revokes all that are held, and returns whether any was', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const keys = [freshKey(), freshKey(), freshKey()];
-    const held = [await a.locks.acquire(keys[0]!), await a.locks.acquire([keys[1]!, keys[2]!])];
+    const held = [await a.locks.acquire(keys[0]!, LEASE), await a.locks.acquire([keys[1]!, keys[2]!], LEASE)];
     expect(await b.locks.forceRelease([...keys, freshKey()])).toBe(true);
     await eventually(() => held.every(({ signal }) => signal.aborted));
     for (const { signal } of held) expect(signal.reason).toMatchObject({ reason: 'revoked' });

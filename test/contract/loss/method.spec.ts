@@ -23,6 +23,11 @@ class Work {
     return during(currentLock());
   }
 
+  @Locked('loss:<0>', { leaseMs: 2_000 })
+  async shortly(_id: string, during: (lock: Lock) => Promise<string>): Promise<string> {
+    return during(currentLock());
+  }
+
   @Locked('loss:<0>', { leaseMs: 1_500, renew: false })
   async unrenewed(_id: string, during: (lock: Lock) => Promise<string>): Promise<string> {
     return during(currentLock());
@@ -52,7 +57,7 @@ const CAUSES: Record<TakenAway, readonly [keyof Work, (scene: Scene) => unknown]
       await other.locks.acquire(key);
     },
   ],
-  unreachable: ['renewed', ({ cut }) => cut()],
+  unreachable: ['shortly', ({ cut }) => cut()],
   'max-hold': ['brief', () => undefined],
   revoked: ['renewed', ({ key, other }) => other.locks.forceRelease(key)],
 };

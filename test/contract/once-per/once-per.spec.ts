@@ -6,12 +6,10 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { startJob } from '../../support/processes/job-app.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { openStore } from '../support/stores.js';
-import { itOnRedis, itWithOneClock, topology } from '../../support/topologies/topology.js';
-import { untilWaiting, whenAllHeard } from '../../support/waiting/waiters.js';
-import { startMortalApp } from '../support/mortal.js';
+import { itOnRedis, itWithOneClock } from '../../support/topologies/topology.js';
+import { whenAllHeard } from '../../support/waiting/waiters.js';
 
 /** So long that no test sees the end of one. */
 const SLOT_MS = 30 * 24 * 3_600_000;
@@ -21,7 +19,7 @@ const WIDTH_MS = 500;
 type Task = () => Promise<unknown>;
 
 class Jobs {
-  @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 5_000 })
+  @Locked('job:<0>', { oncePer: SLOT_MS })
   async run(_id: string, task: Task): Promise<unknown> {
     return task();
   }
@@ -138,60 +136,6 @@ describe('a call of a job that runs once per slot', () => {
       expect([slot(before), slot(after)]).toContain((await a.lastRun(id))!.fire.getTime());
     });
     await Promise.all(calls);
-  });
-});
-
-describe('a process that dies in the midst of a fire', () => {
-  afterEach(closeAll);
-
-  /** An instance that has begun to run the fire, and does not come to its end. */
-  const startVictim = async (id: string): Promise<{ readonly instance: string; kill(): Promise<void> }> => {
-    if (topology.isMemory) {
-      const { app, kill } = await startMortalApp({}, { providers: [Jobs] });
-      const begun = gate();
-      void app.get(Jobs).run(id, () => new Promise(() => begun.open()));
-      await begun.opened;
-      return { instance: HERE, kill };
-    }
-    const locked = { oncePer: SLOT_MS, leaseMs: 5_000 };
-    const schedule = { kind: 'interval', intervalMs: 100 } as const;
-    const victim = await startJob({ key: `job:${id}`, schedule, locked, workMs: 600_000 });
-    await eventually(() => victim.runs.length === 1);
-    return victim;
-  };
-
-  it('blocks all later fires, which are skipped as busy, until its lease ends', async () => {
-    const [a, id] = [await start(), freshKey()];
-    const victim = await startVictim(id);
-    await victim.kill();
-    expect(await a.jobs.often(id, run)).toBeUndefined();
-    expect(a.skipped).toEqual(['busy']);
-    await eventually(async () => (await a.jobs.often(id, run)) !== undefined, { timeoutMs: 20_000 });
-    expect(new Set(a.skipped)).toEqual(new Set(['busy']));
-    expect(await a.lastRun(id)).toMatchObject({ job: 'Jobs.often', outcome: 'done' });
-  });
-
-  it('has lost its run when the lease ends, and nobody runs that fire again', async () => {
-    const [a, id] = [await start(), freshKey()];
-    const victim = await startVictim(id);
-    expect(await a.lastRun(id)).toMatchObject({ outcome: 'running', instance: victim.instance });
-    await victim.kill();
-    await eventually(async () => (await a.lastRun(id))?.outcome === 'lost', { timeoutMs: 20_000 });
-    expect(await a.jobs.run(id, run)).toBeUndefined();
-    expect(a.skipped).toEqual(['claimed']);
-    expect(await a.lastRun(id)).toMatchObject({ outcome: 'lost', instance: victim.instance });
-  });
-
-  it('has its fire run again by exactly one other instance with `rerunOnLoss`', async () => {
-    const [a, b, id] = [await start(), await start(), freshKey()];
-    const victim = await startVictim(id);
-    const again = [a, b, a].map(({ rerunning }) => rerunning.run(id, run));
-    await untilWaiting(a, `job:${id}`, 3);
-    await victim.kill();
-    const answers = await Promise.all(again);
-    expect(answers.filter((answer) => answer === 'ran')).toHaveLength(1);
-    expect([...a.skipped, ...b.skipped]).toEqual(['claimed', 'claimed']);
-    expect(await a.lastRun(id)).toMatchObject({ outcome: 'done', instance: HERE });
   });
 });
 

@@ -12,8 +12,7 @@ import {
   ReadLocked,
 } from '../../../lib/index.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { startChildApp } from '../../support/processes/child-app.js';
-import { itOnRedisWithPermits, itWithoutPermits, itWithPermits } from '../../support/topologies/topology.js';
+import { itWithoutPermits, itWithPermits } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -167,15 +166,6 @@ describe('perInstance', () => {
     expect(await one.locks.tryAcquire(key, options)).toBeNull();
     for (const lock of held) await lock.release();
     expect(await (await one.locks.acquire(key, options)).release()).toBe(true);
-  });
-
-  itOnRedisWithPermits('counts in each process by itself', async () => {
-    const [a, b] = await Promise.all([startChildApp(), startChildApp()]);
-    const key = freshKey();
-    const options: LockOptions = { ...LIMIT, permits: 20, perInstance: 1, waitMs: 0 };
-    const tokens = [await a.acquire(key, options), await b.acquire(key, options)];
-    expect(await a.tryAcquire(key, options)).toBeNull();
-    expect(tokens[1]).toBeGreaterThan(tokens[0]!);
   });
 
   itWithoutPermits('is refused as `permits` are', async () => {

@@ -9,12 +9,10 @@ import {
   currentLock,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownPlace } from '../support/stores.js';
 import { itWithPermits, itWithoutPermits } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
-import { startMortal } from '../support/mortal.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
@@ -71,20 +69,6 @@ describe('permits', () => {
     expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).toBeNull();
     await taken[0]!.release();
     expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).not.toBeNull();
-  });
-
-  itWithPermits('each have a lease: a killed process frees only its own', async () => {
-    const [a, gone] = [await startApp(), await startMortal()];
-    const key = freshKey();
-    await gone.acquire(key, { ...permit(2), leaseMs: 3_000 });
-    const mine = await a.locks.acquire(key, { ...permit(2), leaseMs: 60_000 });
-    const waiting = a.locks.acquire(key, permit(2));
-    await untilWaiting(a, key);
-    await gone.kill();
-    const next = await waiting;
-    expect([mine.held, next.held]).toEqual([true, true]);
-    await eventually(async () => (await holders(a, key)) === 2, { timeoutMs: 3_000 + FREEZE_MS });
-    expect(await a.locks.tryAcquire(key, permit(2))).toBeNull();
   });
 
   itWithPermits('are granted in the order of arrival, one for each that is released', async () => {

@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Limited, LockBusyError, LockConfigurationError } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { startMortal } from '../support/mortal.js';
 import { itWithPermits, itWithoutPermits } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -41,16 +40,6 @@ describe('several permits in one call', () => {
     expect((await a.locks.inspect(key)).permits).toEqual({ allowed: 5, used: 2, available: 3 });
     await (await a.locks.acquire(key, five(3))).release();
     await small.release();
-  });
-
-  itWithPermits('are all free when the lease of a killed process ends', async () => {
-    const [a, gone] = [await startApp(), await startMortal()];
-    const key = freshKey();
-    await gone.acquire(key, { ...five(3), leaseMs: 3_000 });
-    const waiting = a.locks.acquire(key, five(5));
-    await untilWaiting(a, key);
-    await gone.kill();
-    expect((await waiting).held).toBe(true);
   });
 
   itWithPermits('do not starve: a large call waits for nobody who came later', async () => {

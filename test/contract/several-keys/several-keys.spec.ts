@@ -6,6 +6,7 @@ import { loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, ownPlace } from '../support/stores.js';
 import { itOnSingle } from '../../support/topologies/topology.js';
+import { openStore } from '../support/stores.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
@@ -98,12 +99,12 @@ describe('several keys', () => {
   });
 
   it('are all renewed', async () => {
-    const { locks } = await startApp();
+    const [{ locks }, store] = [await startApp(), openStore()];
     const keys = [freshKey(), freshKey()];
-    const lock = await locks.acquire(keys, { leaseMs: 5_000 });
-    const until = performance.now() + 6_000;
-    await eventually(() => performance.now() > until);
+    const lock = await locks.acquire(keys, { leaseMs: 6_000 });
+    const before = await Promise.all(keys.map((key) => store.deadlineOf(key)));
     for (const [i, key] of keys.entries()) {
+      await eventually(async () => (await store.deadlineOf(key)) > before[i]!);
       expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: lock.fencingTokens[i] }]);
     }
     expect(lock.signal.aborted).toBe(false);

@@ -1,6 +1,5 @@
 import { type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import {
   IN_ONE_SLOT,
@@ -9,7 +8,6 @@ import {
   itWithQueue,
   topology,
 } from '../../support/topologies/topology.js';
-import { startMortal } from '../support/mortal.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
@@ -154,19 +152,6 @@ describe('waiting for several keys', () => {
     await busy.release();
     await b.locks.acquire(keys);
     expect(told).toEqual([name, name, name]);
-  });
-
-  itWithQueue('leaves all queues within the waiter lease when its process is killed', async () => {
-    const [a, gone] = [await startApp(), await startMortal()];
-    const keys = [freshKey(), freshKey()];
-    const busy = await Promise.all(keys.map((key) => a.locks.acquire(key)));
-    void gone.acquire(keys as unknown as string, PATIENT);
-    await untilQueuedAtFirst(a, keys);
-    await gone.kill();
-    const next = keys.map((key) => a.locks.acquire(key, PATIENT));
-    await eventually(async () => String(await waiters(a, keys)) === '1,1', { timeoutMs: 6_000 + FREEZE_MS });
-    for (const lock of busy) await lock.release();
-    expect((await Promise.all(next)).map(({ held }) => held)).toEqual([true, true]);
   });
 
   it('does not depend on the order in which the keys are given: no deadlock', async () => {

@@ -1,7 +1,8 @@
-import { type Lock, LockStoreError } from '../../../lib/index.js';
+import { type Lock, LockStoreError, type RedisConnection } from '../../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
+import { withGiven } from '../../support/clients/library.js';
 import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { proxyTo } from '../../support/redis/own-redis.js';
@@ -12,8 +13,13 @@ import { rejection } from '../../support/waiting/rejection.js';
 async function start() {
   const cluster = await startCluster({ replicas: 1 });
   closeLater({ close: () => cluster.stop() });
-  return { cluster, given: givenCluster(cluster.connection.cluster) };
+  return cluster;
 }
+
+const CLIENTS: [string, (cluster: StartedCluster) => RedisConnection][] = [
+  ['a given cluster', ({ connection }) => givenCluster(connection.cluster)],
+  ['a cluster of its own', ({ connection }) => connection],
+];
 
 /** Stops a node, and has `app` hold a lock on each of the masters, one of which was a replica. */
 async function hang(cluster: StartedCluster, app: LockApp, during: (keys: string[]) => Promise<void>): Promise<void> {
@@ -35,21 +41,21 @@ async function hang(cluster: StartedCluster, app: LockApp, during: (keys: string
 describe('list', () => {
   afterEach(closeAll);
 
-  it.each(['a given cluster', 'a cluster of its own'] as const)(
+  it.each(withGiven(CLIENTS))(
     'includes the locks that a replica serves in place of a hanging node (%s)',
-    async (name) => {
-      const { cluster, given } = await start();
-      const app = await startApp({ connection: name === 'a given cluster' ? given : cluster.connection });
+    async (_name, open) => {
+      const cluster = await start();
+      const app = await startApp({ connection: open(cluster) });
       await hang(cluster, app, async (keys) => expect(await keysOf(app)).toEqual(keys));
     },
     120_000,
   );
 
-  it.each(['a given cluster', 'a cluster of its own'] as const)(
+  it.each(withGiven(CLIENTS))(
     'notices by itself that a node hangs, and asks its replica (%s)',
-    async (name) => {
-      const { cluster, given } = await start();
-      const app = await startApp({ connection: name === 'a given cluster' ? given : cluster.connection });
+    async (_name, open) => {
+      const cluster = await start();
+      const app = await startApp({ connection: open(cluster) });
       const other = await startApp({ connection: cluster.connection });
       expect(await keysOf(app)).toEqual([]);
       // Whether the first call knows in time that the node is silent is a matter of a millisecond.

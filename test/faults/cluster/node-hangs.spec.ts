@@ -1,11 +1,13 @@
+import { type ClusterOptions } from 'ioredis';
+import { type RedisConnection } from '../../../lib/index.js';
 import { type RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../../scripts/redis.mjs';
-import { startCluster } from '../../../scripts/topologies.mjs';
+import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { keyOn } from '../../support/redis/cluster-slots.js';
+import { withGiven } from '../../support/clients/library.js';
 import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 const LEASE_MS = 8_000;
@@ -14,15 +16,17 @@ async function start(options: Parameters<typeof startCluster>[0]) {
   const cluster = await startCluster(options);
   closeLater({ close: () => cluster.stop() });
   const seeds = cluster.connection.cluster.slice(0, 1);
-  const client = givenCluster(seeds);
   const seed = cluster.masters.find(({ port }) => port === seeds[0]!.port)!;
-  return { ...cluster, seeds, client, seed };
+  return { ...cluster, seeds, seed };
 }
 
-const CONNECTIONS = ['a given cluster', 'a cluster of its own'] as const;
+const CONNECTIONS: [string, (seeds: StartedCluster['connection']['cluster']) => RedisConnection][] = [
+  ['a given cluster', (seeds) => givenCluster(seeds)],
+  ['a cluster of its own', (seeds) => ({ cluster: seeds })],
+];
 
 /** Whether a lock on a master can be had, now or within some time. */
-const works = ({ locks }: LockApp, n: number, waitMs = FREEZE_MS): Promise<boolean> =>
+const works = ({ locks }: LockApp, n: number, waitMs = 20_000): Promise<boolean> =>
   locks.withLock(keyOn(n), { waitMs, leaseMs: LEASE_MS }, () => true).catch(() => false);
 
 async function hang({ pid }: StartedRedis, during: () => Promise<void>): Promise<void> {
@@ -37,12 +41,12 @@ async function hang({ pid }: StartedRedis, during: () => Promise<void>): Promise
 describe('a hanging node of a cluster that is the only one in the options', () => {
   afterEach(closeAll);
 
-  it.each(CONNECTIONS)(
+  it.each(withGiven(CONNECTIONS))(
     'does not affect locks on the other nodes (%s)',
-    async (name) => {
+    async (_name, open) => {
       // Nobody takes over.
-      const { client, seeds, seed } = await start({ replicas: 0, nodeTimeoutMs: 60_000 });
-      const app = await startApp({ connection: name === 'a given cluster' ? client : { cluster: seeds } });
+      const { seeds, seed } = await start({ replicas: 0, nodeTimeoutMs: 60_000 });
+      const app = await startApp({ connection: open(seeds) });
       for (const n of [0, 1, 2]) expect(await works(app, n)).toBe(true);
       const held = await Promise.all([1, 2].map((n) => app.locks.acquire(keyOn(n), { leaseMs: LEASE_MS })));
       const lost: string[] = [];
@@ -58,17 +62,17 @@ describe('a hanging node of a cluster that is the only one in the options', () =
         expect(await Promise.all(onSeed)).not.toContain(true);
         expect([held.map((lock) => lock.held), lost]).toEqual([[true, true], []]);
       });
-      await eventually(() => works(app, 0), { timeoutMs: 5_000 + FREEZE_MS });
+      await eventually(() => works(app, 0), { timeoutMs: 40_000 });
       for (const lock of held) await lock.release();
     },
     90_000,
   );
 
-  it.each(CONNECTIONS)(
+  it.each(withGiven(CONNECTIONS))(
     'is replaced by the replica that takes over (%s)',
-    async (name) => {
-      const { client, seeds, seed } = await start({ replicas: 1 });
-      const app = await startApp({ connection: name === 'a given cluster' ? client : { cluster: seeds } });
+    async (_name, open) => {
+      const { seeds, seed } = await start({ replicas: 1 });
+      const app = await startApp({ connection: open(seeds) });
       for (const n of [0, 1, 2]) expect(await works(app, n)).toBe(true);
       await hang(seed, async () => {
         await eventually(() => works(app, 0), { timeoutMs: 60_000 });
@@ -87,11 +91,13 @@ describe('a hanging node of a cluster that is the only one in the options', () =
 describe('the epoch of the commands of a cluster', () => {
   afterEach(closeAll);
 
-  it.each([
+  const OPTIONS: [string, ClusterOptions | undefined][] = [
     ['a cluster of its own', undefined],
     ['a given cluster', {}],
     ['a given cluster whose nodes connect again by themselves', { clusterNodeRetryStrategy: () => 20 }],
-  ])('changes when the connection to any node is lost (%s)', async (_name, options) => {
+  ];
+
+  it.each(withGiven(OPTIONS))('changes when the connection to any node is lost (%s)', async (_name, options) => {
     const cluster = await startCluster({ replicas: 0 });
     closeLater({ close: () => cluster.stop() });
     const { masters, connection } = cluster;

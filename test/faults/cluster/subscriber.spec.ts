@@ -3,10 +3,8 @@ import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../../scripts/redis.mjs';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
-
-/** A waiter that nobody wakes polls after this time. */
-const POLL_MS = 2_000;
+import { expectWoken } from '../../support/waiting/waiters.js';
+import { type LockApp, closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 type Node = Pick<StartedRedis, 'port' | 'url'> & { readonly admin: ReturnType<typeof openAdmin> };
 
@@ -39,17 +37,6 @@ async function appOnReplica({ connection, replicas }: StartedCluster, nodes: rea
     const replica = replicas.find(({ port }) => port === node.port);
     if (replica) return { app, node, replica };
   }
-}
-
-async function expectWoken(holder: LockApp, waiter: LockApp): Promise<void> {
-  const key = freshKey();
-  const lock = await holder.locks.acquire(key);
-  const waiting = waiter.locks.acquire(key, { waitMs: 20_000 });
-  await eventually(async () => (await holder.locks.inspect(key)).waiters === 1);
-  const from = performance.now();
-  await lock.release();
-  await (await waiting).release();
-  expect(performance.now() - from).toBeLessThan(POLL_MS - 500);
 }
 
 describe('the subscriber of a cluster', () => {

@@ -2,13 +2,10 @@ import { LockStoreError } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
 import { CONNECTIONS, givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { startVip } from '../../support/network/vip.js';
 import { rejection } from '../../support/waiting/rejection.js';
-
-/** How long after a server is well again its locks may still fail. */
-const BACK_WITHIN_MS = 3_000;
 
 /** Calls of a process that does not know that its server hangs, all the time. */
 function keepCalling({ locks }: LockApp) {
@@ -20,12 +17,10 @@ function keepCalling({ locks }: LockApp) {
   return { errors, stop: () => clearInterval(timer) };
 }
 
-/** How long it takes until a lock can be had. */
-async function backAfterMs({ locks }: LockApp): Promise<number> {
-  const from = performance.now();
+/** Waits until a lock can be had. */
+async function untilBack({ locks }: LockApp): Promise<void> {
   const isBack = () => locks.withLock(freshKey(), { waitMs: 0, leaseMs: 4_000 }, () => true).catch(() => false);
   await eventually(isBack, { timeoutMs: 25_000, message: 'No lock could be had' });
-  return performance.now() - from;
 }
 
 const sleepUntil = (at: number) => eventually(() => performance.now() >= at, { timeoutMs: 60_000 });
@@ -43,7 +38,7 @@ describe('a server that accepts connections and answers nothing', () => {
       process.kill(pid, 'SIGSTOP');
       await sleepUntil(performance.now() + ms);
       process.kill(pid, 'SIGCONT');
-      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + FREEZE_MS);
+      await untilBack(app);
       stop();
     },
     60_000,
@@ -61,7 +56,7 @@ describe('a server that accepts connections and answers nothing', () => {
       vip.forget();
       await eventually(() => vip.accepted >= 3, { timeoutMs: 20_000 });
       vip.target = port;
-      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + FREEZE_MS);
+      await untilBack(app);
       stop();
     },
     60_000,
@@ -76,7 +71,7 @@ describe('a server that accepts connections and answers nothing', () => {
       const error = await rejection<LockStoreError>(app.locks.acquire(freshKey(), { waitMs: 0 }));
       expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
       vip.target = port;
-      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + 2 * FREEZE_MS);
+      await untilBack(app);
     },
     60_000,
   );
@@ -106,7 +101,7 @@ describe('a hung master behind sentinels', () => {
         },
         { timeoutMs: 30_000 },
       );
-      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + FREEZE_MS);
+      await untilBack(app);
       calls.stop();
       const held = await other.locks.acquire('held', { leaseMs: 20_000 });
       await master.kill('SIGCONT');
@@ -134,7 +129,7 @@ describe('a hanging sentinel', () => {
       await app.locks.withLock(freshKey(), () => undefined);
       for (const sentinel of sentinels.slice(0, 2)) await sentinel.kill('SIGSTOP');
       await openAdmin(master.url).call('CLIENT', 'KILL', 'TYPE', 'normal');
-      expect(await backAfterMs(app)).toBeLessThan(2 * BACK_WITHIN_MS + FREEZE_MS);
+      await untilBack(app);
     },
     60_000,
   );

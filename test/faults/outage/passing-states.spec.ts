@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisConnection, type LockStoreError } from '../../../lib/index.js';
+import { withGiven } from '../../support/clients/library.js';
 import { givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
@@ -23,7 +24,7 @@ async function expectRefused(locks: LockApp['locks'], answer: string): Promise<v
   expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
 }
 
-describe.each(CONNECTIONS)('a server in a temporary state, by %s', (_client, open) => {
+describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_client, open) => {
   afterEach(closeAll);
 
   it('is retried when it became a replica and kept its connections (READONLY)', async () => {
@@ -42,7 +43,7 @@ describe.each(CONNECTIONS)('a server in a temporary state, by %s', (_client, ope
 
   it('is retried while it loads its data (LOADING)', async () => {
     // Between two keys it answers only after so many bytes; and it loads what it gets from a master.
-    const full = await ownRedis(['--rdbcompression', 'no', '--repl-diskless-sync-delay', '0']);
+    const full = await ownRedis(['--rdbcompression', 'no']);
     for (let i = 0; i < 60; i += 1) await full.admin.setrange(`filler:${i}`, 2 ** 20 - 1, 'x');
     const server = await ownRedis(['--key-load-delay', '80000']);
     const { locks } = await startApp({ connection: open(server.url) });

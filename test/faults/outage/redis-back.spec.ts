@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { LockStoreError } from '../../../lib/index.js';
+import { withGiven } from '../../support/clients/library.js';
 import { CONNECTIONS, RELUCTANT, appClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
@@ -41,7 +42,7 @@ describe('when Redis is back', () => {
     expect(await eventually(() => other.locks.tryAcquire('late', LONG), { timeoutMs: 20_000 })).toBeTruthy();
   });
 
-  it.each(Object.entries({ ...CONNECTIONS, ...RELUCTANT }))(
+  it.each(withGiven(Object.entries({ ...CONNECTIONS, ...RELUCTANT })))(
     'waiting calls go on by themselves (%s)',
     async (_name, connectTo) => {
       const server = await ownRedis();

@@ -3,6 +3,7 @@ import { jest } from '@jest/globals';
 import { type RedisConnection } from '../../../lib/index.js';
 import { freePorts } from '../../../scripts/redis.mjs';
 import { startSecured } from '../../../scripts/topologies.mjs';
+import { withGiven } from '../../support/clients/library.js';
 import { appClient, givenClient, givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
@@ -49,20 +50,23 @@ describe('a Redis that is down when the app starts', () => {
   afterEach(closeAll);
   afterEach(() => jest.restoreAllMocks());
 
-  it.each(Object.keys(DOWN))('causes one warning at once, with address and reason: %s', async (form) => {
-    const { lines } = spyOnLogs();
-    const [port] = await freePorts(1);
-    const { locks } = await startApp({ connection: DOWN[form]!(port!) });
-    const told = () => lines().filter((line) => START.test(line));
-    await eventually(() => told().length > 0);
-    expect(told()[0]).toContain(`127.0.0.1:${port}`);
-    expect(told()[0]).toMatch(/connect ECONNREFUSED|no node of the cluster could be reached/);
-    // Long enough for several tries.
-    for (let i = 0; i < 2; i += 1) await locks.acquire(freshKey(), { waitMs: 500 }).catch(() => undefined);
-    expect(told()).toHaveLength(1);
-    expect(lines().filter((line) => SECRET.test(line))).toEqual([]);
-    expect(lines().filter((line) => /maxRetriesPerRequest|from scratch/.test(line))).toEqual([]);
-  });
+  it.each(withGiven(Object.entries(DOWN)))(
+    'causes one warning at once, with address and reason: %s',
+    async (_form, open) => {
+      const { lines } = spyOnLogs();
+      const [port] = await freePorts(1);
+      const { locks } = await startApp({ connection: open(port!) });
+      const told = () => lines().filter((line) => START.test(line));
+      await eventually(() => told().length > 0);
+      expect(told()[0]).toContain(`127.0.0.1:${port}`);
+      expect(told()[0]).toMatch(/connect ECONNREFUSED|no node of the cluster could be reached/);
+      // Long enough for several tries.
+      for (let i = 0; i < 2; i += 1) await locks.acquire(freshKey(), { waitMs: 500 }).catch(() => undefined);
+      expect(told()).toHaveLength(1);
+      expect(lines().filter((line) => SECRET.test(line))).toEqual([]);
+      expect(lines().filter((line) => /maxRetriesPerRequest|from scratch/.test(line))).toEqual([]);
+    },
+  );
 
   it('causes a warning behind Sentinel, with a sentinel and the name of the master', async () => {
     const { lines, warnings } = spyOnLogs();

@@ -4,7 +4,7 @@ import { Logger } from '@nestjs/common';
 import { currentLock, Locked, LockStoreError, type OnUnavailable } from '../../../lib/index.js';
 import { CONNECTIONS, appClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
+import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -29,21 +29,19 @@ const work = (): never => {
 describe('while Redis is away', () => {
   afterEach(closeAll);
 
-  it.each(OUTAGES)('calls fail with LockStoreError within waitMs + 1 s, with any client and %s', async (kind) => {
+  it.each(OUTAGES)('calls fail with LockStoreError after waitMs, with any client and %s', async (kind) => {
     const { url, begin } = await outage(kind);
     const names = Object.keys(CONNECTIONS);
     const apps = await Promise.all(names.map((name) => startApp({ connection: CONNECTIONS[name]!(url) })));
     if (kind === 'it went away') for (const { locks } of apps) await locks.withLock(freshKey(), () => undefined);
     await begin();
     const call = async (client: string, { locks }: LockApp, waitMs: number) => {
-      const from = performance.now();
       const error = await rejection<LockStoreError>(locks.withLock(freshKey(), { waitMs }, () => work()));
-      const inTime = performance.now() - from < waitMs + 1_000 + FREEZE_MS;
-      return { client, waitMs, inTime, code: error.code, retryable: error.retryable };
+      return { client, waitMs, code: error.code, retryable: error.retryable };
     };
     const calls = apps.flatMap((app, i) => WAITS.map((waitMs) => ({ app, waitMs, client: names[i]! })));
     const failures = await Promise.all(calls.map(({ client, app, waitMs }) => call(client, app, waitMs)));
-    const expected = { inTime: true, code: 'LOCK_STORE', retryable: true };
+    const expected = { code: 'LOCK_STORE', retryable: true };
     expect(failures).toEqual(calls.map(({ client, waitMs }) => ({ client, waitMs, ...expected })));
     for (const { locker } of apps) expect(locker.live).toMatchObject({ locks: 0, waiting: 0 });
   });

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { Locked } from '../../../lib/index.js';
+import { withGiven } from '../../support/clients/library.js';
 import { CONNECTIONS } from '../../support/redis/connections.js';
 import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
@@ -20,7 +21,7 @@ class Work {
   }
 }
 
-describe.each(Object.entries(CONNECTIONS))(
+describe.each(withGiven(Object.entries(CONNECTIONS)))(
   'a process that was blocked while its call was answered (%s)',
   (_name, open) => {
     afterEach(closeAll);

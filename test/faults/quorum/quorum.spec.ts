@@ -12,7 +12,7 @@ import { startAgain } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { heldRow } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
-import { watchStalls } from './support/beliefs.js';
+import { untilQuick } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { hashOf, setToken } from '../../support/redis/records.js';
 
@@ -92,15 +92,15 @@ describe('a quorum of masters', () => {
 
   it.each([2, 3, 4, 5])('of %i has one winner when many try at once, again and again', async (size) => {
     const { apps } = await start(size, 4);
-    for (let rounds = 0; rounds < 20;) {
-      const [key, stalls] = [freshKey(), watchStalls()];
+    let wins = 0;
+    // Where the process stands still, the time of all calls may run out; where nothing breaks a tie, most tries have no winner.
+    for (let tried = 0; wins < 20; tried += 1) {
+      expect(tried).toBeLessThan(60);
+      const key = freshKey();
       const tries = apps.map((app) => app.locks.tryAcquire(key).catch(nullWithoutAnswer));
       const winners = (await Promise.all(tries)).filter((lock) => lock !== null);
-      stalls.stop();
       expect(winners.length).toBeLessThanOrEqual(1);
-      // While the process stood still, the time of all calls may have run out.
-      if (stalls.longestMs < 300) expect(winners).toHaveLength(1);
-      rounds += winners.length;
+      wins += winners.length;
     }
   });
 
@@ -172,9 +172,9 @@ describe('a quorum of masters', () => {
       await locks.withLock(key, () => eventually(async () => (await heldRow(admins, key)) === '111'));
     }
     proxy.blackhole(true);
-    const from = performance.now();
-    const lock = await a.locks.acquire(key);
-    expect(performance.now() - from).toBeLessThan(2_000);
+    // A command is given up after 2 s.
+    await untilQuick(1_500, async () => async () => (await a.locks.acquire(freshKey())).release());
+    const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
     const error = await rejection<LockWaitTimeoutError>(b.locks.acquire(key, { waitMs: 1_000 }));
     expect(error).toBeInstanceOf(LockWaitTimeoutError);
     expect(error.nodes!.map(({ answer }) => answer)).toEqual(['busy', 'busy', 'unreachable']);

@@ -1,7 +1,7 @@
 import { type Lock, type RedisConnection } from '../../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
-import { LIBRARY } from '../../support/clients/library.js';
+import { LIBRARY, withGiven } from '../../support/clients/library.js';
 import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -32,20 +32,23 @@ const release = async (locks: readonly Lock[]) => void (await Promise.all(locks.
 describe('minReplicas on a cluster', () => {
   afterEach(closeAll);
 
-  it.each(PREFIXED)('confirms the keys that the client writes, with a key prefix of %s', async (_whose, open) => {
-    const cluster = await start();
-    const { locks } = await startApp({ connection: open(cluster.connection), minReplicas: 1, leaseMs: LEASE_MS });
-    const held = await Promise.all(Array.from({ length: 24 }, () => locks.acquire(freshKey(), { waitMs: 10_000 })));
-    const several = await locks.acquire([freshKey(), freshKey(), freshKey()]);
-    const renewed = new Set<string>();
-    locks.events.on('renewed', ({ key }) => renewed.add(key));
-    await eventually(() => held.every(({ key }) => renewed.has(key)));
-    expect(held.filter((lock) => lock.held)).toHaveLength(24);
-    const stored = await Promise.all(cluster.masters.map(({ url }) => openAdmin(url).keys('*')));
-    expect(stored.flat()).toHaveLength(27);
-    expect(stored.flat().filter((name) => !name.startsWith('app:lock:'))).toEqual([]);
-    await release([...held, several]);
-  });
+  it.each(withGiven(PREFIXED))(
+    'confirms the keys that the client writes, with a key prefix of %s',
+    async (_whose, open) => {
+      const cluster = await start();
+      const { locks } = await startApp({ connection: open(cluster.connection), minReplicas: 1, leaseMs: LEASE_MS });
+      const held = await Promise.all(Array.from({ length: 24 }, () => locks.acquire(freshKey(), { waitMs: 10_000 })));
+      const several = await locks.acquire([freshKey(), freshKey(), freshKey()]);
+      const renewed = new Set<string>();
+      locks.events.on('renewed', ({ key }) => renewed.add(key));
+      await eventually(() => held.every(({ key }) => renewed.has(key)));
+      expect(held.filter((lock) => lock.held)).toHaveLength(24);
+      const stored = await Promise.all(cluster.masters.map(({ url }) => openAdmin(url).keys('*')));
+      expect(stored.flat()).toHaveLength(27);
+      expect(stored.flat().filter((name) => !name.startsWith('app:lock:'))).toEqual([]);
+      await release([...held, several]);
+    },
+  );
 
   it('grants the locks of a slot that moves (ASK, MOVED)', async () => {
     const cluster = await start();

@@ -6,7 +6,7 @@ describe('grants that replicas confirm', () => {
   afterEach(closeAll);
 
   it('are confirmed after SCRIPT FLUSH, also when it comes between the acquire and its confirmation', async () => {
-    const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
+    const master = await ownRedis();
     const replica = await ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
     const isOnline = async () => (await master.admin.info('replication')).includes('state=online');
     await eventually(isOnline, { timeoutMs: 20_000 });

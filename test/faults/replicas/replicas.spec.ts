@@ -11,7 +11,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 
 /** A master with replicas. */
 async function startReplicated(count: number) {
-  const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
+  const master = await ownRedis();
   const follow = () => ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
   const replicas = await Promise.all(Array.from({ length: count }, follow));
   const isOnline = async () => (await master.admin.info('replication')).match(/state=online/g)?.length === count;

@@ -8,7 +8,7 @@ import { LIBRARY, itLikeIoredis, itOnNodeRedis } from '../../support/clients/lib
 import { appClient } from '../../support/redis/connections.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { allow, asLocks, PASSWORD, SECRET, spyOnLogs } from './support.js';
 import { keysOf } from '../../support/apps/listed.js';
@@ -22,7 +22,7 @@ const POLL_MS = 2_000;
 async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings: () => string[]): Promise<boolean> {
   const key = freshKey();
   const first = await holder.locks.acquire(key);
-  const second = waiter.locks.acquire(key, { waitMs: POLL_MS + FREEZE_MS });
+  const second = waiter.locks.acquire(key, { waitMs: 30_000 });
   await Promise.race([eventually(async () => (await queued(admin, key)) === 1), second]);
   const [place] = (await admin.hkeys(`lock:${key}`)).filter((field) => field.startsWith('place:'));
   const channel = `lock:wake:${/^place:([^.]+)/.exec(place!)![1]}`;
@@ -295,10 +295,8 @@ describe('a missing right', () => {
   it.each(CASES)('%s: a call rejects at once, without a retry', async (_what, { password, rights }) => {
     const { admin, port } = await ownRedis();
     await allow(admin, rights);
-    const { locks } = await startApp({ connection: { ...asLocks(port), password }, waitMs: 60_000 });
-    const from = performance.now();
+    const { locks } = await startApp({ connection: { ...asLocks(port), password }, waitMs: 600_000 });
     const error = await rejection(locks.withLock('k', () => undefined));
-    expect(performance.now() - from).toBeLessThan(1_000 + FREEZE_MS);
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error).toMatchObject({ retryable: false });
     expect(inspect(error, { depth: Infinity })).not.toMatch(SECRET);

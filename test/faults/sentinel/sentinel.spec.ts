@@ -1,6 +1,7 @@
 import { type RedisConnection } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { withGiven } from '../../support/clients/library.js';
 import { givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
@@ -23,6 +24,11 @@ async function start(open: (connection: Sentinels['connection']) => RedisConnect
   return { ...topology, apps: apps as [LockApp, LockApp], sentinel, masterPort, untilMoved };
 }
 
+const CLIENTS: [string, (connection: Sentinels['connection']) => RedisConnection][] = [
+  ['a connection of its own', (connection) => connection],
+  ['a given client', givenBySentinels],
+];
+
 const FAILOVERS: [string, (topology: Awaited<ReturnType<typeof start>>) => Promise<unknown>][] = [
   ['the master dies', ({ master }) => master.kill()],
   ['the master hangs', ({ master }) => master.kill('SIGSTOP')],
@@ -33,10 +39,7 @@ describe('behind sentinels', () => {
   afterEach(closeAll);
 
   describe.each(FAILOVERS)('when %s', (_what, failOver) => {
-    it.each([
-      ['a connection of its own', (connection: Sentinels['connection']) => connection],
-      ['a given client', givenBySentinels],
-    ])(
+    it.each(withGiven(CLIENTS))(
       'holds are kept and waiters are served: %s',
       async (_client, open) => {
         const topology = await start(open);

@@ -3,7 +3,7 @@ import { type LockStoreError, type RedisConnection } from '../../../lib/index.js
 import { startCluster, startSentinels } from '../../../scripts/topologies.mjs';
 import { bulk, startDisguise } from '../../support/network/disguise.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
-import { LIBRARY } from '../../support/clients/library.js';
+import { LIBRARY, withGiven } from '../../support/clients/library.js';
 import { givenClient } from '../../support/redis/connections.js';
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { isCommand, ownRedis } from '../../support/redis/own-redis.js';
@@ -49,7 +49,7 @@ async function disguised(answer: (command: string) => string | undefined, args: 
 const isInfo = (command: string): boolean => /^info\b/i.test(command);
 const isScript = (command: string): boolean => /^eval/i.test(command);
 
-describe.each(KINDS)('a server that cannot be safe, by %s,', (_kind, open) => {
+describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, open) => {
   it('is refused: Garnet, before any lock is asked for', async () => {
     const said = spyOnServers();
     const garnet = await disguised((command) => (isInfo(command) ? GARNET : undefined));
@@ -110,7 +110,7 @@ describe.each(KINDS)('a server that cannot be safe, by %s,', (_kind, open) => {
   });
 });
 
-describe.each(KINDS)('an operator is told once, by %s,', (_kind, open) => {
+describe.each(withGiven(KINDS))('an operator is told once, by %s,', (_kind, open) => {
   it.each(['allkeys-lru', 'volatile-ttl'])('that the memory policy may evict locks: %s', async (policy) => {
     const said = spyOnServers();
     const { admin, url } = await ownRedis(['--maxmemory', '50mb', '--maxmemory-policy', policy]);

@@ -11,6 +11,15 @@ const isNodeRedis = LIBRARY === 'node-redis';
  */
 export const itLikeIoredis = itWhen(!isNodeRedis);
 
+/**
+ * Leaves out the cases with a client of the application, unless FAULTS_GIVEN is set (`npm run test:exhaustive`): most faults are
+ * handled behind the port of clients, and the tests of its options, of moving addresses and of hung servers have these cases always.
+ */
+export function withGiven<C extends readonly [string, ...unknown[]]>(cases: readonly C[]): C[] {
+  const ownOnly = cases.filter(([name]) => !/\bgiven\b/.test(name));
+  return process.env['FAULTS_GIVEN'] || ownOnly.length === 0 ? [...cases] : ownOnly;
+}
+
 /** node-redis does not tell which database `select` has chosen. */
 export const isSilentAboutSelect = isNodeRedis;
 

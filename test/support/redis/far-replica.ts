@@ -14,7 +14,7 @@ export interface FarReplicated {
 
 /** Starts both, without a delay at first. */
 export async function startFarReplicated(): Promise<FarReplicated> {
-  const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
+  const master = await ownRedis();
   const line = await startLine(master.port);
   await ownRedis(['--replicaof', '127.0.0.1', String(line.port)]);
   const isOnline = async () => (await master.admin.info('replication')).includes('state=online');

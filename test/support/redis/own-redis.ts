@@ -10,9 +10,12 @@ export const FREEZE_MS = 4_000;
 
 const scripts = createLockScripts();
 
+/** A master waits five seconds for further replicas otherwise. */
+const SYNC_AT_ONCE = ['--repl-diskless-sync-delay', '0'];
+
 /** Starts a Redis for this test alone, with a connection to inspect it. */
 export async function ownRedis(args: string[] = []): Promise<StartedRedis & { readonly admin: Redis }> {
-  const server = await startRedisServer({ args });
+  const server = await startRedisServer({ args: args.includes('--sentinel') ? args : [...args, ...SYNC_AT_ONCE] });
   closeLater({ close: () => server.stop() });
   return { ...server, admin: openAdmin(server.url) };
 }

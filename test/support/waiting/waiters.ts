@@ -1,6 +1,6 @@
 import { type Lock, type LockOptions } from '../../../lib/index.js';
 import { eventually, eventuallyPasses } from './eventually.js';
-import { type LockApp } from '../apps/lock-app.js';
+import { type LockApp, freshKey } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
 
 /**
@@ -29,6 +29,34 @@ export async function enqueue(
   const lock = app.locks.acquire(key, { waitMs: 25_000, ...inQueue, ...options });
   await untilWaiting(app, key, waiters + 1);
   return { lock };
+}
+
+/**
+ * Asserts that a step takes less than `ms`; `prepare` gives the step. A step that waits for a poll never does. On a machine that
+ * stands still, a step may need another try.
+ */
+export async function untilQuick(ms: number, prepare: () => Promise<() => Promise<unknown>>): Promise<void> {
+  const isQuick = async (): Promise<boolean> => {
+    const step = await prepare();
+    const from = performance.now();
+    await step();
+    return performance.now() - from < ms;
+  };
+  await eventually(isQuick, { timeoutMs: 40_000, message: `No step took less than ${ms} ms` });
+}
+
+/** Asserts that a message wakes a waiter: without one, it asks again after two seconds. */
+export async function expectWoken(holder: LockApp, waiter: LockApp, newKey = (): string => freshKey()): Promise<void> {
+  await untilQuick(1_500, async () => {
+    const key = newKey();
+    const lock = await holder.locks.acquire(key, { leaseMs: 60_000 });
+    const waiting = waiter.locks.acquire(key, { leaseMs: 60_000, waitMs: 60_000 });
+    await untilWaiting(holder, key);
+    return async () => {
+      await lock.release();
+      await (await waiting).release();
+    };
+  });
 }
 
 /** Releases a lock, and aborts the call that gets it next: before, in or after its grant, at another moment in each round. */

@@ -71,30 +71,3 @@ export class Beliefs {
     return history;
   }
 }
-
-/** Measures for how long this process stood still, at most: no promise of a time holds for that. */
-export function watchStalls(): { readonly longestMs: number; stop(): void } {
-  let [last, longestMs] = [performance.now(), 0];
-  const timer = setInterval(() => {
-    const now = performance.now();
-    longestMs = Math.max(longestMs, now - last - 10);
-    last = now;
-  }, 10);
-  return {
-    get longestMs() {
-      return longestMs;
-    },
-    stop: () => clearInterval(timer),
-  };
-}
-
-/** Returns how long `work` took, without the longest time for which this process stood still, and what it resolved with. */
-export async function timeWork<T>(work: () => Promise<T>): Promise<{ readonly tookMs: number; readonly value: T }> {
-  const [stalls, from] = [watchStalls(), performance.now()];
-  try {
-    const value = await work();
-    return { tookMs: performance.now() - from - stalls.longestMs, value };
-  } finally {
-    stalls.stop();
-  }
-}

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type Lock } from '../../../lib/index.js';
+import { withGiven } from '../../support/clients/library.js';
 import { CONNECTIONS } from '../../support/redis/connections.js';
 import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
@@ -12,7 +13,7 @@ const DELAY_MS = 75;
 const STANDSTILL_MS = 100;
 const MAX_RUNS = 4;
 
-describe.each(Object.entries(CONNECTIONS))('a slow network (%s)', (_name, open) => {
+describe.each(withGiven(Object.entries(CONNECTIONS)))('a slow network (%s)', (_name, open) => {
   afterEach(closeAll);
 
   it('keeps the connection of locks with long leases while requests with short ones time out', async () => {
