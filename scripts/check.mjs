@@ -89,7 +89,7 @@ const STEPS = [
     workers: 4,
   }),
   tests('all', 'Faults and clients', { paths: ['test/(faults|clients)/'], without: [QUIET], workers: 4 }),
-  tests('all', 'Mutants, and what the simulation finds', { paths: [MUTANTS, 'test/simulation/'] }),
+  tests('exhaustive', 'Mutants, and what the simulation finds', { paths: [MUTANTS, 'test/simulation/'] }),
   ...TOPOLOGIES.map((TOPOLOGY) =>
     tests('all', `Contract on ${TOPOLOGY}`, {
       paths: [...OF_CLIENT, ...(['cluster', 'quorum'].includes(TOPOLOGY) ? STORE : [])],
