@@ -43,19 +43,6 @@ function startCalls({ waitMs = WAIT_MS } = {}) {
 }
 
 describe('a call that shares', () => {
-  it('gets the result of the one that runs: the same object', async () => {
-    const { call, runs, events, locker } = startCalls();
-    const outcomes = [call(), call(), call()].map((one) => outcomeOf(one));
-    expect([runs.length, events]).toEqual([1, ['Prices.load a shared', 'Prices.load a shared']]);
-    await settled();
-    expect(outcomes).toEqual([{}, {}, {}]);
-    const result = { price: 7 };
-    runs[0]!.resolve(result);
-    await settled();
-    for (const outcome of outcomes) expect(outcome.value).toBe(result);
-    expect(locker.live).toEqual(NOTHING);
-  });
-
   it('gets the error of the one that runs: the same object', async () => {
     const { call, runs, locker } = startCalls();
     const outcomes = [call(), call()].map((one) => outcomeOf(one));
@@ -64,18 +51,6 @@ describe('a call that shares', () => {
     await settled();
     for (const outcome of outcomes) expect(outcome.error).toBe(error);
     expect(locker.live).toEqual(NOTHING);
-  });
-
-  it('runs when the one before has settled', async () => {
-    const { call, runs } = startCalls();
-    for (const i of [0, 1, 2]) {
-      const outcome = outcomeOf(call());
-      expect(runs).toHaveLength(i + 1);
-      if (i === 1) runs[i]!.reject(new Error('of the work'));
-      else runs[i]!.resolve(i);
-      await settled();
-      expect(outcome).not.toEqual({});
-    }
   });
 
   it('shares nothing with another key, method, class or order of keys', async () => {
@@ -99,32 +74,6 @@ describe('a call that shares', () => {
       'next',
       undefined,
     ]);
-  });
-
-  it('shares with a call on another instance of its class', async () => {
-    const { call, runs } = startCalls();
-    const both = Promise.all([call(), call()]);
-    runs[0]!.resolve('one');
-    expect([await both, runs.length]).toEqual([['one', 'one'], 1]);
-  });
-
-  it('waits for the result for no longer than its waitMs, and leaves the run alone', async () => {
-    const { clock, call, runs, events, locker } = startCalls();
-    const first = outcomeOf(call());
-    runs[0]!.enter();
-    await clock.advance(4_000);
-    const late = outcomeOf(call());
-    await clock.advance(WAIT_MS - 1);
-    expect([first, late]).toEqual([{}, {}]);
-    await clock.advance(1);
-    const error = late.error as LockWaitTimeoutError;
-    expect(error).toBeInstanceOf(LockWaitTimeoutError);
-    expect([error.key, error.mode, error.waitedMs]).toEqual(['a', 'write', WAIT_MS]);
-    expect(error.message).toMatch(/held by another call of this process, whose result it shares/);
-    expect(events.slice(1)).toEqual([`timed out after ${WAIT_MS}`]);
-    runs[0]!.resolve('result');
-    await settled();
-    expect([first, locker.live]).toEqual([{ value: 'result' }, NOTHING]);
   });
 
   it('has the limit of the one that runs while that one waits for the lock', async () => {
@@ -254,14 +203,6 @@ describe('a call that others would share', () => {
     expect(await Promise.all(inside)).toEqual(['inside', 'inside']);
     await settled();
     expect([outside, again]).toEqual([{ value: 'outside' }, { value: 'outside' }]);
-  });
-
-  it('is shared inside a hold of another key', async () => {
-    const { call, under, runs } = startCalls();
-    const outside = call('a');
-    const inside = await under('b', () => [call('a')]);
-    runs[0]!.resolve('one');
-    expect([await outside, await inside[0], runs.length]).toEqual(['one', 'one', 1]);
   });
 });
 

@@ -3,7 +3,6 @@ import { assertLocked, currentLock } from '../../../lib/core/reentry/context.js'
 import { LockLostError, LockNotHeldError, LockShutdownError, LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type Lock } from '../../../lib/core/lock.js';
 import { OTHERS_FIRST_MS } from '../../../lib/core/timing.js';
-import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { settled } from '../../support/core/fake-clock.js';
 import { busy, granted } from '../../support/core/fake-store.js';
 import { gate } from '../../support/waiting/gate.js';
@@ -12,18 +11,6 @@ import { rejection } from '../../support/waiting/rejection.js';
 import { DRAIN_MS, startLeaders } from './start-leaders.js';
 
 describe('a campaign', () => {
-  it('leads when its lock is granted, with the token and the time of the term', async () => {
-    const { elected, clock, told } = startLeaders();
-    const seen: LeaderTerm[] = [];
-    const leadership = await elected({ onElected: (term) => seen.push(term) });
-    const { term } = leadership;
-    expect(leadership.isLeader()).toBe(true);
-    expect(seen).toEqual([term]);
-    expect(term).toMatchObject({ key: 'reports', fencingToken: 100, since: new Date(clock.wallNow()) });
-    expect(term?.signal.aborted).toBe(false);
-    expect(told).toEqual(['elected']);
-  });
-
   it('waits for as long as another instance leads', async () => {
     const { leaders, store, clock } = startLeaders();
     const answer = store.onAcquire;
@@ -102,17 +89,6 @@ describe('a leader that loses its lock', () => {
     store.onAcquire = () => busy();
     clock.jump(3_000);
     expect([leadership.isLeader(), leadership.term]).toEqual([false, undefined]);
-  });
-
-  it('is told once, and elected again with a greater token after others had their turn', async () => {
-    const { elected, revoke, clock, store, told } = startLeaders();
-    const leadership = await elected();
-    revoke();
-    await clock.advance(OTHERS_FIRST_MS - 1);
-    expect(store.acquires).toHaveLength(1);
-    await clock.advance(1);
-    expect(leadership.term?.fencingToken).toBe(101);
-    expect(told).toEqual(['elected', 'demoted: revoked', 'elected']);
   });
 
   it('campaigns again only when the work of its term has ended, and says so if that takes long', async () => {

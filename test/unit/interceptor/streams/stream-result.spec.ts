@@ -1,7 +1,7 @@
-import { NEVER, Observable, Subject, defer, of, throwError } from 'rxjs';
+import { NEVER, Observable, Subject } from 'rxjs';
 import { LockNotHeldError } from '../../../../lib/core/lock.errors.js';
 import { finishStream } from '../../../../lib/interceptor/streams/stream-result.js';
-import { FakeLock, holder, settled } from './fake-stream-lock.js';
+import { FakeLock, settled } from './fake-stream-lock.js';
 import { watch } from './watch.js';
 import { rejection } from '../../../support/waiting/rejection.js';
 
@@ -49,39 +49,6 @@ describe('an awaited Observable', () => {
     expect([told, lock.ends, lock.listeners]).toEqual([[1, 'complete'], ['done'], 0]);
   });
 
-  it('is subscribed as the holder', async () => {
-    const lock = new FakeLock();
-    const { told } = watch(
-      observableOf(
-        lock,
-        defer(() => of(holder())),
-      ),
-    );
-    await settled();
-    expect(told).toEqual([lock, 'complete']);
-  });
-
-  it('is released when it errors, and passes its error unchanged', async () => {
-    const lock = new FakeLock();
-    const { told } = watch(
-      observableOf(
-        lock,
-        throwError(() => 'business'),
-      ),
-    );
-    await settled();
-    expect([told, lock.ends]).toEqual([[['error', 'business']], ['failed']]);
-  });
-
-  it('is released when it is unsubscribed, or loses its lock', async () => {
-    const locks = [new FakeLock(), new FakeLock()];
-    const [first, second] = locks.map((lock) => watch(observableOf(lock, NEVER)));
-    first!.subscription.unsubscribe();
-    const lost = locks[1]!.lose();
-    expect([first!.told, second!.told]).toEqual([[], [['error', lost]]]);
-    expect(locks.map(({ ends, listeners }) => [ends, listeners])).toEqual([[['done'], 0], [['failed'], 0]]); // prettier-ignore
-  });
-
   it('errors without subscribing to its source when its lock was lost before', async () => {
     const lock = new FakeLock();
     const source = new Subject();
@@ -106,29 +73,6 @@ describe('an awaited Observable', () => {
 });
 
 describe('an awaited async iterable', () => {
-  it('holds the lock that was acquired, from before the first step until its end', async () => {
-    const lock = new FakeLock();
-    const got: unknown[] = [];
-    const result = generatorOf(lock, rows());
-    await settled();
-    expect(lock.ends).toEqual([]);
-    for await (const row of result) got.push(row, [...lock.ends]);
-    expect([got, lock.ends, lock.listeners]).toEqual([[1, [], 2, []], ['done'], 0]);
-  });
-
-  it('is iterated as the holder', async () => {
-    const lock = new FakeLock();
-    const seen: unknown[] = [];
-    const iterable = {
-      [Symbol.asyncIterator]: () => {
-        seen.push(holder());
-        return { next: async () => ({ done: seen.push(holder()) > 2, value: 1 }) };
-      },
-    };
-    for await (const _ of generatorOf(lock, iterable)) expect(holder()).toBeUndefined();
-    expect(seen).toEqual([lock, lock, lock]);
-  });
-
   it('may be used as the generator that it was', async () => {
     const lock = new FakeLock();
     const result = generatorOf(lock, rows());

@@ -16,24 +16,6 @@ const iterating = (parts: Partial<AsyncIterator<unknown>>) => () => ({
 });
 
 describe('a locked async iterable that is ended by its consumer', () => {
-  it.each([
-    ['break', async (iterator: AsyncIterable<unknown>) => { for await (const _ of iterator) break; }], // prettier-ignore
-    ['asyncDispose', async (iterator: AsyncGenerator) => { await iterator.next(); await iterator[Symbol.asyncDispose](); }], // prettier-ignore
-  ])('is released by %s after the method has cleaned up', async (_how, consume) => {
-    const lock = new FakeLock();
-    let endsBefore: unknown;
-    async function* method() {
-      try {
-        yield 1;
-      } finally {
-        await settled();
-        endsBefore = [...lock.ends];
-      }
-    }
-    await consume(lockedAsyncIterable(opening(lock), method));
-    expect([endsBefore, lock.ends, lock.listeners]).toEqual([[], ['done'], 0]);
-  });
-
   it('stays locked when the method yields once more', async () => {
     const lock = new FakeLock();
     async function* method() {
@@ -76,15 +58,6 @@ describe('a locked async iterable that is ended by its consumer', () => {
     await second!.next();
     expect(await rejection(second!.throw('y'))).toBe('y');
     expect(locks.map(({ ends }) => ends)).toEqual([['done'], ['failed']]);
-  });
-
-  it('closes an iterator that has only return() at throw()', async () => {
-    const lock = new FakeLock();
-    let returned = 0;
-    const parts = { next: () => Promise.resolve(value(1)), return: async () => ((returned += 1), DONE) as never };
-    const iterator = lockedAsyncIterable(opening(lock), iterating(parts));
-    await iterator.next();
-    expect([await rejection(iterator.throw('y')), returned, lock.ends]).toEqual(['y', 1, ['failed']]);
   });
 
   it.each([
@@ -182,13 +155,5 @@ describe('a locked async iterable that is ended by its consumer', () => {
     slow.grant(lock);
     expect(await Promise.all(calls)).toEqual([DONE, { done: true, value: 'x' }]);
     expect([called, lock.ends, lock.listeners]).toEqual([false, ['failed'], 0]);
-  });
-
-  it('never acquires when it is ended in the turn of its start', async () => {
-    const open = opening();
-    const iterator = lockedAsyncIterable(open, boom);
-    const calls = [iterator.next(), iterator.return('x')];
-    expect(await Promise.all(calls)).toEqual([DONE, { done: true, value: 'x' }]);
-    expect(open.opened).toBe(0);
   });
 });

@@ -29,34 +29,6 @@ describe('a locked async iterable that loses its lock', () => {
     return { seen, method, resume: () => resume() };
   }
 
-  it('rejects a pending next() at once, and closes the method', async () => {
-    const lock = new FakeLock();
-    lock.releasing = new Promise(() => {});
-    const { seen, method, resume } = hanging();
-    const iterator = lockedAsyncIterable(opening(lock), method);
-    await iterator.next();
-    const pending = rejection(iterator.next());
-    await settled();
-    const lost = lock.lose();
-    expect(await pending).toBe(lost);
-    expect(await iterator.next()).toEqual(DONE);
-    expect([seen, lock.ends, lock.listeners]).toEqual([[], ['failed'], 0]);
-    resume();
-    await settled();
-    expect(seen).toEqual([lock]);
-  });
-
-  it('rejects all pending calls', async () => {
-    const lock = new FakeLock();
-    const iterator = lockedAsyncIterable(opening(lock), hanging().method);
-    await iterator.next();
-    const calls = [rejection(iterator.next()), rejection(iterator.next())];
-    await settled();
-    const lost = lock.lose();
-    expect(await Promise.all(calls)).toEqual([lost, lost]);
-    expect([lock.ends, lock.listeners]).toEqual([['failed'], 0]);
-  });
-
   it('rejects the next call when it is lost between two, and closes the method', async () => {
     const lock = new FakeLock();
     const { seen, method } = hanging();
@@ -87,14 +59,6 @@ describe('a locked async iterable that loses its lock', () => {
       await settled();
       expect(lock.ends).toEqual(['failed']);
     }
-  });
-
-  it('rejects without calling the method when it is lost before', async () => {
-    const lock = new FakeLock();
-    const lost = lock.lose();
-    const method = () => expect(true).toBe(false);
-    expect(await rejection(lockedAsyncIterable(opening(lock), method).next())).toBe(lost);
-    expect(lock.ends).toEqual(['failed']);
   });
 
   it.each([

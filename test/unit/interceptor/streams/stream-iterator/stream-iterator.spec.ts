@@ -22,31 +22,6 @@ const iterating = (parts: Partial<AsyncIterator<unknown>>) => () => ({
 });
 
 describe('a locked async iterable', () => {
-  it('acquires at the first next(), holds the lock in between, and releases it at the end', async () => {
-    const lock = new FakeLock();
-    const open = opening(lock);
-    const iterator = lockedAsyncIterable(open, rows);
-    await settled();
-    expect(open.opened).toBe(0);
-    expect(await iterator.next()).toEqual(value(1));
-    expect(await iterator.next()).toEqual(value(2));
-    expect([open.opened, lock.ends]).toEqual([1, []]);
-    expect(await iterator.next()).toEqual({ done: true, value: 'end' });
-    expect([lock.ends, lock.listeners]).toEqual([['done'], 0]);
-    expect(await iterator.next()).toEqual(DONE);
-    expect(await iterator.return('x')).toEqual({ done: true, value: 'x' });
-    expect([open.opened, lock.ends]).toEqual([1, ['done']]);
-  });
-
-  it('works with for await, and is its own iterator', async () => {
-    const lock = new FakeLock();
-    const iterator = lockedAsyncIterable(opening(lock), rows);
-    expect(iterator[Symbol.asyncIterator]()).toBe(iterator);
-    const got: unknown[] = [];
-    for await (const row of iterator) got.push(row);
-    expect([got, lock.ends]).toEqual([[1, 2], ['done']]);
-  });
-
   it('runs every step of the method as the holder, and none of its consumer', async () => {
     const lock = new FakeLock();
     const seen: unknown[] = [];
@@ -121,19 +96,6 @@ describe('a locked async iterable', () => {
     expect(await Promise.all(calls)).toEqual([value(2), { done: true, value: 'x' }, DONE]);
   });
 
-  it('returns its last result when the lock is released', async () => {
-    const lock = new FakeLock();
-    let released = (): void => {};
-    lock.releasing = new Promise((resolve) => (released = resolve));
-    let told = false;
-    const last = lockedAsyncIterable(opening(lock), async function* () {}).next();
-    void last.then(() => (told = true));
-    await settled();
-    expect([lock.ends, told]).toEqual([['done'], false]);
-    released();
-    expect(await last).toEqual(DONE);
-  });
-
   it.each([
     ['throws when it is called', boom],
     ['returns what is no iterable', () => undefined],
@@ -154,12 +116,6 @@ describe('a locked async iterable', () => {
     lock.end = (outcome) => (lock.lose(), ending(outcome));
     const next = () => Promise.reject(thrown);
     expect(await rejection(lockedAsyncIterable(opening(lock), iterating({ next })).next())).toBe(thrown);
-  });
-
-  it('yields nothing when the call is skipped', async () => {
-    const iterator = lockedAsyncIterable(opening(null), boom);
-    expect(await iterator.next()).toEqual(DONE);
-    expect(await iterator.next()).toEqual(DONE);
   });
 
   it('rejects when acquiring does, and then has ended', async () => {
