@@ -132,6 +132,7 @@ export const BAD_JOBS: readonly BadStore[] = [
   },
   {
     name: 'a command after the close never ends',
+    deadlineMs: 100,
     store: class extends MemoryLockStore {
       #isClosed = false;
 

@@ -18,10 +18,11 @@ const BAD_STORES: readonly BadStore[] = [
 ];
 
 describe('the contract of a store notices one of which', () => {
-  it.each(BAD_STORES)('$name', async ({ store: Store, noticedBy }) => {
+  it.each(BAD_STORES)('$name', async ({ store: Store, noticedBy, deadlineMs }) => {
     const clock = new ManualClock();
     const server = new MemoryLockServer({ clock });
-    const found = lockStoreContract({ open: () => new Store(server), clock }).find(({ name }) => name === noticedBy);
+    const kit = { open: () => new Store(server), clock, ...(deadlineMs && { deadlineMs }) };
+    const found = lockStoreContract(kit).find(({ name }) => name === noticedBy);
     expect(found).toBeDefined();
     await expect(found!.run()).rejects.toThrow(`The store does not keep the promise that ${noticedBy}: Expected `);
   });

@@ -17,6 +17,8 @@ export interface BadStore {
   readonly name: string;
   readonly store: new (...args: ConstructorParameters<typeof MemoryLockStore>) => LockStore;
   readonly noticedBy: string;
+  /** How long the case waits in real time for a store that is stuck. */
+  readonly deadlineMs?: number;
 }
 
 type Ask = (ask: (request: AcquireRequest) => Promise<AcquireReply>, request: AcquireRequest) => Promise<AcquireReply>;
