@@ -96,7 +96,10 @@ export function readDowngradeReply(key: string, reply: Reply): { readonly outcom
 export function readAdoptReply(key: string, reply: Reply): AdoptReply {
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, ['adopted', 'lost']);
-  return outcome === 'adopted' ? { outcome, remainingMs: parts.lease(3) } : readLostReply(parts);
+  if (outcome === 'lost') return readLostReply(parts);
+  // The time of the server is not needed; a reply without it is not that of the script.
+  parts.whole(2);
+  return { outcome, remainingMs: parts.lease(3) };
 }
 
 /** Reads the reply `lost attempt now token revoked`. */

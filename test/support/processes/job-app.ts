@@ -27,7 +27,7 @@ export interface JobOptions {
 }
 
 /** A run: its fire by `lastRun`, in milliseconds, and the token that it got. */
-export interface JobRun {
+interface JobRun {
   readonly fire: number;
   readonly fencingToken: number;
 }
