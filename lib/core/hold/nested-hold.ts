@@ -8,6 +8,8 @@ import { Hold } from './hold.js';
 export class NestedHold extends Hold {
   readonly mode: LockMode;
   readonly #permits: number;
+  /** The hold that the store knows: asking it takes no stack, however deep the call is nested. */
+  readonly #root: Hold;
 
   /** The caller must call `addNestedCall` of the outer hold, and `enter` or `tryEnter` for each key. */
   constructor(
@@ -18,6 +20,7 @@ export class NestedHold extends Hold {
     super(keys);
     this.mode = mode;
     this.#permits = permits;
+    this.#root = outer instanceof NestedHold ? outer.#root : outer;
   }
 
   /** Enters the slot of `key` if nobody is in the way; returns whether it did. */
@@ -35,11 +38,11 @@ export class NestedHold extends Hold {
   }
 
   get keeper(): object {
-    return this.outer.keeper;
+    return this.#root.keeper;
   }
 
   get owner(): string {
-    return this.outer.owner;
+    return this.#root.owner;
   }
 
   get fencingTokens(): readonly number[] {
@@ -48,7 +51,7 @@ export class NestedHold extends Hold {
   }
 
   get signal(): AbortSignal {
-    return this.outer.signal;
+    return this.#root.signal;
   }
 
   /** The signal is that of the outer hold. */
@@ -57,11 +60,11 @@ export class NestedHold extends Hold {
   }
 
   get provenMs(): number {
-    return this.outer.provenMs;
+    return this.#root.provenMs;
   }
 
   get lost(): LockLostError | null {
-    return this.outer.lost;
+    return this.#root.lost;
   }
 
   /** There is nothing to wait for. */
@@ -96,11 +99,11 @@ export class NestedHold extends Hold {
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {
-    return this.outer.onLost(callback);
+    return this.#root.onLost(callback);
   }
 
   extendBy(leaseMs?: number): Promise<void> {
-    return this.outer.extendBy(leaseMs);
+    return this.#root.extendBy(leaseMs);
   }
 
   /** Nobody has a handle of it. */
