@@ -88,6 +88,9 @@ const STEPS = [
     paths: [`test/(contract|nest|cli)/.*${PROCESSES}`, 'sample-app/test', 'examples/'],
     workers: 4,
   }),
+  ...['typescript-5.9', 'typescript-7'].map((COMPILER) =>
+    tests('all', `Texts of ${COMPILER}`, { paths: ['keys/compiler-texts'], env: { COMPILER } }),
+  ),
   tests('all', 'Faults and clients', { paths: ['test/(faults|clients)/'], without: [QUIET], workers: 4 }),
   tests('exhaustive', 'Mutants, and what the simulation finds', { paths: [MUTANTS, 'test/simulation/'] }),
   ...TOPOLOGIES.map((TOPOLOGY) =>
