@@ -8,6 +8,9 @@ const firesOf = (sql: Sql): number[] => sql.prepare('SELECT fire FROM draws ORDE
 const winnersWithoutDraw = (sql: Sql): unknown[] =>
   sql.prepare('SELECT * FROM winners WHERE draw_id NOT IN (SELECT id FROM draws)').all();
 
+/** A draw takes so long that a winner is stopped in it, and not while it writes to the database. */
+const LONG_DRAWS = { LOTTERY_LEASE_MS: '2000', LOTTERY_DRAW_MS: '5000' };
+
 describe('the lottery', () => {
   afterEach(cleanUp);
 
@@ -19,7 +22,7 @@ describe('the lottery', () => {
   }, 60_000);
 
   it('is drawn by another instance, with a greater token, after the winner was killed while it drew', async () => {
-    const { sql, instances } = await deploy(['A', 'B', 'C'], { LOTTERY_LEASE_MS: '2000', LOTTERY_DRAW_MS: '1200' });
+    const { sql, instances } = await deploy(['A', 'B', 'C'], LONG_DRAWS);
     const drawing = () => instances.find(({ reports }) => reports.at(-1)?.outcome === 'drawing');
     const winner = await eventually(drawing, { timeoutMs: 10_000 });
     const { fencingToken } = winner.reports.at(-1) as { fencingToken: number };
@@ -27,24 +30,24 @@ describe('the lottery', () => {
 
     const select = 'SELECT fencing_token FROM draws WHERE instance <> ? AND fencing_token > ?';
     const laterDraw = () => sql.prepare(select).get(winner.name, fencingToken);
-    await eventually(laterDraw, { timeoutMs: 20_000, message: 'Nobody drew after the winner had died' });
+    await eventually(laterDraw, { timeoutMs: 40_000, message: 'Nobody drew after the winner had died' });
     expect(sql.prepare('SELECT id FROM draws WHERE fencing_token = ?').all(fencingToken)).toEqual([]);
     expect(winnersWithoutDraw(sql)).toEqual([]);
     expect(checkDraws(sql, firesOf(sql), true)).toEqual([]);
-  }, 60_000);
+  }, 90_000);
 
   it('does not record the draw of a winner that was stopped for longer than its lease', async () => {
-    const { sql, instances } = await deploy(['A', 'B'], { LOTTERY_LEASE_MS: '2000', LOTTERY_DRAW_MS: '1200' });
+    const { sql, instances } = await deploy(['A', 'B'], LONG_DRAWS);
     const drawing = () => instances.find(({ reports }) => reports.at(-1)?.outcome === 'drawing');
     const winner = await eventually(drawing, { timeoutMs: 10_000 });
     const { fencingToken } = winner.reports.at(-1) as { fencingToken: number };
     winner.process.kill('SIGSTOP');
     const laterDraw = () => sql.prepare('SELECT id FROM draws WHERE fencing_token > ?').get(fencingToken);
-    await eventually(laterDraw, { timeoutMs: 20_000, message: 'Nobody drew while the winner was stopped' });
+    await eventually(laterDraw, { timeoutMs: 40_000, message: 'Nobody drew while the winner was stopped' });
     winner.process.kill('SIGCONT');
 
     const count = winner.reports.length;
     await eventuallyPasses(() => expect(winner.reports.length).toBeGreaterThan(count));
     expect(sql.prepare('SELECT id FROM draws WHERE fencing_token = ?').all(fencingToken)).toEqual([]);
-  }, 60_000);
+  }, 90_000);
 });
