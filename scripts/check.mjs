@@ -21,7 +21,7 @@ const MUTANTS = 'mutants\\.spec\\.ts$';
 /** The tests that use random input. */
 const RANDOM = ['scripts/model', 'contract/fuzz', 'contract/.*/uniform-wins', 'faults/quorum/random'];
 
-const contract = (names) => names.map((name) => `contract/${name}\\.(process\\.)?spec`);
+const contract = (names) => names.map((name) => `contract/${name}\\.spec`);
 /**
  * The part of the contract that depends on the store, and on how a client reaches it: commands for one and several keys, and wake-ups.
  * The code above the store is the same on each topology.
@@ -40,6 +40,8 @@ const ON_ONE_SERVER = ['client-options', 'databases', 'network/', 'outage/'].map
 
 /** Behind sentinels, and with TLS, the store is that of one Redis; with a node down, it is that of a quorum. */
 const TOPOLOGIES = ['memory', 'cluster', 'quorum', 'secured', 'sentinel', 'quorum-degraded'];
+/** Where some files with tests of processes have no test. */
+const WITHOUT_PROCESSES = ['memory', 'quorum', 'quorum-degraded'];
 const LIBRARIES = ['ioredis', 'iovalkey', 'node-redis'];
 const libraryOf = (library) => (library === 'ioredis' ? {} : { LIBRARY: library });
 
@@ -123,6 +125,7 @@ const STEPS = [
     ['single', ...TOPOLOGIES].map((TOPOLOGY) =>
       tests('exhaustive', `Whole contract on ${TOPOLOGY}, ${library}`, {
         paths: ['test/contract/'],
+        without: WITHOUT_PROCESSES.includes(TOPOLOGY) ? [PROCESSES] : [],
         env: { TOPOLOGY, ...libraryOf(library) },
         workers: 3,
       }),
