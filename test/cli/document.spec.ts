@@ -38,6 +38,9 @@ beforeEach(async () => {
   await wait(locks, 'order:17', 'web-2:977 OrdersService.charge');
   await hold(locks, 'reports', 'web-1:4321 Reports.read', { mode: 'read' });
   await runJob(locks, 'report:night', 'Reports.night', 'done');
+  // Jobs are shown in the order in which they began.
+  const began = Date.now();
+  await eventually(() => Date.now() > began + 1);
   await runJob(locks, 'report:noon', 'Reports.noon', 'failed', { instance: 'web-2:977' });
   const order = { key: 'order:17', where: 'OrdersService.charge' };
   await tell(
