@@ -88,6 +88,7 @@ const STEPS = [
   }),
   tests('all', 'Tests of processes', {
     paths: [`test/(contract|nest|cli)/.*${PROCESSES}`, 'sample-app/test', 'examples/'],
+    without: [QUIET],
     workers: 4,
   }),
   ...['typescript-5.9', 'typescript-7'].map((COMPILER) =>
