@@ -1,25 +1,10 @@
 import { eventually } from '../../support/waiting/eventually.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { itWithQueue, topology } from '../../support/topologies/topology.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { untilQueuedAtFirst, waiters } from '../support/queued.js';
+import { itWithQueue } from '../../support/topologies/topology.js';
 import { startMortal } from '../support/mortal.js';
 
 const PATIENT = { waitMs: 25_000 };
-
-/** How many wait for each of the keys. */
-const waiters = ({ locks }: LockApp, keys: readonly string[]): Promise<number[]> =>
-  Promise.all(keys.map(async (key) => (await locks.inspect(key)).waiters));
-
-/** Waits until somebody is in the queue of each key. */
-async function untilQueued(app: LockApp, keys: readonly string[]): Promise<void> {
-  await eventually(async () => (await waiters(app, keys)).every((count) => count > 0));
-}
-
-/** Waits until somebody waits for several busy keys: he does so for the first, in the order that all have in common. */
-async function untilQueuedAtFirst(app: LockApp, keys: readonly string[]): Promise<void> {
-  // On a cluster the order is that of the slots.
-  if (topology.supports.oneScript) return untilQueued(app, [[...keys].sort()[0]!]);
-  await eventually(async () => (await waiters(app, keys)).some((count) => count > 0));
-}
 
 describe('waiting for several keys', () => {
   afterEach(closeAll);

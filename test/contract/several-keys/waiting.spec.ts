@@ -1,35 +1,14 @@
 import { type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import {
-  IN_ONE_SLOT,
-  itWithOneMoment,
-  itWithOneScript,
-  itWithQueue,
-  topology,
-} from '../../support/topologies/topology.js';
+import { untilQueued, untilQueuedAtFirst, waiters } from '../support/queued.js';
+import { IN_ONE_SLOT, itWithOneMoment, itWithOneScript, itWithQueue } from '../../support/topologies/topology.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
-
-/** How many wait for each of the keys. */
-const waiters = ({ locks }: LockApp, keys: readonly string[]): Promise<number[]> =>
-  Promise.all(keys.map(async (key) => (await locks.inspect(key)).waiters));
-
-/** Waits until somebody is in the queue of each key. */
-async function untilQueued(app: LockApp, keys: readonly string[]): Promise<void> {
-  await eventually(async () => (await waiters(app, keys)).every((count) => count > 0));
-}
-
-/** Waits until somebody waits for several busy keys: he does so for the first, in the order that all have in common. */
-async function untilQueuedAtFirst(app: LockApp, keys: readonly string[]): Promise<void> {
-  // On a cluster the order is that of the slots.
-  if (topology.supports.oneScript) return untilQueued(app, [[...keys].sort()[0]!]);
-  await eventually(async () => (await waiters(app, keys)).some((count) => count > 0));
-}
 
 /** Some of these keys in any order, at least two. */
 function someOf(keys: readonly string[]): string[] {
