@@ -94,9 +94,7 @@ function exportsOf(program, checker, file) {
   return names.sort(byName);
 }
 
-function byName(a, b) {
-  return a.name < b.name ? -1 : Number(a.name > b.name);
-}
+const byName = (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name));
 
 function isInternal(node) {
   return ts.getJSDocCommentsAndTags(node).some((doc) => INTERNAL.test(ts.getTextOfJSDocComment(doc.comment) ?? ''));

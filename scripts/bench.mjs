@@ -3,7 +3,8 @@ import { basename, join } from 'node:path';
 import process from 'node:process';
 import { WORKLOADS } from '../bench/workloads.mjs';
 import { root, withFolder } from './checks.mjs';
-import { UsageError, ensureBuilt, ensurePackages, exitOnSignals, flag, runCommand, whole } from './command.mjs';
+import { UsageError, ensureBuilt, ensurePackages, flag, runCommand, whole } from './command.mjs';
+import { endOnSignals } from './follow.mjs';
 
 const NAMES = WORKLOADS.map(({ name }) => name);
 const DOCUMENT = join(root, 'docs', 'performance.md');
@@ -29,7 +30,7 @@ await runCommand({ usage, options, takesWords: true }, async ({ full, tiny, ...v
   const { rounds = byDefault.rounds, ms = byDefault.ms } = values;
   ensureBuilt();
   ensurePackages(join(root, 'bench'));
-  exitOnSignals();
+  endOnSignals();
   const { measureAll } = await import('../bench/measure-all.mjs');
   const { writeDocument } = await import('../bench/document.mjs');
   const isAll = words.length === 0;

@@ -5,15 +5,16 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { root } from './checks.mjs';
 import {
-  UsageError, ensureBuilt, ensurePackages, exitOnSignals, flag, newSeed, oneOf, positive, runCommand, seed, text, whole,
+  UsageError, ensureBuilt, ensurePackages, flag, newSeed, oneOf, positive, runCommand, seed, text, whole,
 } from './command.mjs'; // prettier-ignore
+import { endOnSignals } from './follow.mjs';
 
 register('../test/support/jest/hooks.mjs', import.meta.url);
 const { run, CLIENTS, MAX_REPLICAS, OURS, TOPOLOGY_NAMES } = await import('../test/chaos/run.ts');
 
 const usage = `Usage: node scripts/chaos.mjs [options]
   --topology ${TOPOLOGY_NAMES.join('|')}   (single)
-  --seconds N, --minutes N   how long faults are inflicted (60 s)
+  --seconds N                how long faults are inflicted (60)
   --seed N                   determines the faults and the calls (random; it is printed)
   --client ${CLIENTS.join('|')}
   --only 'fault,fault'       only these kinds of faults; 'none' for none
@@ -24,8 +25,7 @@ const usage = `Usage: node scripts/chaos.mjs [options]
 const options = {
   topology: oneOf(TOPOLOGY_NAMES, 'single'),
   client: oneOf(CLIENTS, OURS),
-  seconds: positive(),
-  minutes: positive(),
+  seconds: positive(60),
   seed,
   only: text,
   workers: whole(1, 50, 4),
@@ -35,8 +35,7 @@ const options = {
 };
 
 /** Options that do not fit together. */
-function refuseMisfits({ topology, client, seconds, minutes, 'min-replicas': minReplicas }) {
-  if (seconds && minutes) throw new UsageError(`--seconds ${seconds} --minutes ${minutes}: expected one of the two.`);
+function refuseMisfits({ topology, client, 'min-replicas': minReplicas }) {
   // The adapters of the peers connect to URLs, or through sentinels.
   if (client !== OURS && topology === 'cluster') {
     throw new UsageError(`--topology cluster: expected another one for --client ${client}.`);
@@ -51,9 +50,8 @@ await runCommand({ usage, options }, async (values) => {
   refuseMisfits(values);
   ensureBuilt();
   if (values.client !== OURS) ensurePackages(join(root, 'test', 'chaos', 'peers'));
-  exitOnSignals();
-  const { topology, client, workers, lanes, keep, seed = newSeed(), 'min-replicas': minReplicas } = values;
-  const seconds = values.seconds ?? 60 * (values.minutes ?? 1);
+  endOnSignals();
+  const { topology, client, seconds, workers, lanes, keep, seed = newSeed(), 'min-replicas': minReplicas } = values;
   console.log(`chaos: ${client} on ${topology} for ${seconds} s, --seed ${seed}`);
   const only = values.only?.split(',').map((name) => name.trim());
   const ms = 1_000 * seconds;

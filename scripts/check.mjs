@@ -1,13 +1,11 @@
 // Runs the checks of the project: `npm test`, `npm run test:all`, `npm run test:exhaustive`. The last line sums them up.
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
+import { readJson, root, withFolder } from './checks.mjs';
 import { endOnSignals, follow } from './follow.mjs';
 import { ensureChromium, ensureRedisServer } from './programs.mjs';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (path) => join(root, 'node_modules', path);
 
 /** A step that hangs is ended after this time, with all that it started. */
@@ -75,7 +73,14 @@ const STEPS = [
     check('all', 'Format', (out) => node([bin('prettier/bin/prettier.cjs'), '--check', '.'], out)),
     check('all', 'Documents', (out) => counting(['docs-check.mjs'], out)),
     check('all', 'Package', (out) => counting(['package-check.mjs', '--built'], out)),
-    check('all', 'Type tests on every compiler', (out) => counting(['type-tests.mjs'], out)),
+    // The types of the decorators must refuse and accept the same with every TypeScript that users may have.
+    ...['typescript-5.9', 'typescript', 'typescript-7'].flatMap((compiler) =>
+      [[], ['--noUncheckedIndexedAccess', 'false']].map((options) =>
+        check('all', `Type tests, ${[compiler, ...options].join(' ')}`, (out) =>
+          node([bin(`${compiler}/bin/tsc`), '--noEmit', '-p', 'test/types', ...options], out),
+        ),
+      ),
+    ),
     check('all', 'The package in some apps', (out) => counting(['compatibility.mjs', 'lowest-peers', 'iovalkey'], out)),
     check('exhaustive', 'The package in all apps', (out) => counting(['compatibility.mjs'], out)),
     check('exhaustive', 'The docs site', (out) => npm(['run', 'docs'], out)),
@@ -200,22 +205,19 @@ async function counting([script, ...args], out) {
   return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
 }
 
-async function jest({ paths, without = [], env, workers = 2 }) {
-  const folder = mkdtempSync(join(tmpdir(), 'test-results-'));
-  const file = join(folder, 'results.json');
-  const ignored = ['/node_modules/', ...without].map((path) => `--testPathIgnorePatterns=${path}`);
-  const flags = [...ignored, `--maxWorkers=${workers}`, '--json', `--outputFile=${file}`];
-  try {
+function jest({ paths, without = [], env, workers = 2 }) {
+  return withFolder(async (folder) => {
+    const file = join(folder, 'results.json');
+    const ignored = ['/node_modules/', ...without].map((path) => `--testPathIgnorePatterns=${path}`);
+    const flags = [...ignored, `--maxWorkers=${workers}`, '--json', `--outputFile=${file}`];
     const status = await runChild(process.execPath, [bin('jest/bin/jest.js'), ...flags, ...paths], undefined, env);
-    const report = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+    const report = existsSync(file) ? readJson(file) : {};
     const { numPassedTests: passed = 0, numFailedTests = 0, numRuntimeErrorTestSuites = 0 } = report;
     // A file that does not load has no failed tests, and a failed set-up has none either.
     const failed = numFailedTests + numRuntimeErrorTestSuites;
     const skipped = (report.numPendingTests ?? 0) + (report.numTodoTests ?? 0);
     return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  });
 }
 
 const total = { passed: 0, failed: 0, skipped: 0 };

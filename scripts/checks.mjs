@@ -44,8 +44,3 @@ export async function runChecks(check) {
   console.log(counts.map(([name, count]) => `${count} ${name}`).join(', '));
   process.exitCode = Object.fromEntries(counts).failed > 0 ? 1 : 0;
 }
-
-/** Runs the checks of a script if it was started itself. */
-export async function runIfStarted(url, check) {
-  if (isStarted(url)) await runChecks(check);
-}

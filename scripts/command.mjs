@@ -110,9 +110,3 @@ export function ensurePackages(folder) {
 export function ensureBuilt() {
   if (!existsSync(join(root, 'dist', 'esm', 'index.js'))) mustRun(process.execPath, [join('scripts', 'build.mjs')]);
 }
-
-/** Has signals end the command by its exit handlers, which end its servers and its workers. */
-export function exitOnSignals() {
-  process.once('SIGINT', () => process.exit(130));
-  process.once('SIGTERM', () => process.exit(143));
-}

@@ -61,9 +61,7 @@ function documentsOf() {
   });
 }
 
-function lineAt(text, index) {
-  return text.slice(0, index).split('\n').length;
-}
+const lineAt = (text, index) => text.slice(0, index).split('\n').length;
 
 function flawsOf({ text, prose }) {
   const find = (where, pattern, flaw) =>

@@ -92,36 +92,24 @@ async function isRefuted(model, { name, find, replace, samples = MUTANT_SAMPLES 
   return violated.length > 0;
 }
 
-const mutantsOf = (part) =>
-  MODELS.flatMap((model) => model.mutants.map((mutant) => ({ model, mutant }))).filter(({ mutant }) =>
-    mutant.name.includes(part),
-  );
-
-const refuteAll = (part) =>
-  withFolder(async (mutants) => {
-    const refute = ({ model, mutant }) => atMostTwo(() => isRefuted(model, mutant, mutants));
-    const refuted = await Promise.all(mutantsOf(part).map(refute));
-    return part === '' ? [...refuted, ...(await Promise.all(MODELS.map(isReached)))] : refuted;
+const refuteAll = () =>
+  withFolder(async (folderOfMutants) => {
+    const mutants = MODELS.flatMap((model) => model.mutants.map((mutant) => [model, mutant]));
+    const refuted = mutants.map((pair) => atMostTwo(() => isRefuted(...pair, folderOfMutants)));
+    return Promise.all([...refuted, ...MODELS.map(isReached)]);
   });
 
 const usage = `Usage: node scripts/model.mjs [options]
-  --seconds N                   how long random traces of each model are made (60)
-  --seed N                      determines them (random; it is printed)
-  --mutants [part of a name]    each model without one of its rules must violate an invariant`;
+  --seconds N   how long random traces of each model are made (60)
+  --seed N      determines them (random; it is printed)
+  --mutants     each model without one of its rules must violate an invariant`;
 
 const options = { seconds: positive(), seed, mutants: flag };
 
-function refuseMisfits({ mutants, seconds, seed }, [part = '', ...others]) {
-  const [other] = mutants ? others : [part].filter(Boolean);
-  if (other) throw new UsageError(`${other}: expected options only, such as --help.`);
-  if (!mutants) return;
-  if (seconds !== undefined || seed !== undefined) throw new UsageError('--mutants: expected without other options.');
-  if (mutantsOf(part).length === 0) throw new UsageError(`--mutants ${part}: expected a part of the name of a mutant.`);
-}
-
-await runCommand({ usage, options, takesWords: true }, async (values, words) => {
-  refuseMisfits(values, words);
-  ensurePackages(folder);
+await runCommand({ usage, options }, async (values) => {
   const { mutants, seconds = 60, seed = newSeed() } = values;
-  await runChecks(async () => countsOf(await (mutants ? refuteAll(words[0] ?? '') : simulateAll(seconds, seed))));
+  if (mutants && (values.seconds !== undefined || values.seed !== undefined))
+    throw new UsageError('--mutants: expected without other options.');
+  ensurePackages(folder);
+  await runChecks(async () => countsOf(await (mutants ? refuteAll() : simulateAll(seconds, seed))));
 });

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from '
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
-import { countsOf, manifest, report, root, runIfStarted, withFolder } from './checks.mjs';
+import { countsOf, isStarted, manifest, report, root, runChecks, withFolder } from './checks.mjs';
 
 const NAMES = ['RedisLockModule', 'RedisLockService', 'Locked', 'ReadLocked', 'WriteLocked', 'LockError'];
 
@@ -126,9 +126,9 @@ function check(title, command, args, cwd) {
   return report(title, status === 0 ? [] : [`${stdout ?? ''}${stderr ?? ''}${error?.message ?? ''}`]);
 }
 
-await runIfStarted(import.meta.url, () =>
-  withFolder((folder) => {
-    const tarball = packTarball(folder, { built: process.argv.includes('--built') });
-    return countsOf(tarball ? [true, ...checkTarball(folder, tarball)] : [false]);
-  }),
-);
+const checkPackage = (folder) => {
+  const tarball = packTarball(folder, { built: process.argv.includes('--built') });
+  return countsOf(tarball ? [true, ...checkTarball(folder, tarball)] : [false]);
+};
+
+if (isStarted(import.meta.url)) await runChecks(() => withFolder(checkPackage));

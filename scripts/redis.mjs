@@ -55,17 +55,27 @@ export async function provideRedis() {
  * @param {NodeJS.ProcessEnv} [options.env] Further variables of its environment.
  * @returns {Promise<StartedRedis>}
  */
-export async function startRedisServer({ args = [], port, env } = {}) {
+export function startRedisServer({ args = [], port, env } = {}) {
   const program = ensureRedisServer();
-  for (let launch = 1; ; launch++) {
+  return withFreshPorts(async () => {
     const { server, ready } = launchServer(program, port ?? (await freePorts(1))[0], args, env);
     try {
       await ready();
       return server;
     } catch (error) {
       await server.stop();
-      // Another process may have taken the free port before the server did.
-      if (launch === LAUNCHES || !/in use/i.test(error.message)) throw error;
+      throw error;
+    }
+  });
+}
+
+/** Launches again if another process took one of the free ports before the server could. */
+export async function withFreshPorts(launch) {
+  for (let count = 1; ; count++) {
+    try {
+      return await launch();
+    } catch (error) {
+      if (count === LAUNCHES || !/in use|another server/i.test(error.message)) throw error;
       await sleep(100);
     }
   }

@@ -4,8 +4,9 @@ import { writeFileSync } from 'node:fs';
 import { register } from 'node:module';
 import process from 'node:process';
 import {
-  UsageError, ensureBuilt, exitOnSignals, newSeed, oneOf, positive, runCommand, seed, text, whole,
+  UsageError, ensureBuilt, newSeed, oneOf, positive, runCommand, seed, text, whole,
 } from './command.mjs'; // prettier-ignore
+import { endOnSignals } from './follow.mjs';
 
 register('../test/support/jest/hooks.mjs', import.meta.url);
 const { soak, SOAK_TOPOLOGIES, PLANTS } = await import('../test/chaos/soak/soak.ts');
@@ -48,7 +49,7 @@ function refuseMisfits({ minutes, every, document, out }) {
 await runCommand({ usage, options }, async (values) => {
   refuseMisfits(values);
   ensureBuilt();
-  exitOnSignals();
+  endOnSignals();
   const { topology, minutes, every, plant, out, document, workers, lanes, seed = newSeed() } = values;
   const further = ['workers', 'lanes', 'every', 'plant'].filter((name) => values[name] !== options[name].byDefault);
   const flags = further.map((name) => `--${name} ${values[name]}`);

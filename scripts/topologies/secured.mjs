@@ -1,10 +1,13 @@
-import { randomBytes } from 'node:crypto';
+import { generateKeyPair, randomBytes } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
-import { makeCertificates } from './certificates.mjs';
-import { HOST, ask, orCleanUp, withFreshPorts } from './servers.mjs';
+import { promisify } from 'node:util';
+import forge from 'node-forge';
+import { freePorts, makeFolder, startRedisServer, withFreshPorts } from '../redis.mjs';
+import { HOST, ask, orCleanUp, stopAll } from './servers.mjs';
 
+const DAY_MS = 86_400_000;
+const IP_ADDRESS = 7;
 const DOCUMENT = new URL('../../docs/security.md', import.meta.url);
 
 /**
@@ -42,7 +45,7 @@ export async function startSecured() {
   const folder = makeFolder();
   const started = [];
   const stop = async () => {
-    await Promise.all(started.map((server) => server.stop()));
+    await stopAll(started);
     folder.remove();
   };
   return orCleanUp(stop, async () => {
@@ -85,4 +88,48 @@ async function launch(file) {
   const [port, plainPort] = await freePorts(2);
   const server = await startRedisServer({ port: plainPort, args: [file, '--tls-port', String(port)] });
   return { server, port };
+}
+
+/**
+ * Makes certificates of a test authority in this process, because not every machine has `openssl`. Resolves to `{ ca, server, client }`, each `{ cert, key }` in PEM; the server's is for the
+ * loopback address.
+ */
+export async function makeCertificates() {
+  const [authority, server, client] = await Promise.all([makeKeys(), makeKeys(), makeKeys()]);
+  const ca = certify('test authority', authority, authority, [
+    { name: 'basicConstraints', cA: true, critical: true },
+    { name: 'keyUsage', keyCertSign: true, cRLSign: true, critical: true },
+  ]);
+  const usedBy = (use) => ({ name: 'extKeyUsage', [use]: true });
+  const forHost = { name: 'subjectAltName', altNames: [{ type: IP_ADDRESS, ip: HOST }] };
+  return {
+    ca,
+    server: certify('test server', server, authority, [usedBy('serverAuth'), forHost]),
+    client: certify('test client', client, authority, [usedBy('clientAuth')]),
+  };
+}
+
+/** Makes a pair of PEM texts with Node, because forge takes seconds. */
+function makeKeys() {
+  return promisify(generateKeyPair)('rsa', {
+    modulusLength: 2_048,
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
+}
+
+function certify(name, keys, authority, extensions) {
+  const { pki, md } = forge;
+  const certificate = pki.createCertificate();
+  const named = (value) => [{ name: 'commonName', value }];
+  certificate.publicKey = pki.publicKeyFromPem(keys.publicKey);
+  // DER requires the shortest form of a positive number: a first byte of 01 is neither padding nor a sign.
+  certificate.serialNumber = `01${randomBytes(15).toString('hex')}`;
+  certificate.validity.notBefore = new Date(Date.now() - DAY_MS);
+  certificate.validity.notAfter = new Date(Date.now() + DAY_MS);
+  certificate.setSubject(named(name));
+  certificate.setIssuer(named('test authority'));
+  certificate.setExtensions(extensions);
+  certificate.sign(pki.privateKeyFromPem(authority.privateKey), md.sha256.create());
+  return { cert: pki.certificateToPem(certificate), key: keys.privateKey };
 }

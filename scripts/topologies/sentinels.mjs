@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
-import { HOST, ask, every, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
+import { freePorts, makeFolder, startRedisServer, withFreshPorts } from '../redis.mjs';
+import { HOST, ask, every, inSync, orCleanUp, startTogether, stopAll, until } from './servers.mjs';
 
 const NAME = 'mymaster';
 const FAILOVER_TIMEOUT_MS = 2_000;

@@ -7,18 +7,6 @@ import { Redis } from 'ioredis';
 export const HOST = '127.0.0.1';
 
 const READY_WITHIN_MS = 20_000;
-const LAUNCHES = 5;
-
-/** Launches again if another process took one of the free ports before the server could. */
-export async function withFreshPorts(launch) {
-  for (let count = 1; ; count++) {
-    try {
-      return await launch();
-    } catch (error) {
-      if (count === LAUNCHES || !/in use|another server/i.test(error.message)) throw error;
-    }
-  }
-}
 
 /** Starts servers at the same time. If one fails, stops the others. */
 export async function startTogether(starts) {

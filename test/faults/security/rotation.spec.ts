@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type LockLostError } from '../../../lib/index.js';
 import { startSecured } from '../../../scripts/topologies.mjs';
-import { makeCertificates } from '../../../scripts/topologies/certificates.mjs';
+import { makeCertificates } from '../../../scripts/topologies/secured.mjs';
 import { SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
