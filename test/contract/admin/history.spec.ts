@@ -40,7 +40,7 @@ class Jobs {
 }
 
 describe('the history', () => {
-  beforeEach(() => void (keyPrefix = `${freshKey('history')}:`));
+  beforeEach(() => void (keyPrefix = `lock:${freshKey('history')}:`));
   afterEach(closeAll);
 
   it('tells what has happened to a lock, the newest first', async () => {

@@ -79,7 +79,7 @@ describe('promise 4: a loss is reported', () => {
 
   it('gives a signal that is read after the loss the same reason', async () => {
     const { locks } = await startApp();
-    const lock = await locks.acquire(freshKey(), { leaseMs: 60, renew: false });
+    const lock = await locks.acquire(freshKey(), { leaseMs: 1_000, renew: false });
     await eventually(() => !lock.held);
     const lost = await rejection(lock.extend(1_000));
     expect(lock.signal.aborted).toBe(true);

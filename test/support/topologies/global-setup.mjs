@@ -1,6 +1,7 @@
 import process from 'node:process';
 import { provideRedis } from '../../../scripts/redis.mjs';
 import { startCluster, startQuorum, startSecured, startSentinels } from '../../../scripts/topologies.mjs';
+import { ask } from '../../../scripts/topologies/servers.mjs';
 
 /** Tolerates a machine that freezes, since no test of the contract is about a failover. */
 const PATIENT_MS = 20_000;
@@ -11,6 +12,10 @@ const START = {
   sentinel: () => startSentinels({ downAfterMs: PATIENT_MS }),
   async secured() {
     const secured = await startSecured();
+    const { server, admin, connection } = secured;
+    // What the history needs beside the documented rights.
+    const rights = ['+xadd', '+xtrim', '+xrevrange'];
+    await ask(server, (client) => client.acl('SETUSER', connection.username, ...rights), admin);
     return { ...secured, admins: [secured.admin] };
   },
   async quorum() {
