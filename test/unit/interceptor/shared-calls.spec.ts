@@ -43,16 +43,6 @@ function startCalls({ waitMs = WAIT_MS } = {}) {
 }
 
 describe('a call that shares', () => {
-  it('gets the error of the one that runs: the same object', async () => {
-    const { call, runs, locker } = startCalls();
-    const outcomes = [call(), call()].map((one) => outcomeOf(one));
-    const error = new Error('of the work');
-    runs[0]!.reject(error);
-    await settled();
-    for (const outcome of outcomes) expect(outcome.error).toBe(error);
-    expect(locker.live).toEqual(NOTHING);
-  });
-
   it('shares nothing with another key, method, class or order of keys', async () => {
     const { call, runs, events } = startCalls();
     const calls = [
@@ -127,19 +117,6 @@ describe('a call that shares', () => {
     await settled();
     expect(getEventListeners(signal, 'abort')).toEqual([]);
     expect(locker.live).toEqual(NOTHING);
-  });
-
-  it('listens to a long-lived signal only while it waits', async () => {
-    const { call, runs } = startCalls();
-    const { signal } = abortable();
-    const method = methodOf({ signal });
-    for (let i = 0; i < 20; i += 1) {
-      const all = [call('a', method), call('a', method), call('a', method)];
-      expect(getEventListeners(signal, 'abort')).toHaveLength(1);
-      runs.at(-1)!.resolve(i);
-      await Promise.all(all);
-      expect(getEventListeners(signal, 'abort')).toEqual([]);
-    }
   });
 
   it('goes on, and tells its events, in its own async context', async () => {

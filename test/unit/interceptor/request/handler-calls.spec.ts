@@ -52,12 +52,6 @@ describe('the calls of a handler', () => {
     await calls.idle();
   });
 
-  it('pass a rejection on, and have ended after it', async () => {
-    const { calls, call } = request(() => Promise.reject(new Error('business')));
-    await expect(call()).rejects.toThrow('business');
-    await calls.idle();
-  });
-
   it.each([
     ['at once', () => NEVER],
     ['in a promise', async () => of(1)],

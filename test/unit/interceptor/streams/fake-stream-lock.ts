@@ -14,8 +14,8 @@ export class FakeLock implements StreamLock {
   readonly ends: string[] = [];
   /** How often it was limited to one more lease. */
   losing = 0;
-  /** Let it settle to let the release end. */
-  releasing: Promise<void> = Promise.resolve();
+  /** Whether the release finds that it was lost. */
+  isLostAtEnd = false;
 
   constructor(private readonly controller = new AbortController()) {}
 
@@ -37,7 +37,7 @@ export class FakeLock implements StreamLock {
 
   async end(outcome: 'done' | 'failed'): Promise<void> {
     this.ends.push(outcome);
-    await this.releasing;
+    if (this.isLostAtEnd) this.lose();
     this.signal.throwIfAborted();
   }
 
