@@ -1,21 +1,11 @@
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { type Vote } from '../../../../lib/redis/quorum/votes.js';
-import { type AcquireReply, type AcquireRequest, type WakeUpListener } from '../../../../lib/core/store/lock-store.js';
+import { type AcquireReply, type AcquireRequest } from '../../../../lib/core/store/lock-store.js';
 import { type LockStoreError } from '../../../../lib/core/lock.errors.js';
 
 /** Nodes of a quorum as far as a round or a merge looks at them: n1, n2, ... */
 export const nodesOf = (count: number): QuorumNode[] =>
   Array.from({ length: count }, (_, i) => ({ name: `n${i + 1}` }) as unknown as QuorumNode);
-
-/** Nodes whose listeners the test calls. */
-export function listeningNodes(count: number) {
-  const listeners: WakeUpListener[] = [];
-  const nodes = Array.from({ length: count }, (_, i) => {
-    const listen = (listener: WakeUpListener): void => void (listeners[i] = listener);
-    return { store: { listen } } as unknown as QuorumNode;
-  });
-  return { nodes, listeners };
-}
 
 /** One vote per node, in order; an error is a node that could not be asked, undefined one that was not waited for. */
 export const votesOf = <T>(nodes: readonly QuorumNode[], answers: readonly (T | Error | undefined)[]): Vote<T>[] =>

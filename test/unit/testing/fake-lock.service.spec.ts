@@ -1,16 +1,23 @@
+import 'reflect-metadata';
 import { jest } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
 import {
   currentLock,
+  Leader,
+  leadershipOf,
   type LockEventMap,
   LockBusyError,
   LockConfigurationError,
   LockKeyError,
   LockLostError,
+  LockReentryError,
   LockStoreError,
   LockWaitTimeoutError,
-} from '../../../../lib/index.js';
-import { FakeLockService, ManualClock } from '../../../../lib/testing/index.js';
-import { rejection } from '../../../support/waiting/rejection.js';
+} from '../../../lib/index.js';
+import { FakeLockModule, FakeLockService, ManualClock } from '../../../lib/testing/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 let locks: FakeLockService;
 
@@ -66,11 +73,6 @@ describe('a fake without rules', () => {
     expect([listed, held.held]).toEqual([['a:1'], true]);
   });
 
-  it('gives the current lock to the work, and enters nested calls without a request', async () => {
-    const seen = await locks.withLock('a', () => locks.withLock('a', () => currentLock().key));
-    expect([seen, locks.keys]).toEqual(['a', ['a']]);
-  });
-
   it('rejects wrong keys and options as a real one does, and does not record them', async () => {
     await expect(locks.acquire('')).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire('x'.repeat(1_025))).rejects.toBeInstanceOf(LockKeyError);
@@ -95,26 +97,11 @@ describe('a fake without rules', () => {
     expect(lock.held).toBe(true);
   });
 
-  it('reports a lock that an operator revokes', async () => {
-    const lock = await locks.acquire('a');
-    expect([await locks.forceRelease('a'), await locks.forceRelease('a')]).toEqual([true, false]);
-    expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
-  });
-
-  it('emits events as a real one does', async () => {
+  it('emits events as a real one does, and makes no request for a nested call', async () => {
     const seen: string[] = [];
     for (const name of ['acquired', 'released', 'reentered'] as const) locks.events.on(name, () => seen.push(name));
-    await locks.withLock('a', () => locks.withLock('a', () => undefined));
-    expect(seen).toEqual(['acquired', 'reentered', 'released']);
-  });
-
-  it('loses a lock after its maxHoldMs by the clock that it was given', async () => {
-    const clock = new ManualClock();
-    const lock = await new FakeLockService({ clock }).acquire('a', { maxHoldMs: 60_000 });
-    await clock.advance(59_999);
-    expect(lock.held).toBe(true);
-    await clock.advance(1);
-    expect(lock.signal.reason).toMatchObject({ reason: 'max-hold' });
+    expect(await locks.withLock('a', () => locks.withLock('a', () => currentLock().key))).toBe('a');
+    expect([seen, locks.keys]).toEqual([['acquired', 'reentered', 'released'], ['a']]);
   });
 });
 
@@ -282,5 +269,92 @@ describe('jest.spyOn', () => {
     expect(await locks.isLocked('free')).toBe(true);
     jest.spyOn(locks, 'withLock').mockResolvedValue('instead');
     expect(await locks.withLock('a', () => 'ran')).toBe('instead');
+  });
+});
+
+describe('a fake, as a real service does,', () => {
+  it('answers a release', async () => {
+    const [held, lost] = [await locks.acquire('a'), await locks.acquire(['b', 'c'])];
+    locks.lose('c');
+    expect([await held.release(), await held.release(), await lost.release()]).toEqual([true, false, false]);
+  });
+
+  it('answers a nested call with reentrant: false', async () => {
+    await locks.withLock('a', async () => {
+      const nested = [
+        locks.withLock('a', { reentrant: false }, () => 'inside'),
+        locks.acquire('a', { reentrant: false }),
+      ];
+      for (const call of nested) await expect(call).rejects.toBeInstanceOf(LockReentryError);
+    });
+    expect(await locks.withLock('a', { reentrant: false }, () => 'alone')).toBe('alone');
+    expect(locks.keys).toEqual(['a', 'a']);
+  });
+
+  it('answers requests for several keys', async () => {
+    const lock = await locks.acquire('b');
+    expect(await locks.inspect(['a', 'b'])).toMatchObject([{ mode: 'free' }, { mode: 'write' }]);
+    expect([await locks.isLocked(['a', 'b']), await locks.isLocked(['a', 'c'])]).toEqual([true, false]);
+    expect([await locks.forceRelease(['a', 'b']), await locks.forceRelease(['a', 'b'])]).toEqual([true, false]);
+    expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
+  });
+
+  it('waits until a lock is free as its rules say', async () => {
+    await locks.waitUntilFree(['a', 'b']);
+    const held = await locks.acquire('a');
+    await expect(locks.waitUntilFree('a', { waitMs: 0 })).rejects.toBeInstanceOf(LockBusyError);
+    await held.release();
+    await locks.waitUntilFree('a', { waitMs: 0 });
+    locks.refuse('a').fail('b');
+    await expect(locks.waitUntilFree('a')).rejects.toBeInstanceOf(LockWaitTimeoutError);
+    await expect(locks.waitUntilFree('a', { waitMs: 0 })).rejects.toBeInstanceOf(LockBusyError);
+    await expect(locks.waitUntilFree('b')).rejects.toBeInstanceOf(LockStoreError);
+  });
+});
+
+@Leader('reports')
+@Injectable()
+class Reports {}
+
+describe('a leader with fake locks', () => {
+  it('is elected, may be demoted, and is elected again', async () => {
+    const told: string[] = [];
+    const leadership = locks.lead('reports', {
+      onElected: () => told.push('elected'),
+      onDemoted: (_term, reason) => told.push(reason),
+    });
+    await leadership.waitUntilLeader();
+    locks.refuse('reports').lose('reports', 'revoked');
+    expect(leadership.isLeader()).toBe(false);
+    locks.grant('reports');
+    await leadership.waitUntilLeader();
+    await leadership.stop();
+    expect(told).toEqual(['elected', 'revoked', 'elected', 'stopped']);
+    expect(locks.keys).toEqual(['reports', 'reports']);
+  });
+
+  it('campaigns while Redis is away, and is elected when it is back', async () => {
+    locks.fail('reports');
+    const leadership = locks.lead('reports');
+    const elected = leadership.waitUntilLeader();
+    await eventually(() => locks.activity.waiting === 1);
+    expect(leadership.isLeader()).toBe(false);
+    locks.grant();
+    await elected;
+    await leadership.stop();
+  });
+
+  it('leads in each app that uses the same fake, one after the other', async () => {
+    const startAndClose = async (): Promise<void> => {
+      const imports = [FakeLockModule.forRoot(locks)];
+      const app = await (await Test.createTestingModule({ imports, providers: [Reports] }).compile()).init();
+      const leadership = leadershipOf(app.get(Reports));
+      await leadership.waitUntilLeader();
+      await app.close();
+      expect(leadership.isLeader()).toBe(false);
+    };
+    await startAndClose();
+    await startAndClose();
+    expect(locks.activity).toEqual({ held: 0, waiting: 0 });
   });
 });

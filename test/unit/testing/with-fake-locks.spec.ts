@@ -1,4 +1,6 @@
 import { Inject } from '@nestjs/common';
+import { Cron, Interval } from '@nestjs/schedule';
+import { firstValueFrom, Observable, of } from 'rxjs';
 import {
   currentLock,
   InjectLockService,
@@ -7,15 +9,16 @@ import {
   LockConfigurationError,
   Locked,
   LockLostError,
+  LockReentryError,
   LockStoreError,
   LockWaitTimeoutError,
   ReadLocked,
   RedisLockService,
   WriteLocked,
-} from '../../../../lib/index.js';
-import { FakeLockService, withFakeLocks } from '../../../../lib/testing/index.js';
-import { eventually } from '../../../support/waiting/eventually.js';
-import { rejection } from '../../../support/waiting/rejection.js';
+} from '../../../lib/index.js';
+import { FakeLockService, withFakeLocks } from '../../../lib/testing/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 class Orders {
   until: Promise<unknown> = Promise.resolve();
@@ -116,13 +119,6 @@ describe('a decorated method', () => {
     ]);
   });
 
-  it('rejects with a LockWaitTimeoutError when it waits and a fake times out', async () => {
-    locks.timeOut();
-    expect(await rejection(orders.charge('1'))).toBeInstanceOf(LockWaitTimeoutError);
-    expect(await rejection(orders.write('1'))).toBeInstanceOf(LockBusyError);
-    expect(await orders.limited()).toBeUndefined();
-  });
-
   it('does what its `onUnavailable` says when a fake fails', async () => {
     locks.fail();
     expect(await rejection(orders.charge('1'))).toBeInstanceOf(LockStoreError);
@@ -199,5 +195,99 @@ describe('withFakeLocks', () => {
     expect(faking).toThrow(/Plain has no lock decorator, .* give its constructor the FakeLockService/);
     const named = () => withFakeLocks(new Orders(), new FakeLockService({ name: 'audit' }));
     expect(named).toThrow(/Orders has no lock decorator of the connection "audit"/);
+  });
+});
+
+class Jobs {
+  runs = 0;
+
+  @Cron('0 12 * * *')
+  @Locked('noon', { oncePer: 'fire' })
+  async noon(): Promise<string | undefined> {
+    this.runs += 1;
+    return 'ran';
+  }
+
+  @Interval(60_000)
+  @Locked('slot', { oncePer: 'fire', rerunOnLoss: true, spreadMs: 3_600_000 })
+  async slot(): Promise<string | undefined> {
+    return 'ran';
+  }
+
+  @Locked('strict', { oncePer: 60_000, ifBusy: 'throw' })
+  async strict(): Promise<string | undefined> {
+    return 'ran';
+  }
+
+  @Locked('outer', { oncePer: 60_000 })
+  async outer(): Promise<unknown> {
+    return this.outer();
+  }
+}
+
+describe('a job under fake locks', () => {
+  let jobs: Jobs;
+  beforeEach(() => void (jobs = withFakeLocks(new Jobs(), locks)));
+
+  it('runs at every call, without a scheduler and without a random delay', async () => {
+    expect([await jobs.noon(), await jobs.noon(), await jobs.slot(), await jobs.strict()]).toEqual(
+      ['ran', 'ran', 'ran', 'ran'],
+    ); // prettier-ignore
+    expect([jobs.runs, locks.keys]).toEqual([2, ['noon', 'noon', 'slot', 'strict']]);
+  });
+
+  it('is skipped when its lock is refused or its wait times out, unless its `ifBusy` says otherwise', async () => {
+    locks.refuse();
+    expect([await jobs.noon(), await jobs.slot()]).toEqual([undefined, undefined]);
+    await expect(jobs.strict()).rejects.toBeInstanceOf(LockBusyError);
+    locks.timeOut();
+    expect([await jobs.noon(), await jobs.slot(), jobs.runs]).toEqual([undefined, undefined, 0]);
+  });
+
+  it('does not run inside itself', async () => {
+    await expect(jobs.outer()).rejects.toBeInstanceOf(LockReentryError);
+  });
+});
+
+class Streams {
+  until: Promise<unknown> = Promise.resolve();
+
+  @Locked('values')
+  values(): Observable<number> {
+    return of(1, 2);
+  }
+
+  @Locked('items')
+  async *items(): AsyncGenerator<string> {
+    yield currentLock().key;
+    await this.until;
+    yield 'last';
+  }
+}
+
+describe('streams under fake locks', () => {
+  let streams: Streams;
+  beforeEach(() => void (streams = withFakeLocks(new Streams(), locks)));
+
+  it('acquire for each subscription, and release when they complete', async () => {
+    expect(locks.keys).toEqual([]);
+    const values = streams.values();
+    expect([await firstValueFrom(values), await firstValueFrom(values)]).toEqual([1, 1]);
+    expect([locks.keys, locks.activity.held]).toEqual([['values', 'values'], 0]);
+  });
+
+  it('fail when their lock cannot be acquired', async () => {
+    locks.refuse('values').fail('items');
+    await expect(firstValueFrom(streams.values())).rejects.toBeInstanceOf(LockWaitTimeoutError);
+    await expect(streams.items().next()).rejects.toBeInstanceOf(LockStoreError);
+  });
+
+  it('end with a LockLostError when their lock is lost', async () => {
+    streams.until = new Promise(() => undefined);
+    const items = streams.items();
+    expect(await items.next()).toEqual({ value: 'items', done: false });
+    const next = items.next();
+    expect(locks.lose('items')).toBe(1);
+    await expect(next).rejects.toBeInstanceOf(LockLostError);
   });
 });
