@@ -23,7 +23,6 @@ describe('the options of RedisLockBoardModule', () => {
     ['no object', undefined, /the options of RedisLockBoardModule to be an object, got undefined/],
     ['one that does not exist', { gaurd: AdminGuard }, /Unknown option `gaurd`.*expected one of path, guard/],
     ['no guard', {}, /no `guard`.*everybody.*`guard: AdminGuard`.*`unguarded: true`/s],
-    ['a list of no guards', { guard: [] }, /no `guard`/],
     ['a guard that is none', { guard: 'admin' }, /`guard` to be a guard of Nest.*got `admin`/],
     ['a guard in a list that is none', { guard: [AdminGuard, {}] }, /`guard` to be a guard of Nest/],
     [
@@ -32,7 +31,6 @@ describe('the options of RedisLockBoardModule', () => {
       /`guard`.*got the function `Map` without a method `canActivate`.*Pass a class/,
     ],
     ['a function in place of a guard', { guard: () => true }, /got the function `guard`.*everybody could open/],
-    ['a class in a list that is no guard', { guard: [AdminGuard, Map] }, /got the function `Map`/],
     [
       'a guard class with a field in place of the method',
       { guard: Fields },
@@ -42,12 +40,9 @@ describe('the options of RedisLockBoardModule', () => {
     ['a word for `unguarded`', { unguarded: 'yes' }, /`unguarded` to be true or false, got `yes`/],
     ['an empty path', { unguarded: true, path: '' }, /`path` to be a path.*'admin\/locks', got ""/],
     ['a path with a parameter', { unguarded: true, path: ':tenant/locks' }, /`path`/],
-    ['a path with a wildcard', { unguarded: true, path: 'locks/*' }, /`path`/],
-    ['an empty connection', { unguarded: true, connection: '' }, /`connection`/],
     ['a poll that never rests', { unguarded: true, refreshMs: 0 }, /`refreshMs` to be .* from 250 to 60000, got `0`/],
     ['a single action', { unguarded: true, actions: true }, /the options of `actions` to be an object/],
     ['an unknown action', { unguarded: true, actions: { release: true } }, /Unknown option `release` of `actions`/],
-    ['a word for an action', { unguarded: true, actions: { forceRelease: 1 } }, /`actions.forceRelease` to be true/],
     ['a user that is no function', { unguarded: true, actions: { user: 'ada' } }, /`actions.user` to be a function/],
   ])('refuse %s', (_what, options, text) => {
     expect(() => RedisLockBoardModule.forRoot(options as RedisLockBoardOptions)).toThrow(LockConfigurationError);
@@ -55,11 +50,8 @@ describe('the options of RedisLockBoardModule', () => {
   });
 
   it.each<[string, RedisLockBoardOptions]>([
-    ['a guard class', { guard: AdminGuard }],
     ['a guard object, and a class', { guard: [new AdminGuard(), AdminGuard] }],
-    ['a guard object with a field in place of the method', { guard: new Fields() }],
     ['a guard class that is a guard itself', { guard: Static }],
-    ['a guard class that inherits the method', { guard: class extends AdminGuard {} }],
     ['no guard, in so many words', { unguarded: true }],
     ['everything', { guard: AdminGuard, path: '/ops/locks/', refreshMs: 1_000, actions: { forceRelease: true } }],
   ])('accept %s', (_what, options) => {

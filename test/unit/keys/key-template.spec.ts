@@ -17,26 +17,21 @@ describe('filling a key template', () => {
     ['orders', [], 'orders'],
     ['order:<0>', ['A-17'], 'order:A-17'],
     ['order:<0.id>:<1>', [{ id: 'A-17' }, 2], 'order:A-17:2'],
-    ['<0>', ['a'], 'a'],
     ['<1>:<0>:<1>', ['a', 'b'], 'b:a:b'],
     ['city:<1.address.city>', ['a', { address: { city: 'Brno' } }], 'city:Brno'],
     ['item:<0.items.0>', [{ items: ['a', 'b'] }], 'item:a'],
-    ['head:<0.user-id>:<0.größe>', [{ 'user-id': 1, größe: 2 }], 'head:1:2'],
     ['arg:<10>', Array.from({ length: 11 }, (_, index) => index), 'arg:10'],
     ['length:<0.length>', ['abc'], 'length:3'],
     ['customer:<0.id>', [new Customer(7)], 'customer:c7'],
     ['e-mail:<0>', ['ann@example.org/a b'], 'e-mail:ann@example.org/a b'],
-    ['name:<0>', ['Zoë 😀'], 'name:Zoë 😀'],
   ])('%s with %j gives %s', (template, args, key) => {
     expect(fill(template, ...args)).toBe(key);
   });
 
   it.each<[string, string]>([
     ['a > b', 'a > b'],
-    ['a >> b', 'a >> b'],
     ['a << b', 'a < b'],
     ['<<0>', '<0>'],
-    ['<<<0>', '<x'],
     ['<<<<0>', '<<0>'],
     ['<0>>', 'x>'],
     ['<0><<', 'x<'],
@@ -47,19 +42,12 @@ describe('filling a key template', () => {
 
   it.each<[unknown, string]>([
     ['0', '0'],
-    [0, '0'],
     [-0, '0'],
-    [-1.5, '-1.5'],
     [1e21, '1e+21'],
     [10n ** 20n, '100000000000000000000'],
     [true, 'true'],
-    [false, 'false'],
   ])('encodes the value %p as %s', (value, text) => {
     expect(fill('v:<0>', value)).toBe(`v:${text}`);
-  });
-
-  it('keeps the text of the template, for labels', () => {
-    expect(parseKeyTemplate('order:<0.id>').text).toBe('order:<0.id>');
   });
 });
 
@@ -76,14 +64,11 @@ describe('a value that cannot be part of a key', () => {
     ['\uDE00\uD83D', 'a string with a lone surrogate'],
     [Number.NaN, 'NaN'],
     [Number.POSITIVE_INFINITY, 'Infinity'],
-    [Number.NEGATIVE_INFINITY, '-Infinity'],
     [Symbol('s'), 'a symbol'],
     [() => 'a', 'a function'],
     [new Date(0), 'an object (Date)'],
-    [['a'], 'an object (Array)'],
     [{}, 'an object (Object)'],
     [new Order(), 'an object (Order)'],
-    [Object('a'), 'an object (String)'],
     [Object.create(null), 'an object'],
     [JSON.parse('{"constructor":{"name":"forged"},"__proto__":{"constructor":null}}'), 'an object (Object)'],
   ])('is refused: %p is reported as %s', (value, found) => {
@@ -147,7 +132,6 @@ describe('a bad key template', () => {
     ['a<<<', "key template 'a<<<': '<' is not closed;"],
     ['a\uD800:<0>', 'it has a lone surrogate; expected well-formed text, so remove it.'],
     ['<0><1>', "nothing separates <0> and <1>, so different arguments could give one key; write ':' between them."],
-    ['a:<0>:<1.id><2>', 'nothing separates <1.id> and <2>'],
     ['<0>2<1>', "'2' does not separate <0> and <1>, so different arguments could give one key;"],
     ['<0>%3A<1>', "'%3A' does not separate <0> and <1>"],
   ])('%j throws when it is parsed: %s', (template, text) => {
@@ -157,13 +141,10 @@ describe('a bad key template', () => {
   it.each([
     ['order:${id}', '${id}'],
     ['order:{0}', '{0}'],
-    ['order:{id}', '{id}'],
     ['order:#{id}', '#{id}'],
-    ['order:#{#order.id}', '#{#order.id}'],
     ['order:{{id}}', '{'],
     ['{order}:<0>', '{order}'],
     ['order:<0>:{', '{'],
-    ['order:<0>}', '}'],
     ['order:<0.{id}>', '{id}'],
   ])('throws when it is parsed and looks like a filled template: %s', (template, braces) => {
     const error = failureOf(() => parseKeyTemplate(template, 'OrdersService.charge'));
@@ -183,12 +164,6 @@ describe('a bad key template', () => {
     expect(failureOf(() => parseKeyTemplate(`order:${wrong}`)).message).toContain(text);
   });
 
-  it('is reported with the place where it is declared', () => {
-    expect(() => parseKeyTemplate('<a>', 'OrdersService.charge')).toThrow(
-      /^OrdersService\.charge: key template '<a>': /u,
-    );
-  });
-
   it.each<[any, string]>([
     [undefined, 'undefined'],
     [7, '7'],
@@ -202,13 +177,9 @@ describe('a bad key template', () => {
 describe('the encoding of values', () => {
   it.each<[string, unknown[], string]>([
     ['order:<0>', ['a:b%c'], 'order:a%3Ab%25c'],
-    ['order:<0>', ['100%3A'], 'order:100%253A'],
     ['<0>:<1>', ['x:y', 'z'], 'x%3Ay:z'],
-    ['<0>:<1>', ['x-y', 'z_%'], 'x-y:z_%25'],
     ['<0>-to:<1>', ['x-y', 'to'], 'x-y-to:to'],
     ['a-<0>-<1>', ['x-y', 'z'], 'a-x%2Dy-z'],
-    ['a-<0>-<1>', ['x', 'y-z'], 'a-x-y%2Dz'],
-    ['a-<0>', ['x-y'], 'a-x-y'],
     ['<0>-a', ['x-y'], 'x-y-a'],
     ['<0> and <1>', ['n d', 'a'], 'n%20d and a'],
     ['<0>and/<1>', ['and', '/'], 'andand/%2F'],
@@ -222,10 +193,6 @@ describe('the encoding of values', () => {
     ['<0><<<1>', ['<', '>'], '%3C<>'],
   ])('%s with %j gives %s', (template, args, key) => {
     expect(fill(template, ...args)).toBe(key);
-  });
-
-  it('does not distinguish the number 1 from the string 1, or true from its name', () => {
-    expect(fill('a:<0>:<1>', 1, true)).toBe(fill('a:<0>:<1>', '1', 'true'));
   });
 });
 
@@ -256,7 +223,6 @@ const filled = fc.integer({ min: 1, max: 4 }).chain((count) =>
   fc.record({
     literals: fc.array(literal, { minLength: count + 1, maxLength: count + 1 }),
     one: fc.array(value, { minLength: count, maxLength: count }),
-    other: fc.array(value, { minLength: count, maxLength: count }),
   }),
 );
 
@@ -284,18 +250,6 @@ describe('two different lists of values', () => {
         const template = templateOf(literals);
         fc.pre(template !== undefined);
         expect(valuesOf(template.fill(one), literals)).toEqual(one.map(String));
-      }),
-      { numRuns: 5_000 },
-    );
-  });
-
-  it('give the same key only where their texts are the same', () => {
-    fc.assert(
-      fc.property(filled, ({ literals, one, other }) => {
-        const template = templateOf(literals);
-        fc.pre(template !== undefined);
-        const same = one.map(String).join('\0') === other.map(String).join('\0');
-        expect(template.fill(one) === template.fill(other)).toBe(same);
       }),
       { numRuns: 5_000 },
     );

@@ -10,9 +10,7 @@ const unchecked = lockKey as (strings: TemplateStringsArray, ...values: unknown[
 
 describe('lockKey', () => {
   it.each<[string, string]>([
-    [lockKey`stock`, 'stock'],
     [lockKey`sku:${'A-17'}`, 'sku:A-17'],
-    [lockKey`${'A-17'}`, 'A-17'],
     [lockKey`sku:${'a:b%c'}`, 'sku:a%3Ab%25c'],
     [lockKey`a-${'x-y'}-${'z'}`, 'a-x%2Dy-z'],
     [lockKey`${640}x${480n}:${true}`, '640x480:true'],
@@ -24,16 +22,7 @@ describe('lockKey', () => {
 
   it.each<[unknown, string]>([
     [undefined, 'undefined'],
-    [null, 'null'],
-    [Number.NaN, 'NaN'],
-    [Number.POSITIVE_INFINITY, 'Infinity'],
-    ['', 'an empty string'],
-    ['a\uD800', 'a string with a lone surrogate'],
     [{ id: 'secret' }, 'an object (Object)'],
-    [['secret'], 'an object (Array)'],
-    [new Date(0), 'an object (Date)'],
-    [() => 'secret', 'a function'],
-    [Symbol('secret'), 'a symbol'],
     [Promise.resolve('secret'), 'an object (Promise)'],
   ])('refuses %p, and names what it got', (value, found) => {
     const error = failureOf(() => unchecked`order:${7}:${value}`);
@@ -64,13 +53,6 @@ describe('lockKey', () => {
       expect(error.message).toBe('lockKey is a tag, got a plain call; write lockKey`sku:${sku}`, without parentheses.');
     },
   );
-
-  it('is filled again at each evaluation of the expression', () => {
-    const keyOf = (id: unknown) => unchecked`order:${id}`;
-    expect([keyOf(1), keyOf('a:b'), keyOf(2)]).toEqual(['order:1', 'order:a%3Ab', 'order:2']);
-    expect(() => keyOf(undefined)).toThrow(LockKeyError);
-    expect(keyOf(3)).toBe('order:3');
-  });
 
   it('may be the result of a key function, and its error is that of the call', () => {
     const keyOf = compileKeySpec((order: { id: string }) => lockKey`order:${order.id}`, 'Orders.charge');

@@ -86,11 +86,4 @@ describe('a client', () => {
     expect(libraryOf(copy)?.name).toBe('ioredis');
     expect(() => libraryOf(copy)!.checkClient(copy, '`connection`')).not.toThrow();
   });
-
-  it('that subscribes is refused', () => {
-    const client = new iovalkey.Redis({ lazyConnect: true });
-    Object.defineProperty(client, 'mode', { value: 'subscriber' });
-    expect(() => clientOf(client, parts)).toThrow('got one in subscriber mode');
-    client.disconnect();
-  });
 });

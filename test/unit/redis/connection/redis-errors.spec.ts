@@ -10,7 +10,6 @@ describe('a failure of Redis', () => {
     'LOADING Redis is loading the dataset in memory',
     "READONLY You can't write against a read only replica.",
     'ERR Error running script (call to f_1): @user_script:9: READONLY You can`t write against a read only replica.',
-    'MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to no.',
     'CLUSTERDOWN The cluster is down',
     'TRYAGAIN Multiple keys request during rehashing of slot',
     'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.',
@@ -28,7 +27,6 @@ describe('a failure of Redis', () => {
     ['Error', 'connect ECONNREFUSED 127.0.0.1:6379'],
     ['Error', 'Connection is closed.'],
     ['MaxRetriesPerRequestError', 'Reached the max retries per request limit (which is 1).'],
-    ['ClusterAllFailedError', 'Failed to refresh slots cache.'],
     ['Error', 'no answer within 250 ms'],
   ])('is retryable: %s %s', (name, message) => {
     expect(isRetryable(error(name, message))).toBe(true);
@@ -98,7 +96,6 @@ describe('a failure of Redis', () => {
   it.each([
     ['MaxRetriesPerRequestError', 'Reached the max retries per request limit. Refer to "maxRetriesPerRequest" option.'],
     ['Error', "Stream isn't writeable and enableOfflineQueue options is false"],
-    ['Error', "Cluster isn't ready and enableOfflineQueue options is false"],
     ['Error', 'Connection is closed.'],
   ])('never shows the advice of ioredis about its options, even in its cause: %s %s', (name, message) => {
     const down = error('Error', 'connect ECONNREFUSED 127.0.0.1:1');
