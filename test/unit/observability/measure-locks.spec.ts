@@ -58,27 +58,6 @@ const heldBy = (attempt: string): Pick<LockEventMap['renewed'], keyof typeof LOC
 const lostError = (reason: LockLostReason): LockLostError => new LockLostError('lost', { reason });
 
 describe('measureLocks', () => {
-  it('begins with renewals at 0, so that the first loss shows as a rise', () => {
-    const { started } = setUp({ connection: 'jobs' });
-    expect(started).toEqual(
-      ['renewed', 'unknown', 'lost'].map((outcome) => ['renewals', 0, { connection: 'jobs', outcome }]),
-    );
-  });
-
-  it('records how long the acquire took, that the lock is held, and for how long', () => {
-    const { tell, taken } = setUp();
-    tell.acquired('a');
-    expect(taken()).toEqual([
-      ['acquireDuration', 0.25, { ...LABELS, outcome: 'acquired' }],
-      ['held', 1, LABELS],
-    ]);
-    tell.released('a');
-    expect(taken()).toEqual([
-      ['held', -1, LABELS],
-      ['holdDuration', 1.5, { ...LABELS, outcome: 'released' }],
-    ]);
-  });
-
   it('counts a lock as held no more when it is transferred, and where it is adopted from then on', () => {
     const { events, tell, taken } = setUp();
     tell.acquired('a');
@@ -94,12 +73,6 @@ describe('measureLocks', () => {
     expect(taken('held')).toEqual([['held', -1, LABELS]]);
   });
 
-  it('uses the template `other` for a key without one', () => {
-    const { tell, taken } = setUp();
-    tell.acquired('a', { template: undefined });
-    expect(taken('held')).toEqual([['held', 1, { ...LABELS, key_template: 'other' }]]);
-  });
-
   it.each<[AcquireFailure, string]>([
     ['busy', 'busy'],
     ['claimed', 'busy'],
@@ -111,23 +84,6 @@ describe('measureLocks', () => {
     const { tell, taken } = setUp();
     tell.failed(reason, new LockBusyError('busy'));
     expect(taken()).toEqual([['acquireDuration', 0.005, { ...LABELS, outcome }, 'LOCK_BUSY']]);
-  });
-
-  it('counts a waiter until it is granted or fails', () => {
-    const { tell, taken } = setUp();
-    tell.waiting();
-    tell.waiting();
-    tell.acquired('a', { waited: true });
-    tell.failed('timeout', undefined, { waited: true });
-    tell.failed('busy', undefined);
-    expect(taken('waiting')).toEqual([1, 1, -1, -1].map((change) => ['waiting', change, LABELS]));
-  });
-
-  it('records a downgraded hold under the mode with which it began', () => {
-    const { tell, taken } = setUp();
-    tell.acquired('a');
-    tell.released('a', { mode: 'read' });
-    expect(taken('held').map(([, , labels]) => labels)).toEqual([LABELS, LABELS]);
   });
 
   it.each<[LockLostReason, number]>([
@@ -147,16 +103,6 @@ describe('measureLocks', () => {
       ['held', -1, LABELS],
       ['holdDuration', 2, { ...LABELS, outcome: 'lost' }],
       ...Array.from({ length: renewals }, () => ['renewals', 1, { connection: 'default', outcome: 'lost' }]),
-    ]);
-  });
-
-  it('counts renewals, and those without a reply', () => {
-    const { tell, taken } = setUp();
-    tell.renewed();
-    tell.renewFailed();
-    expect(taken()).toEqual([
-      ['renewals', 1, { connection: 'default', outcome: 'renewed' }],
-      ['renewals', 1, { connection: 'default', outcome: 'unknown' }],
     ]);
   });
 });

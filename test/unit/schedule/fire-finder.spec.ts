@@ -238,6 +238,25 @@ function setTime(app: App, name: string, expression: string): void {
 }
 
 describe('the cron job of a method', () => {
+  it('is the one with its name, with its current time', async () => {
+    const app = await started(CronJobs);
+    expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:00:00Z');
+    setTime(app, 'hourly', '*/10 * * * *');
+    expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:20:00Z');
+    expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:00:00Z');
+  });
+
+  it('is noticed without a name, too, whether or not an instance knew the former time', async () => {
+    const app = await started(CronJobs);
+    const finder = app.newFinder(() => new Date(NOW).getTime());
+    const minutes = () => new Date(finder.claimOf(app.methodOf('unnamed'), 'here').ms).getUTCMinutes();
+    expect(minutes()).toBe(0);
+    const [name] = [...app.registry().getCronJobs()].find(([, { name }]) => name === undefined)!;
+    setTime(app, name, '*/10 * * * *');
+    expect(minutes()).toBe(20);
+    expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:20:00Z');
+  });
+
   it('may have been created for a date', async () => {
     const app = await started(CronJobs);
     expect(app.claimAt('date', NOW)).toMatchObject({ kind: 'at', ms: 0 });

@@ -6,8 +6,8 @@ import {
   SimpleError,
   SocketClosedUnexpectedlyError,
 } from 'redis';
-import { errorOfCommand, errorOfConnection } from '../../../../../lib/redis/client/node-redis/sending.js';
-import { isLost, isRetryable, isSubscriber, isUnsent } from '../../../../../lib/redis/connection/redis-errors.js';
+import { errorOfCommand, errorOfConnection } from '../../../../lib/redis/client/node-redis/sending.js';
+import { isLost, isRetryable, isSubscriber, isUnsent } from '../../../../lib/redis/connection/redis-errors.js';
 
 /** As a bundler leaves it that renames classes. */
 class Minified extends Error {}
