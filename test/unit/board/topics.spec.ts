@@ -18,19 +18,6 @@ const entry = (id: number, facts: Partial<LockHistoryEntry>): LockHistoryEntry =
   ...facts,
 });
 
-const loss = (at: number, facts: Partial<LossView>): LossView => ({
-  id: `own ${at}`,
-  at,
-  key: 'order',
-  instance: 'b:8',
-  where: '',
-  mode: 'write',
-  heldMs: 5,
-  reason: 'expired',
-  token: '1',
-  ...facts,
-});
-
 const run = (job: string, key: string): JobOfKey => ({
   job,
   key,
@@ -45,13 +32,12 @@ const run = (job: string, key: string): JobOfKey => ({
 interface Given {
   readonly hasHistory?: boolean;
   readonly entries?: readonly LockHistoryEntry[] | Error;
-  readonly own?: readonly LossView[];
   readonly jobs?: readonly Job[];
   readonly found?: readonly JobOfKey[];
   readonly state?: object;
 }
 
-function setUp({ hasHistory = true, entries = [], own = [], jobs = [], found = [], state = {} }: Given) {
+function setUp({ hasHistory = true, entries = [], jobs = [], found = [], state = {} }: Given) {
   const queries: object[] = [];
   const service = {
     list: () => {
@@ -79,20 +65,11 @@ function setUp({ hasHistory = true, entries = [], own = [], jobs = [], found = [
       yield* found.slice(0, limit);
     },
   };
-  const topics = new BoardTopics({ service: service as never, store, hasHistory, jobs, losses: { all: own } });
+  const topics = new BoardTopics({ service: service as never, store, hasHistory, jobs, losses: { all: [] } });
   return { topics, queries };
 }
 
 describe('the topics of the board', () => {
-  it('ask for no history where the app keeps none', async () => {
-    const own = [loss(1, {})];
-    const { topics, queries } = setUp({ hasHistory: false, own });
-    expect(await topics.history()).toEqual({ history: null });
-    expect(await topics.lock('order')).toMatchObject({ lock: { key: 'order' }, history: null });
-    expect(await topics.losses()).toEqual({ losses: own, limit: 200, searched: null });
-    expect(queries).toEqual([]);
-  });
-
   it('ask for a limited part of the history', async () => {
     const { topics, queries } = setUp({});
     expect(await topics.history()).toEqual({ history: { entries: [], limit: 200 } });
@@ -116,24 +93,6 @@ describe('the topics of the board', () => {
       ],
       limit: 200,
     });
-  });
-
-  it('have each loss once, of the history and of this instance, the latest first', async () => {
-    const entries = [
-      entry(9, { event: 'lost', key: 'a', fencingToken: 1, reason: 'revoked', ms: 4 }),
-      entry(8, { event: 'released', key: 'a', fencingToken: 1 }),
-      entry(3, { event: 'lost', key: 'b', fencingToken: 1, mode: 'read' }),
-    ];
-    const own = [loss(8_999, { key: 'a', token: '1' }), loss(5_000, { key: 'a', token: '2' }), loss(1, { key: 'c' })];
-    const { losses } = (await setUp({ entries, own }).topics.losses()) as { losses: LossView[] };
-    expect(losses.map(({ id }) => id)).toEqual(['9', 'own 5000', '3', 'own 1']);
-    expect(losses[0]).toEqual({
-      ...loss(9_000, { key: 'a', instance: 'a:7', reason: 'revoked' }),
-      id: '9',
-      mode: '',
-      heldMs: 4,
-    });
-    expect(own).toHaveLength(3);
   });
 
   it('have at most 200 jobs, and say whether there are more', async () => {

@@ -168,19 +168,6 @@ describe('a call that others would share', () => {
     const { call } = startCalls();
     for (const key of [null, 7, [], ['a', ''], {}]) expect(() => call(key)).toThrow(LockKeyError);
   });
-
-  it('is not shared inside a hold of one of its keys, and shares nothing there', async () => {
-    const { call, under, runs, events } = startCalls();
-    const outside = outcomeOf(call(['a', 'b']));
-    const inside = await under('b', () => [call(['a', 'b']), call(['a', 'b'])]);
-    expect([runs.length, events]).toEqual([3, []]);
-    const again = outcomeOf(call(['a', 'b']));
-    runs[0]!.resolve('outside');
-    for (const run of runs.slice(1)) run.resolve('inside');
-    expect(await Promise.all(inside)).toEqual(['inside', 'inside']);
-    await settled();
-    expect([outside, again]).toEqual([{ value: 'outside' }, { value: 'outside' }]);
-  });
 });
 
 /** A signal that the test aborts. */

@@ -11,7 +11,6 @@ import {
   LockConfigurationError,
   LockKeyError,
   LockLostError,
-  LockReentryError,
   LockStoreError,
   LockWaitTimeoutError,
 } from '../../../lib/index.js';
@@ -86,15 +85,6 @@ describe('a fake without rules', () => {
     await short.acquire('a');
     expect(short.calls).toMatchObject([{ options: { leaseMs: 5_000, waitMs: 0, maxHoldMs: 9_000 } }]);
     expect(() => new FakeLockService({ leaseMs: 0 })).toThrow(LockConfigurationError);
-  });
-
-  it('extends and renews a lease while the lock is held', async () => {
-    const clock = new ManualClock();
-    const lock = await new FakeLockService({ clock }).acquire('a', { leaseMs: 30_000 });
-    await lock.extend(60_000);
-    expect(lock.remainingMs).toBeGreaterThan(50_000);
-    await clock.advance(3_600_000);
-    expect(lock.held).toBe(true);
   });
 
   it('emits events as a real one does, and makes no request for a nested call', async () => {
@@ -277,18 +267,6 @@ describe('a fake, as a real service does,', () => {
     const [held, lost] = [await locks.acquire('a'), await locks.acquire(['b', 'c'])];
     locks.lose('c');
     expect([await held.release(), await held.release(), await lost.release()]).toEqual([true, false, false]);
-  });
-
-  it('answers a nested call with reentrant: false', async () => {
-    await locks.withLock('a', async () => {
-      const nested = [
-        locks.withLock('a', { reentrant: false }, () => 'inside'),
-        locks.acquire('a', { reentrant: false }),
-      ];
-      for (const call of nested) await expect(call).rejects.toBeInstanceOf(LockReentryError);
-    });
-    expect(await locks.withLock('a', { reentrant: false }, () => 'alone')).toBe('alone');
-    expect(locks.keys).toEqual(['a', 'a']);
   });
 
   it('answers requests for several keys', async () => {

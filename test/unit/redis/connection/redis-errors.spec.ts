@@ -7,40 +7,15 @@ const error = (name: string, message: string): Error => Object.assign(new Error(
 
 describe('a failure of Redis', () => {
   it.each([
-    'LOADING Redis is loading the dataset in memory',
-    "READONLY You can't write against a read only replica.",
-    'ERR Error running script (call to f_1): @user_script:9: READONLY You can`t write against a read only replica.',
-    'CLUSTERDOWN The cluster is down',
-    'TRYAGAIN Multiple keys request during rehashing of slot',
-    'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.',
-    "OOM command not allowed when used memory > 'maxmemory'.",
-    'NOREPLICAS Not enough good replicas to write.',
-    'MISCONF Redis is configured to save RDB snapshots',
-    'NOSCRIPT No matching script. Please use EVAL.',
-    'ERR max number of clients reached',
-    'MOVED 3999 127.0.0.1:6381',
-  ])('is retryable: %s', (message) => {
-    expect(isRetryable(error('ReplyError', message))).toBe(true);
-  });
-
-  it.each([
-    ['Error', 'connect ECONNREFUSED 127.0.0.1:6379'],
+    ['ReplyError', 'NOSCRIPT No matching script. Please use EVAL.'],
+    ['ReplyError', 'TRYAGAIN Multiple keys request during rehashing of slot'],
+    ['ReplyError', 'MOVED 3999 127.0.0.1:6381'],
     ['Error', 'Connection is closed.'],
     ['MaxRetriesPerRequestError', 'Reached the max retries per request limit (which is 1).'],
+    ['ClusterAllFailedError', 'Failed to refresh slots cache.'],
     ['Error', 'no answer within 250 ms'],
   ])('is retryable: %s %s', (name, message) => {
     expect(isRetryable(error(name, message))).toBe(true);
-  });
-
-  it.each([
-    'WRONGPASS invalid username-password pair or user is disabled.',
-    'NOAUTH Authentication required.',
-    "NOPERM User app has no permissions to run the 'evalsha' command",
-    'WRONGTYPE Operation against a key holding the wrong kind of value',
-    'ERR Error compiling script (new function): user_script:1: unexpected symbol',
-    "ERR unknown command 'EVALSHA'",
-  ])('is not retryable: %s', (message) => {
-    expect(isRetryable(error('ReplyError', message))).toBe(false);
   });
 
   it('becomes a LockStoreError that names the lock and what to do, with the cause', () => {
@@ -110,25 +85,34 @@ describe('a failure of Redis', () => {
   });
 
   it.each([
-    ['LOADING Redis is loading the dataset in memory', 'still loads its data'],
-    ["READONLY You can't write against a read only replica.", 'connect to its master'],
-    ["MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", 'lost its master'],
-    ['CLUSTERDOWN The cluster is down', 'CLUSTER INFO'],
-    ['BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.', 'SCRIPT KILL ends it'],
-    ["OOM command not allowed when used memory > 'maxmemory'.", 'raise its `maxmemory`'],
-    ['NOREPLICAS Not enough good replicas to write.', 'min-replicas-to-write'],
-    ['MISCONF Redis is configured to save RDB snapshots, but is currently not able to persist on disk.', 'its disk'],
-    ['ERR max number of clients reached', '`maxclients`'],
-    ['NOAUTH Authentication required.', 'asks for a password'],
-    ['WRONGPASS invalid username-password pair or user is disabled.', 'Check user and password'],
-    ["NOPERM User app has no permissions to run the 'evalsha' command", 'docs/security.md'],
-    ['WRONGTYPE Operation against a key holding the wrong kind of value', '`keyPrefix`'],
-    ["ERR unknown command 'EVALSHA'", 'Check the rights'],
-  ])('names what to do, and not whether Redis is reachable: %s', (message, advice) => {
-    const text = storeError('k', error('ReplyError', message)).message;
-    expect(text).toContain(message.replace(/\.$/, ''));
-    expect(text).toContain(advice);
-    expect(text).not.toContain('reachable');
+    [true, 'LOADING Redis is loading the dataset in memory', 'still loads its data'],
+    [true, "READONLY You can't write against a read only replica.", 'connect to its master'],
+    [true, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", 'lost its master'],
+    [true, 'CLUSTERDOWN The cluster is down', 'CLUSTER INFO'],
+    [
+      true,
+      'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.',
+      'SCRIPT KILL ends it',
+    ],
+    [true, "OOM command not allowed when used memory > 'maxmemory'.", 'raise its `maxmemory`'],
+    [true, 'NOREPLICAS Not enough good replicas to write.', 'min-replicas-to-write'],
+    [
+      true,
+      'MISCONF Redis is configured to save RDB snapshots, but is currently not able to persist on disk.',
+      'its disk',
+    ],
+    [true, 'ERR max number of clients reached', '`maxclients`'],
+    [false, 'NOAUTH Authentication required.', 'asks for a password'],
+    [false, 'WRONGPASS invalid username-password pair or user is disabled.', 'Check user and password'],
+    [false, "NOPERM User app has no permissions to run the 'evalsha' command", 'docs/security.md'],
+    [false, 'WRONGTYPE Operation against a key holding the wrong kind of value', '`keyPrefix`'],
+    [false, "ERR unknown command 'EVALSHA'", 'Check the rights'],
+    [false, 'ERR Error compiling script (new function): user_script:1: unexpected symbol', 'Check the rights'],
+  ])('is retryable (%s), names what to do, and not whether Redis is reachable: %s', (retryable, message, advice) => {
+    const told = storeError('k', error('ReplyError', message));
+    expect(told).toMatchObject({ retryable, message: expect.stringContaining(message.replace(/\.$/, '')) });
+    expect(told.message).toContain(advice);
+    expect(told.message).not.toContain('reachable');
   });
 
   it.each([
@@ -147,9 +131,9 @@ describe('a failure of Redis', () => {
   it('omits the line of a script, and reports an error of many addresses', () => {
     const textOf = (message: string) => storeError('k', error('ReplyError', message)).message;
     expect(textOf('OOM no memory script: 8dbcb7, on @user_script:39.')).toContain('"k": OOM no memory. ');
-    expect(textOf('ERR Error running script (call to f_8dbc): @user_script:9: READONLY No.')).toContain(
-      '"k": READONLY No. ',
-    );
+    const readOnly = 'ERR Error running script (call to f_8dbc): @user_script:9: READONLY No.';
+    expect(textOf(readOnly)).toContain('"k": READONLY No. ');
+    expect(isRetryable(error('ReplyError', readOnly))).toBe(true);
     const many = new AggregateError([
       new Error('connect ECONNREFUSED ::1:1'),
       new Error('connect ECONNREFUSED 127.0.0.1:1'),
