@@ -66,17 +66,6 @@ describe('the record of a lock', () => {
     expect(read(...holdFields('c.1', -1))).toMatchObject({ mode: 'free', holders: [] });
   });
 
-  it('returns the owner unchanged, and a host with a colon', () => {
-    const owner = 'tenant 1/é %20';
-    const fields = holdFields('c.1', 5, { owner: encodeURIComponent(owner) });
-    expect(read(...fields, 'id:c.1', '::1:42 a b').holders[0]).toMatchObject({
-      owner,
-      host: '::1',
-      pid: 42,
-      where: 'a b',
-    });
-  });
-
   it('reports at most the lease when the server clock was set back', () => {
     expect(read(...holdFields('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
   });
