@@ -62,22 +62,8 @@ describe('the record of a lock', () => {
     expect(state.holders.map(({ attempt }) => attempt)).toEqual(['c.1', 'c.3']);
   });
 
-  it('is free when its only hold has ended', () => {
-    expect(read(...holdFields('c.1', -1))).toMatchObject({ mode: 'free', holders: [] });
-  });
-
   it('reports at most the lease when the server clock was set back', () => {
     expect(read(...holdFields('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
-  });
-
-  it('counts the waiters whose lease has not ended', () => {
-    const waiter = (sequence: number, leftMs: number) => [
-      `queue:${sequence}`,
-      `${NOW + leftMs} 3000 write 1 0 3000 - c.${sequence}`,
-      `place:c.${sequence}`,
-      String(sequence),
-    ];
-    expect(read(...waiter(1, 10), ...waiter(2, 0), ...waiter(3, 10)).waiters).toBe(2);
   });
 
   it('tells who waits, in the order of the queue', () => {
@@ -136,12 +122,6 @@ describe('the last run of a job', () => {
       instance,
     ]);
     expect(told).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
-  });
-
-  it.each(['done', 'failed'] as const)('is %s when its end was reported', (outcome) => {
-    const ended = new Date(NOW - 100);
-    expect(run(`${NOW - 100} ${outcome}`)).toEqual({ ...started, ended, outcome });
-    expect(run(`${NOW - 100} ${outcome}`, ...holdFields('c.1', 900))).toMatchObject({ outcome });
   });
 
   it('is running while its own hold is live, and not parked', () => {

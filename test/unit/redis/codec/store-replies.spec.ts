@@ -59,14 +59,6 @@ describe('a reply of the acquire script', () => {
     expect(readAcquireReply(ONE, reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
   });
 
-  it('describes a refusal, with the attempt of a claim whose run has no outcome', () => {
-    const claimed = { outcome: 'refused', reason: 'claimed' };
-    expect(read('refused c.1 5 claimed a.7')).toStrictEqual({ ...claimed, claimedBy: 'a.7' });
-    expect(read('refused c.1 5 claimed ')).toStrictEqual({ ...claimed, claimedBy: undefined });
-    expect(read('refused c.1 5 upgrade ', true)).toStrictEqual({ ...claimed, reason: 'upgrade', claimedBy: undefined });
-    expect(read('refused c.1 5 released')).toStrictEqual({ ...claimed, reason: 'released', claimedBy: undefined });
-  });
-
   it('is rejected when a token is not a safe integer', () => {
     expect(() => read('granted c.1 5 9007199254740993 900 1 ')).toThrow('is not a safe integer');
     expect(() => read('granted c.1 5 900 7 8 9007199254740993', true)).toThrow('is not a safe integer');
@@ -74,12 +66,6 @@ describe('a reply of the acquire script', () => {
 });
 
 const RENEWAL = { key: 'k', leaseMs: 900 };
-
-it('the reply for a lost hold has the last token, and whether it was revoked', () => {
-  const lost = { outcome: 'lost', lastToken: 7 };
-  expect(readRenewReply(RENEWAL, 'lost c.1 5 7 0'.split(' '))).toEqual({ ...lost, revoked: false });
-  expect(readDowngradeReply('k', 'lost c.1 5 7 1'.split(' '))).toEqual({ ...lost, revoked: true });
-});
 
 describe('a reply that no script of ours can send', () => {
   it.each([

@@ -10,6 +10,7 @@ import {
   checkAnswered,
   mayAnswerOnRetry,
   mergeDowngrades,
+  mergeLosses,
   mergeReleases,
   mergeRenewals,
   mergeRuns,
@@ -68,6 +69,11 @@ describe('a renewal', () => {
     ['nobody was heard yet', 3, [], undefined],
   ])('is unknown when %s', (_when, count, answers, told) => {
     expect(merge(mergeRenewals, count, answers)).toStrictEqual({ outcome: 'unknown', cause: told });
+  });
+
+  it('reports the last token of all when it is lost, and whether any was revoked', () => {
+    expect(mergeLosses([lost(3), lost(9, true), lost(5)])).toEqual(lost(9, true));
+    expect(mergeLosses([lost(3), lost(2)])).toEqual(lost(3));
   });
 });
 
