@@ -66,26 +66,6 @@ describe('the record of a lock', () => {
     expect(read(...holdFields('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
   });
 
-  it('tells who waits, in the order of the queue', () => {
-    const waiter = (sequence: number, mode: string, owner: string, ...id: string[]) => [
-      `queue:${sequence}`,
-      `${NOW + 10} 3000 ${mode} 1 0 3000 ${owner} c.${sequence}`,
-      `place:c.${sequence}`,
-      `${sequence} ${NOW - 1_000}`,
-      ...id.flatMap((text) => [`id:c.${sequence}`, text]),
-    ];
-    const second = waiter(10, 'read3', 'job%207', 'web-2:43\t\tthe note');
-    const first = waiter(9, 'write', '-', 'web-1:42 Orders.charge\t5000');
-    const since = new Date(NOW - 1_000);
-    expect(read(...second, ...waiter(11, 'write', '-'), ...first).queue).toEqual([
-      { owner: 'c.9', attempt: 'c.9', mode: 'write', take: 1, host: 'web-1', pid: 42, where: 'Orders.charge', note: '', place: 1, since,
-        until: new Date(NOW + 4_000) },
-      { owner: 'job 7', attempt: 'c.10', mode: 'read', take: 3, host: 'web-2', pid: 43, where: '', note: 'the note', place: 2,
-        since, until: null },
-      { owner: 'c.11', attempt: 'c.11', mode: 'write', take: 1, host: '', pid: 0, where: '', note: '', place: 3, since, until: null },
-    ]); // prettier-ignore
-  });
-
   it('refuses a waiter that it cannot read', () => {
     expect(() => read('queue:1', `${NOW + 10} 3000 write 1 0 3000 c.1`)).toThrow(LockStoreError);
   });

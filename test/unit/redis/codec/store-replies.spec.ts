@@ -17,25 +17,10 @@ const ONE = { keys: ['k'], leaseMs: 900 };
 const read = (text: string, several = false) => readAcquireReply(several ? SEVERAL : ONE, text.split(' '));
 
 describe('a reply of the acquire script', () => {
-  it('describes a grant, with its fire if it has one', () => {
-    const grant = { outcome: 'granted', fencingTokens: [7], remainingMs: 900, serverTimeMs: 5 };
-    expect(read('granted c.1 5 7 900 1 ')).toEqual(grant);
-    expect(read('granted c.1 5 7 900 1 60000')).toEqual({ ...grant, fireMs: 60_000 });
-  });
-
   it('describes a grant on the plain path, whose token is the time, for the lease that was asked for', () => {
     const grant = { outcome: 'granted', fencingTokens: [1_700_000_000_000_123], remainingMs: 900 };
     expect(read('granted c.1 1700000000000123')).toEqual({ ...grant, serverTimeMs: 1_700_000_000_000 });
     expect(() => read('granted c.1 1700000000000123', true)).toThrow(LockStoreError);
-  });
-
-  it('describes a grant of several keys', () => {
-    expect(read('granted c.1 5 900 7 8 9', true)).toEqual({
-      outcome: 'granted',
-      fencingTokens: [7, 8, 9],
-      remainingMs: 900,
-      serverTimeMs: 5,
-    });
   });
 
   it('describes a busy lock, its holder, and the owner that writes', () => {
