@@ -1,153 +1,223 @@
-import { Injectable, Scope, UseGuards, UsePipes } from '@nestjs/common';
-import { Args, ArgsType, Context, Field, Mutation, Query, Resolver } from '@nestjs/graphql';
-import { Locked } from '../../../lib/index.js';
+import { EventEmitter, on } from 'node:events';
+import { UseInterceptors } from '@nestjs/common';
+import {
+  Args,
+  Field,
+  ID,
+  Mutation,
+  ObjectType,
+  Parent,
+  Query,
+  ResolveField,
+  Resolver,
+  Subscription,
+} from '@nestjs/graphql';
+import { currentLock, Locked, LockInterceptor, RedisLockService } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { untilWaiting } from '../../support/waiting/waiters.js';
-import { expectOneAtATime, marks, refuses, startTwo, Work } from '../support/transports.js';
-import { type GraphqlApp, ask, startGraphql } from '../support/transports-graphql.js';
-
-@ArgsType()
-class OrderArgs {
-  @Field()
-  id!: string;
-}
-
-@Resolver()
-class Orders {
-  constructor(private readonly work: Work) {}
-
-  @Mutation(() => String)
-  @Locked('order:<0>')
-  mutateAbove(@Args('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Locked('order:<1.id>')
-  @Mutation(() => String)
-  mutateBelow(@Context() _context: unknown, @Args() args: OrderArgs): Promise<string> {
-    return this.work.run(args.id);
-  }
-
-  @Query(() => String)
-  @Locked('order:<0>')
-  queryAbove(@Args('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Locked('order:<0>')
-  @Query(() => String)
-  queryBelow(@Args('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-}
-
-@Injectable({ scope: Scope.REQUEST })
-@Resolver()
-class PerRequest {
-  static built = 0;
-
-  constructor(private readonly work: Work) {
-    PerRequest.built += 1;
-  }
-
-  @Mutation(() => String)
-  @Locked('order:<0>')
-  perRequest(@Args('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-}
-
-const NO_REFUSAL = { type: () => String, nullable: true };
-
-@Resolver()
-@UseGuards(refuses('class'))
-@UsePipes(marks('class'))
-class Checked {
-  constructor(private readonly work: Work) {}
-
-  @Mutation(() => String)
-  @UseGuards(refuses('method'))
-  @UsePipes(marks('method'))
-  @Locked('order:<0>')
-  checkedAbove(
-    @Args('id', marks('parameter')) id: string,
-    @Args('refusedBy', NO_REFUSAL) _by?: string,
-  ): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Locked('order:<0>')
-  @UsePipes(marks('method'))
-  @UseGuards(refuses('method'))
-  @Mutation(() => String)
-  checkedBelow(
-    @Args('id', marks('parameter')) id: string,
-    @Args('refusedBy', NO_REFUSAL) _by?: string,
-  ): Promise<string> {
-    return this.work.run(id);
-  }
-}
-
-const start = (work = new Work()): Promise<GraphqlApp> => startGraphql([Orders, PerRequest, Checked], work);
-
-const CHECKED = ['checkedAbove', 'checkedBelow'];
-const METHODS = ['mutateAbove', 'mutateBelow', 'queryAbove', 'queryBelow', 'perRequest', ...CHECKED];
-
-/** Calls one resolver method, and gives its answer. */
-async function call(graphql: GraphqlApp, method: string, id: string): Promise<unknown> {
-  const kind = method.startsWith('query') ? 'query' : 'mutation';
-  const { data } = await ask(graphql, `${kind} ($id: String!) { answer: ${method}(id: $id) }`, { id });
-  return data?.answer;
-}
-
-const received = (method: string, id: string): string =>
-  CHECKED.includes(method) ? `${id}+class+method+parameter` : id;
+import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
+import { expectOneAtATime, startTwo, Work } from '../support/transports.js';
+import { type GraphqlApp, ask, startGraphql, subscribe } from '../support/transports-graphql.js';
 
 afterEach(closeAll);
 
-describe('a resolver method', () => {
-  it.each(METHODS)('(%s) answers under the key of what it receives', async (method) => {
-    const graphql = await start();
-    graphql.work.finish();
-    expect(await call(graphql, method, '7')).toBe(`order:${received(method, '7')}`);
-    expect(graphql.acquired).toEqual([`order:${received(method, '7')}`]);
+@ObjectType()
+class Order {
+  @Field(() => ID)
+  id!: string;
+}
+
+@Resolver(() => Order)
+class Orders {
+  constructor(private readonly work: Work) {}
+
+  @Query(() => [Order])
+  async orders(@Args('ids', { type: () => [ID] }) ids: string[]): Promise<Order[]> {
+    return ids.map((id) => ({ id }));
+  }
+
+  @Query(() => Order)
+  @Locked('order:<0>')
+  async lockedOrder(@Args('id') id: string): Promise<Order & { token: number }> {
+    return { id, token: currentLock().fencingToken };
+  }
+
+  @ResolveField(() => String)
+  @Locked('order:<0.id>')
+  fieldAbove(@Parent() order: Order, @Args('currency') currency: string): Promise<string> {
+    return this.work.run(order.id).then((key) => `${key} in ${currency}`);
+  }
+
+  @Locked('order:<1.id>')
+  @ResolveField(() => String)
+  fieldBelow(@Args('currency') currency: string, @Parent() order: Order): Promise<string> {
+    return this.work.run(order.id).then((key) => `${key} in ${currency}`);
+  }
+
+  @ResolveField(() => Boolean)
+  @Locked('order:<0.id>')
+  async lockedAnew(@Parent() order: Order & { token: number }): Promise<boolean> {
+    return currentLock().fencingToken > order.token;
+  }
+}
+
+const FIELDS = ['fieldAbove', 'fieldBelow'];
+
+const startOrders = (work = new Work()): Promise<GraphqlApp> => startGraphql([Orders], work);
+
+/** Resolves one field of the orders with these ids. */
+async function resolve(graphql: GraphqlApp, field: string, ids: string[]): Promise<unknown[]> {
+  const query = `query ($ids: [ID!]!) { orders(ids: $ids) { answer: ${field}(currency: "eur") } }`;
+  const { data } = await ask(graphql, query, { ids });
+  return (data!.orders as { answer: unknown }[]).map(({ answer }) => answer);
+}
+
+describe('a field resolver', () => {
+  it.each(FIELDS)('(%s) runs on one of two instances at a time', async (field) => {
+    await expectOneAtATime(await startTwo(startOrders), (graphql, id) => resolve(graphql, field, [id]));
   });
 
-  it.each(METHODS)('(%s) runs on one of two instances at a time', async (method) => {
-    const callIt = (graphql: GraphqlApp, id: string): Promise<unknown> => call(graphql, method, id);
-    await expectOneAtATime(await startTwo(start), callIt, (id) => received(method, id));
+  it.each(FIELDS)(
+    '(%s) runs side by side for different objects of a list, and once at a time for one',
+    async (field) => {
+      const [graphql, id, other] = [await startOrders(), freshKey(), freshKey()];
+      const { work } = graphql;
+      const answer = resolve(graphql, field, [id, other, id]);
+      await eventually(() => work.isRunning(id) && work.isRunning(other));
+      await untilWaiting(graphql, `order:${id}`);
+      await work.untilStarted(id);
+      expect(work.started(id)).toBe(1);
+      work.finish();
+      expect(await answer).toEqual([id, other, id].map((one) => `order:${one} in eur`));
+      expect(work.overlapped(id)).toBe(false);
+    },
+  );
+
+  it('acquires again the key that the query for its object held', async () => {
+    const graphql = await startOrders();
+    const { data } = await ask(graphql, '{ lockedOrder(id: "7") { lockedAnew } }');
+    expect(data).toEqual({ lockedOrder: { lockedAnew: true } });
+    expect(graphql.acquired).toEqual(['order:7', 'order:7']);
+  });
+});
+
+type Step = [value: number, key: string];
+
+const asText = { resolve: ([value, key]: Step): string => `${value} ${key}` };
+
+@Resolver()
+class Steps {
+  readonly source = new EventEmitter();
+
+  constructor(
+    private readonly work: Work,
+    private readonly locks: RedisLockService,
+  ) {}
+
+  @Query(() => Boolean)
+  async isStarted(): Promise<boolean> {
+    return true;
+  }
+
+  @Mutation(() => String)
+  @Locked('order:<0>')
+  run(@Args('id') id: string): Promise<string> {
+    return this.work.run(id);
+  }
+
+  @Subscription(() => String, asText)
+  unlocked(@Args('id') _id: string): AsyncIterable<Step> {
+    return this.#steps();
+  }
+
+  @Subscription(() => String, asText)
+  @Locked('order:<0>')
+  above(@Args('id') _id: string): AsyncIterable<Step> {
+    return this.#steps();
+  }
+
+  @Locked('order:<0>')
+  @Subscription(() => String, asText)
+  async below(@Args('id') _id: string): Promise<AsyncIterable<Step>> {
+    return this.#steps();
+  }
+
+  @Subscription(() => String, asText)
+  @Locked('order:<0>')
+  async *generated(@Args('id') _id: string): AsyncGenerator<Step> {
+    for await (const [value] of this.#steps()) yield [value, currentLock().key];
+  }
+
+  @Subscription(() => String, asText)
+  @UseInterceptors(LockInterceptor.for('order:<1.id>'))
+  async *byRequest(@Args('id') id: string): AsyncGenerator<Step> {
+    yield [0, String(await this.locks.isLocked(`order:${id}`))];
+  }
+
+  /** As with the iterators of a PubSub, `return()` ends it at once, also while a `next()` waits for a value. */
+  #steps(): AsyncIterable<Step> {
+    return on(this.source, 'step', { close: ['end'] }) as AsyncIterable<Step>;
+  }
+}
+
+async function startTwoSteps() {
+  const work = new Work();
+  work.finish();
+  const start = (): Promise<GraphqlApp> => startGraphql([Steps], work);
+  const [a, b, id] = [await start(), await start(), freshKey()];
+  const { source } = a.app.get(Steps);
+  const key = `order:${id}`;
+  return { a, b, work, id, key, source, isOpen: () => source.listenerCount('step') > 0 };
+}
+
+const run = (graphql: GraphqlApp, id: string) => ask(graphql, `mutation { run(id: "${id}") }`);
+
+describe('a subscription', () => {
+  it.each(['above', 'below', 'generated'])('(%s) holds the lock until its last value', async (method) => {
+    const { a, b, work, id, key, source, isOpen } = await startTwoSteps();
+    const client = await subscribe(a, `subscription { step: ${method}(id: "${id}") }`);
+    await eventually(isOpen);
+    const second = run(b, id);
+    await untilWaiting(b, key);
+    source.emit('step', 1, key);
+    source.emit('step', 2, key);
+    await eventually(() => client.values().length === 2);
+    expect([await a.locks.isLocked(key), work.started(id)]).toEqual([true, 0]);
+    source.emit('end');
+    expect(await second).toEqual({ data: { run: key } });
+    expect(client.values()).toEqual([1, 2].map((value) => ({ data: { step: `${value} ${key}` } })));
+    await eventually(client.isComplete);
   });
 
-  it('runs one at a time for the queries of one document, too', async () => {
-    const [graphql, id, other] = [await start(), freshKey(), freshKey()];
-    const { work } = graphql;
-    const query = `{ a: queryAbove(id: "${id}") b: queryAbove(id: "${id}") c: queryAbove(id: "${other}") }`;
-    const answer = ask(graphql, query);
-    await eventually(() => work.isRunning(id) && work.isRunning(other));
-    await untilWaiting(graphql, `order:${id}`);
-    await work.untilStarted(id);
-    expect(work.started(id)).toBe(1);
-    work.finish();
-    const key = `order:${id}`;
-    expect(await answer).toEqual({ data: { a: key, b: key, c: `order:${other}` } });
-    expect(work.overlapped(id)).toBe(false);
+  it.each(['unlocked', 'above', 'below'])('(%s) ends and releases the lock when its client goes', async (method) => {
+    const { a, b, id, key, isOpen } = await startTwoSteps();
+    const client = await subscribe(a, `subscription { step: ${method}(id: "${id}") }`);
+    await eventually(isOpen);
+    client.close();
+    await eventually(() => !isOpen(), { timeoutMs: 5000, message: 'The subscription did not end' });
+    expect(await run(b, id)).toEqual({ data: { run: key } });
   });
 
-  it('of a request-scoped resolver has an instance for each request', async () => {
-    const graphql = await start();
-    graphql.work.finish();
-    const before = PerRequest.built;
-    for (const id of ['1', '2']) await call(graphql, 'perRequest', id);
-    expect(PerRequest.built - before).toBe(2);
-  });
+  it.each(['above', 'below', 'generated'])(
+    '(%s) leaves no lock behind when its client goes during the wait',
+    async (method) => {
+      const { a, b, id, key, isOpen } = await startTwoSteps();
+      const lock = await b.locks.acquire(key);
+      const client = await subscribe(a, `subscription { step: ${method}(id: "${id}") }`);
+      await untilWaiting(b, key);
+      client.close();
+      await client.closed;
+      await lock.release();
+      expect(await run(b, id)).toEqual({ data: { run: key } });
+      await eventually(async () => !isOpen() && !(await b.locks.isLocked(key)));
+    },
+  );
 
-  it.each(CHECKED)('(%s) keeps its guards, and acquires nothing when they refuse', async (method) => {
-    const graphql = await start();
-    for (const refusedBy of ['class', 'method']) {
-      const { errors } = await ask(graphql, `mutation { ${method}(id: "7", refusedBy: "${refusedBy}") }`);
-      expect(errors).toMatchObject([{ message: 'Forbidden resource', extensions: { code: 'FORBIDDEN' } }]);
-    }
-    expect(graphql.acquired).toEqual([]);
+  it('(by request) never runs without the lock', async () => {
+    const { a, id, key } = await startTwoSteps();
+    const { values, isComplete } = await subscribe(a, `subscription { step: byRequest(id: "${id}") }`);
+    await eventually(() => values().length > 0 || isComplete());
+    expect([a.acquired, JSON.stringify(values()).includes('false')]).toEqual([[key], false]);
+    await untilFree(a, key);
   });
 });

@@ -1,31 +1,35 @@
-import { Controller, Scope, UseGuards, UsePipes } from '@nestjs/common';
-import { EventPattern, MessagePattern, Payload } from '@nestjs/microservices';
-import { Locked } from '../../../lib/index.js';
+import { Catch, Controller, type ExceptionFilter, Scope, UseFilters, UseInterceptors } from '@nestjs/common';
+import { EventPattern, MessagePattern, Payload, RpcException } from '@nestjs/microservices';
+import { EMPTY, Observable, Subject } from 'rxjs';
+import { Locked, LockInterceptor } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { expectOneAtATime, marks, refuses, startTwo, Work } from '../support/transports.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { expectOneAtATime, startTwo, Work } from '../support/transports.js';
 import { type Service, send, startService } from '../support/transports-tcp.js';
 
 interface Order {
   id: string;
-  refusedBy?: string;
 }
+
+const caught: unknown[] = [];
+
+@Catch()
+class Catcher implements ExceptionFilter {
+  catch(error: unknown): unknown {
+    caught.push(error);
+    return EMPTY;
+  }
+}
+
+const ERROR = new RpcException({ code: 7, message: 'sold out' });
 
 @Controller()
 class Orders {
+  readonly source = new Subject<number>();
+  service!: Service;
+
   constructor(private readonly work: Work) {}
-
-  @MessagePattern('above')
-  @Locked('order:<0>')
-  above(@Payload('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Locked('order:<0.id>')
-  @MessagePattern('below')
-  below(@Payload() order: Order): Promise<string> {
-    return this.work.run(order.id);
-  }
 
   @EventPattern('paid above')
   @Locked('order:<0.id>')
@@ -38,55 +42,47 @@ class Orders {
   async paidBelow(@Payload('id') id: string): Promise<void> {
     await this.work.run(id);
   }
+
+  @EventPattern('paid by request')
+  @UseInterceptors(LockInterceptor.for('order:<0.id>'))
+  async paidByRequest(@Payload() { id }: Order): Promise<void> {
+    await this.work.run(id);
+  }
+
+  @EventPattern('fails')
+  @UseFilters(Catcher)
+  @Locked('order:<0.id>')
+  async fails(@Payload() _order: Order): Promise<void> {
+    throw ERROR;
+  }
+
+  @EventPattern('steps')
+  @Locked('order:<0.id>')
+  steps(@Payload() _order: Order): Observable<number> {
+    return this.source;
+  }
+
+  @MessagePattern('price')
+  async price(@Payload('id') id: string): Promise<string> {
+    return `price of ${id}`;
+  }
+
+  @Locked('order:<0>')
+  async ask(id: string): Promise<unknown> {
+    const price = await send(this.service, 'price', { id });
+    await this.work.run(id);
+    return price;
+  }
 }
 
 @Controller({ scope: Scope.REQUEST })
 class PerRequest {
-  static built = 0;
-
-  constructor(private readonly work: Work) {
-    PerRequest.built += 1;
-  }
-
-  @MessagePattern('above, per request')
-  @Locked('order:<0.id>')
-  above(@Payload() order: Order): Promise<string> {
-    return this.work.run(order.id);
-  }
-
-  @Locked('order:<0.id>')
-  @MessagePattern('below, per request')
-  below(@Payload() order: Order): Promise<string> {
-    return this.work.run(order.id);
-  }
+  constructor(private readonly work: Work) {}
 
   @EventPattern('paid, per request')
   @Locked('order:<0.id>')
   async paid(@Payload() order: Order): Promise<void> {
     await this.work.run(order.id);
-  }
-}
-
-@Controller()
-@UseGuards(refuses('class'))
-@UsePipes(marks('class'))
-class Checked {
-  constructor(private readonly work: Work) {}
-
-  @MessagePattern('checked above')
-  @UseGuards(refuses('method'))
-  @UsePipes(marks('method'))
-  @Locked('order:<0>')
-  above(@Payload('id', marks('parameter')) id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Locked('order:<0>')
-  @UsePipes(marks('method'))
-  @UseGuards(refuses('method'))
-  @MessagePattern('checked below')
-  below(@Payload('id', marks('parameter')) id: string): Promise<string> {
-    return this.work.run(id);
   }
 }
 
@@ -102,71 +98,66 @@ class Invoices {
   }
 }
 
-const startOrders = (work = new Work()): Promise<Service> =>
-  startService([Orders, PerRequest, Checked, Invoices], work);
+const start = (work = new Work()): Promise<Service> => startService([Orders, PerRequest, Invoices], work);
 
 afterEach(closeAll);
 
-describe('a message handler', () => {
-  it.each(['above', 'below', 'above, per request', 'below, per request'])(
-    'answers under the key of its payload with its pattern %s the lock',
-    async (pattern) => {
-      const service = await startOrders();
-      service.work.finish();
-      expect(await send(service, pattern, { id: '7' })).toBe('order:7');
-      expect(service.acquired).toEqual(['order:7']);
-    },
-  );
-
-  it.each(['above', 'below', 'above, per request', 'below, per request'])(
-    '(%s) runs on one of two instances at a time',
-    async (pattern) => {
-      await expectOneAtATime(await startTwo(startOrders), (service, id) => send(service, pattern, { id }));
-    },
-  );
-
-  it('of a request-scoped controller has an instance for each message', async () => {
-    const service = await startOrders();
-    service.work.finish();
-    const before = PerRequest.built;
-    for (const id of ['1', '2']) await send(service, 'above, per request', { id });
-    expect(PerRequest.built - before).toBe(2);
-  });
-
-  it.each(['checked above', 'checked below'])(
-    '(%s) keeps its guards, and acquires nothing when they refuse',
-    async (pattern) => {
-      const service = await startOrders();
-      for (const refusedBy of ['class', 'method']) {
-        const refused = send(service, pattern, { id: freshKey(), refusedBy });
-        await expect(refused).rejects.toMatchObject({ message: 'Forbidden resource' });
-      }
-      expect(service.acquired).toEqual([]);
-    },
-  );
-
-  it.each(['checked above', 'checked below'])('(%s) locks what its pipes made of the payload', async (pattern) => {
-    const received = (id: string): string => `${id}+class+method+parameter`;
-    await expectOneAtATime(await startTwo(startOrders), (service, id) => send(service, pattern, { id }), received);
-  });
-});
-
 describe('an event handler', () => {
-  it.each(['paid above', 'paid below', 'paid, per request'])(
+  it.each(['paid above', 'paid below', 'paid, per request', 'paid by request'])(
     '(%s) runs on one of two instances at a time',
     async (pattern) => {
-      await expectOneAtATime(await startTwo(startOrders), async ({ client }, id) => client.emit(pattern, { id }));
+      await expectOneAtATime(await startTwo(start), async ({ client }, id) => client.emit(pattern, { id }));
     },
   );
-});
 
-describe('two handlers of one event', () => {
-  it('both run, each under its own lock', async () => {
-    const service = await startOrders();
-    const id = freshKey();
+  it('runs beside the other handlers of its event, each under its own lock', async () => {
+    const [service, id] = [await start(), freshKey()];
     service.client.emit('paid above', { id });
     await eventually(() => service.work.isRunning(id) && service.work.isRunning(`${id}:invoice`));
     expect(service.acquired.toSorted()).toEqual([`order:${id}`, `order:${id}:invoice`]);
     service.work.finish();
+  });
+
+  it('passes its error to its exception filter, and frees the key', async () => {
+    const [service, id] = [await start(), freshKey()];
+    service.client.emit('fails', { id });
+    expect(await eventually(() => caught[0])).toBe(ERROR);
+    expect(await service.locks.isLocked(`order:${id}`)).toBe(false);
+  });
+
+  it('is subscribed to once, and holds the lock until it completes, when it returns an Observable', async () => {
+    const work = new Work();
+    const [a, b, id] = [await start(work), await start(work), freshKey()];
+    const { source } = a.app.get(Orders);
+    a.client.emit('steps', { id });
+    await eventually(() => source.observed);
+    b.client.emit('paid below', { id });
+    await untilWaiting(b, `order:${id}`);
+    source.next(1);
+    expect([a.acquired, work.started(id)]).toEqual([[`order:${id}`], 0]);
+    source.complete();
+    await work.untilStarted(id);
+  });
+});
+
+describe('a client whose connection was opened under a lock', () => {
+  it('does not carry the lock into the calls of others that await its answers', async () => {
+    const service = await start();
+    const [{ work, app }, id] = [service, freshKey()];
+    const orders = app.get(Orders);
+    orders.service = service;
+    const first = orders.ask(id);
+    await eventually(() => work.isRunning(id));
+    const askAgain = async (): Promise<unknown> => {
+      await send(service, 'price', { id: freshKey() });
+      return orders.ask(id);
+    };
+    const second = askAgain();
+    await untilWaiting(service, `order:${id}`);
+    await work.untilStarted(id);
+    expect(work.started(id)).toBe(1);
+    work.finish();
+    expect(await Promise.all([first, second])).toEqual([`price of ${id}`, `price of ${id}`]);
+    expect(work.overlapped(id)).toBe(false);
   });
 });

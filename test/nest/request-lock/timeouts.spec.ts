@@ -10,26 +10,14 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
-import { Args, Query, Resolver } from '@nestjs/graphql';
-import { MessagePattern, Payload } from '@nestjs/microservices';
-import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { finalize, raceWith, retry, TimeoutError } from 'rxjs';
+import { raceWith, retry, TimeoutError } from 'rxjs';
 import { LockInterceptor } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { PLATFORMS, startRequests, startTwoRequests } from '../support/requests.js';
-import { type Instance, Work } from '../support/transports.js';
-import { ask, startGraphql } from '../support/transports-graphql.js';
-import { collect, startService } from '../support/transports-tcp.js';
-import { connect, startGateways } from '../support/transports-ws.js';
-import { gate } from '../../support/waiting/gate.js';
-
-/** Wherever the transport keeps it. */
-function idOf(context: ExecutionContext): string {
-  const [first, second] = context.getArgs<{ id?: string; params?: { id: string } }[]>();
-  return first?.params?.id ?? first?.id ?? second!.id!;
-}
+import { idOf, TRANSPORTS } from '../support/every-transport.js';
+import { Work } from '../support/transports.js';
 
 /** Gives the first call of a handler up as `timeout()` does, while it runs. */
 @Injectable()
@@ -39,13 +27,9 @@ class Impatient implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler) {
     if (this.work.started(idOf(context)) > 0) return next.handle();
     const givesUp = eventually(() => this.work.isRunning(idOf(context))).then(() => Promise.reject(new TimeoutError()));
-    const tell = () => givenUp.get(idOf(context))?.();
-    return next.handle().pipe(raceWith(givesUp), finalize(tell));
+    return next.handle().pipe(raceWith(givesUp));
   }
 }
-
-/** Called when the first call with this id has timed out. */
-const givenUp = new Map<string, () => void>();
 
 /** Answers the first call without the handler, which goes on. */
 @Injectable()
@@ -164,58 +148,6 @@ class Plain {
   }
 }
 
-const ByArgument = LockInterceptor.for('order:<1.id>');
-
-@WebSocketGateway()
-class Gateway {
-  constructor(private readonly work: Work) {}
-
-  @SubscribeMessage('run')
-  @UseInterceptors(ByArgument, Impatient)
-  async run(@MessageBody() { id }: { id: string }): Promise<unknown> {
-    return this.work.run(id);
-  }
-}
-
-@Controller()
-class Messages {
-  constructor(private readonly work: Work) {}
-
-  @MessagePattern('run')
-  @UseInterceptors(LockInterceptor.for('order:<0.id>'), Impatient)
-  run(@Payload() { id }: { id: string }): Promise<string> {
-    return this.work.run(id);
-  }
-}
-
-@Resolver()
-class Fields {
-  constructor(private readonly work: Work) {}
-
-  @Query(() => String)
-  @UseInterceptors(ByArgument, Impatient)
-  run(@Args('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-}
-
-/** Calls the handler of each transport; the answer is of no interest. */
-const TRANSPORTS: Record<string, () => Promise<readonly [Instance, (id: string) => void]>> = {
-  WebSockets: async () => {
-    const app = await startGateways([Gateway]);
-    const client = await connect(app);
-    return [app, (id) => client.send('run', { id })];
-  },
-  microservices: async () => {
-    const app = await startService([Messages]);
-    return [app, (id) => void collect(app, 'run', { id })];
-  },
-  GraphQL: async () => {
-    const app = await startGraphql([Fields]);
-    return [app, (id) => void ask(app, `{ run(id: "${id}") }`)];
-  },
-};
-
 afterEach(closeAll);
 
 describe.each(PLATFORMS)('a handler that an interceptor inside the lock times out, on %s', (platform) => {
@@ -242,44 +174,45 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock times ou
     await untilFree(a, `order:${id}`);
   });
 
-  it('does not run when it was not yet called: the lock has been released', async () => {
+  it.each([
+    ['when it was not yet called: the lock has been released', 'piped', 1, 0],
+    ['again when it was about to be retried', 'retried', 2, 1],
+  ])('does not run %s', async (_when, path, begun, runs) => {
     let endPipes = (): void => {};
     SlowPipe.ended = new Promise((resolve) => (endPipes = resolve));
     const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
-    expect((await app.get(`piped/${id}`)).status).toBe(500);
+    expect((await app.get(`${path}/${id}`)).status).toBe(500);
     await untilFree(app, `order:${id}`);
     endPipes();
     await SlowPipe.ended;
     expect((await app.get('nothing')).status).toBe(200);
-    expect([piped.includes(id), ran.includes(id)]).toEqual([true, false]);
-  });
-
-  it('does not run again when it was about to be retried', async () => {
-    let endPipes = (): void => {};
-    SlowPipe.ended = new Promise((resolve) => (endPipes = resolve));
-    const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
-    expect((await app.get(`retried/${id}`)).status).toBe(500);
-    await untilFree(app, `order:${id}`);
-    endPipes();
-    await SlowPipe.ended;
-    expect((await app.get('nothing')).status).toBe(200);
-    expect([tries(id), ran.filter((one) => one === id)]).toEqual([2, [id]]);
+    expect([tries(id), ran.filter((one) => one === id)]).toEqual([begun, Array.from({ length: runs }, () => id)]);
   });
 });
 
-describe.each(Object.keys(TRANSPORTS))('a handler that an interceptor inside the lock times out, over %s', (name) => {
+describe.each(TRANSPORTS)('a handler that an interceptor inside the lock times out, over %s', (_name, transport) => {
+  const { declares, handles, id, key } = transport;
+
+  @declares()
+  class Runs {
+    constructor(private readonly work: Work) {}
+
+    @handles('run')
+    @UseInterceptors(LockInterceptor.for(key), Impatient)
+    async run(@id() id: string): Promise<string> {
+      return this.work.run(id);
+    }
+  }
+
   it('keeps its lock until it has settled', async () => {
-    const [[app, call], id] = [await TRANSPORTS[name]!(), freshKey()];
-    const failed = gate();
-    givenUp.set(id, () => failed.open());
-    call(id);
-    await failed.opened;
-    call(id);
+    const [app, id] = [await transport.start([Runs]), freshKey()];
+    expect(await app.call('run', id)).toHaveProperty('failed');
+    const second = app.call('run', id);
     await untilWaiting(app, `order:${id}`);
     await app.work.untilStarted(id);
     expect([app.work.isRunning(id), app.work.started(id)]).toEqual([true, 1]);
     app.work.finish();
-    await eventually(() => app.work.started(id) === 2);
-    expect(app.work.overlapped(id)).toBe(false);
+    expect(await second).toBe(`order:${id}`);
+    expect([app.work.started(id), app.work.overlapped(id)]).toEqual([2, false]);
   });
 });

@@ -1,13 +1,9 @@
 import 'reflect-metadata';
 import {
-  type CanActivate,
-  type ExecutionContext,
   type HttpServer,
   type INestApplication,
   type ModuleMetadata,
   type NestApplicationOptions,
-  type PipeTransform,
-  type Type,
 } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { Test } from '@nestjs/testing';
@@ -146,21 +142,3 @@ export async function expectOneAtATime<T extends Instance>(
   await eventually(() => work.started(received(id)) === 2 && !work.isRunning(received(id)));
   expect(work.overlapped(received(id))).toBe(false);
 }
-
-/** A guard that refuses what names its level, wherever the transport keeps the message. */
-export const refuses = (level: string): Type<CanActivate> =>
-  class {
-    canActivate(context: ExecutionContext): boolean {
-      return !context.getArgs<unknown[]>().some((arg) => (arg as { refusedBy?: string } | null)?.refusedBy === level);
-    }
-  };
-
-/** A pipe that changes the id of what a method receives, so that its key tells which pipes it went through. */
-export const marks = (level: string): Type<PipeTransform> =>
-  class {
-    transform(value: unknown): unknown {
-      if (typeof value === 'string') return `${value}+${level}`;
-      const order = value as { id?: string } | null | undefined;
-      return order?.id === undefined ? value : { ...order, id: `${order.id}+${level}` };
-    }
-  };
