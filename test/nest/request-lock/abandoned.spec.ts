@@ -99,12 +99,6 @@ class Orders {
     return this.work.run(id);
   }
 
-  @Get('promise/:id')
-  @UseInterceptors(Impatient, LockInterceptor.for('order:<0.params.id>'))
-  promised(@Param('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
   @Get('untyped/:id')
   @UseInterceptors(Impatient, LockInterceptor.for('order:<0.params.id>'))
   untyped(@Param('id') id: string) {
@@ -138,18 +132,19 @@ describe('a handler that goes on when nobody waits for its result', () => {
     expect(app.work.overlapped(id)).toBe(false);
   });
 
-  it.each(
-    PLATFORMS.flatMap((platform) => ['async', 'promise', 'untyped', 'replaced'].map((how) => [platform, how] as const)),
-  )('keeps its lock to its end when an outer interceptor has timed out (%s, %s)', async (platform, how) => {
-    const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
-    expect((await app.get(`${how}/${id}`)).status).toBe(500);
-    expect([app.work.isRunning(id), await app.locks.isLocked(`order:${id}`)]).toEqual([true, true]);
-    const closed = app.app.close();
-    await eventually(() => app.locks.tryAcquire(freshKey()).then(() => false, () => true)); // prettier-ignore
-    expect(app.locks.activity.held).toBe(1);
-    app.work.finish();
-    await closed;
-  });
+  it.each(PLATFORMS.flatMap((platform) => ['async', 'untyped', 'replaced'].map((how) => [platform, how] as const)))(
+    'keeps its lock to its end when an outer interceptor has timed out (%s, %s)',
+    async (platform, how) => {
+      const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
+      expect((await app.get(`${how}/${id}`)).status).toBe(500);
+      expect([app.work.isRunning(id), await app.locks.isLocked(`order:${id}`)]).toEqual([true, true]);
+      const closed = app.app.close();
+      await eventually(() => app.locks.tryAcquire(freshKey()).then(() => false, () => true)); // prettier-ignore
+      expect(app.locks.activity.held).toBe(1);
+      app.work.finish();
+      await closed;
+    },
+  );
 });
 
 describe('a handler that returns an Observable without being declared to', () => {

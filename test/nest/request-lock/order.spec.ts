@@ -19,6 +19,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { PLATFORMS, requestOf, startRequests } from '../support/requests.js';
+import { routesOf } from '../support/routes.js';
 import { Work } from '../support/transports.js';
 
 /** The key of the lock under which this runs. */
@@ -104,39 +105,20 @@ class Orders {
     note('handler');
     return id;
   }
-
-  @Get('mapped-inside/:id')
-  @UseInterceptors(ById, Maps)
-  mappedInside(): string {
-    return here();
-  }
-
-  @Get('mapped-outside/:id')
-  @UseInterceptors(Ends, Maps, ById)
-  mappedOutside(): string {
-    return here();
-  }
-
-  @Get('merged/:id')
-  @UseInterceptors(ById, mapsLater(mergeMap))
-  merged(): string {
-    return here();
-  }
-
-  @Get('promised/:id')
-  @UseInterceptors(ById, mapsLater(map))
-  promised(): string {
-    return here();
-  }
-
-  @Get('impatient/:id')
-  @UseInterceptors(Impatient, LockInterceptor.for('order:<0.params.id>', { waitMs: Infinity }))
-  impatient(): string {
-    return here();
-  }
 }
 
-@Controller()
+const Routes = routesOf(
+  {
+    'mapped-inside/:id': [[ById, Maps]],
+    'mapped-outside/:id': [[Ends, Maps, ById]],
+    'merged/:id': [[ById, mapsLater(mergeMap)]],
+    'promised/:id': [[ById, mapsLater(map)]],
+    'impatient/:id': [[Impatient, LockInterceptor.for('order:<0.params.id>', { waitMs: Infinity })]],
+  },
+  here,
+);
+
+@Controller('by-controller')
 @UseInterceptors(Maps)
 class MappedByController {
   @Get(':id')
@@ -150,7 +132,7 @@ beforeEach(() => seen.splice(0));
 afterEach(closeAll);
 
 describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
-  const start = (controller: Type = Orders) => startRequests(platform, { controllers: [controller] });
+  const start = (...controllers: Type[]) => startRequests(platform, { controllers: [Orders, Routes, ...controllers] });
 
   it('is acquired after the guards, and covers the pipes and the handler', async () => {
     const [app, id] = [await start(), freshKey()];
@@ -197,7 +179,7 @@ describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
     const global = { provide: APP_INTERCEPTOR, useClass: Maps };
     const outside = [await start(MappedByController)];
     outside.push(await startRequests(platform, { controllers: [Orders], providers: [global] }));
-    const paths = [freshKey(), `checked/${freshKey()}`];
+    const paths = [`by-controller/${freshKey()}`, `checked/${freshKey()}`];
     for (const [index, app] of outside.entries()) expect((await app.get(paths[index]!)).status).toBe(200);
     expect(seen.filter((line) => line.startsWith('before'))).toEqual(['before: no lock', 'before: no lock']);
   });

@@ -13,7 +13,8 @@ import { currentLock, Locked, LockInterceptor, RedisLockModule } from '../../../
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
-import { PLATFORMS, type RequestApp, startRequests, startTwoRequests } from '../support/requests.js';
+import { PLATFORMS, startRequests, startTwoRequests } from '../support/requests.js';
+import { routesOf } from '../support/routes.js';
 import { expectOneAtATime, Work } from '../support/transports.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 
@@ -31,53 +32,25 @@ class Ledger {
   }
 }
 
+const run = (id: string, work: Work): Promise<string> => work.run(id);
+
+const Routes = routesOf({
+  'run/:id': [ById, run],
+  'beside/:id': [ById, run],
+  'read/:id': [LockInterceptor.for('order:<0.params.id>', { mode: 'read' }), run],
+  'two/:id': [LockInterceptor.for('order:<0.params.id>', { mode: 'read', permits: 2 }), run],
+  'twice/:id': [[ById, LockInterceptor.for('order:<0.params.id>', { waitMs: 0 })], () => currentLock().key],
+  'lax/:id': [[ById, LockInterceptor.for('order:<0.params.id>', { reentrant: false })], () => currentLock().key],
+});
+
 @Controller()
 class Orders {
-  constructor(
-    private readonly work: Work,
-    private readonly ledger: Ledger,
-  ) {}
-
-  @Get('run/:id')
-  @UseInterceptors(ById)
-  run(@Param('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Get('beside/:id')
-  @UseInterceptors(ById)
-  beside(@Param('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Get('read/:id')
-  @UseInterceptors(LockInterceptor.for('order:<0.params.id>', { mode: 'read' }))
-  read(@Param('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Get('two/:id')
-  @UseInterceptors(LockInterceptor.for('order:<0.params.id>', { mode: 'read', permits: 2 }))
-  two(@Param('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
+  constructor(private readonly ledger: Ledger) {}
 
   @Get('nested/:id')
   @UseInterceptors(ById)
   async nested(@Param('id') id: string): Promise<readonly string[]> {
     return [currentLock().key, await this.ledger.book(), await this.ledger.bookAgain(id)];
-  }
-
-  @Get('twice/:id')
-  @UseInterceptors(ById, LockInterceptor.for('order:<0.params.id>', { waitMs: 0 }))
-  twice(): string {
-    return currentLock().key;
-  }
-
-  @Get('lax/:id')
-  @UseInterceptors(ById, LockInterceptor.for('order:<0.params.id>', { reentrant: false }))
-  lax(): string {
-    return currentLock().key;
   }
 }
 
@@ -103,18 +76,10 @@ class PerRequest {
   }
 }
 
-@Controller()
-class Bare {
-  constructor(private readonly work: Work) {}
-
-  @Get('run/:id')
-  run(@Param('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-}
+const Bare = routesOf({ 'run/:id': [[], run] });
 
 const DOORS: Record<string, { controller: Type; providers?: object[]; prepare?: (app: INestApplication) => void }> = {
-  'a handler': { controller: Orders },
+  'a handler': { controller: Routes },
   'a controller': { controller: Whole },
   'a request-scoped controller': { controller: PerRequest },
   APP_INTERCEPTOR: { controller: Bare, providers: [{ provide: APP_INTERCEPTOR, useClass: ById }] },
@@ -125,8 +90,7 @@ const DOORS: Record<string, { controller: Type; providers?: object[]; prepare?: 
   },
 };
 
-const HANDLERS = { controllers: [Orders], providers: [Ledger] };
-const run = ({ get }: RequestApp, id: string): Promise<unknown> => get(`run/${id}`);
+const HANDLERS = { controllers: [Orders, Routes], providers: [Ledger] };
 
 afterEach(closeAll);
 
@@ -134,7 +98,9 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
   it.each(Object.keys(DOORS))('runs one request per key at a time on two instances at %s', async (door) => {
     const { controller, providers = [], prepare } = DOORS[door]!;
     const metadata = { controllers: [controller], providers: [Ledger, ...(providers as Type[])] };
-    await expectOneAtATime(await startTwoRequests(platform, metadata, prepare ? { prepare } : {}), run);
+    await expectOneAtATime(await startTwoRequests(platform, metadata, prepare ? { prepare } : {}), ({ get }, id) =>
+      get(`run/${id}`),
+    );
   });
 
   it('gives one lock to all handlers that it is put on', async () => {
@@ -150,28 +116,19 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     expect(app.work.overlapped(id)).toBe(false);
   });
 
-  it('lets readers of a key run side by side, and no writer beside them', async () => {
+  it.each([
+    ['readers of a key', 'read', 'run'],
+    ['as many requests as there are permits', 'two', 'two'],
+  ])('lets %s run side by side, and nobody beside them', async (_who, path, other) => {
     const [[a, b], id] = [await startTwoRequests(platform, HANDLERS), freshKey()];
-    const readers = [a.get(`read/${id}`), b.get(`read/${id}`)];
+    const first = [a.get(`${path}/${id}`), b.get(`${path}/${id}`)];
     await eventually(() => a.work.started(id) === 2);
-    const writer = b.get(`run/${id}`);
+    const next = b.get(`${other}/${id}`);
     await untilWaiting(a, `order:${id}`);
     await a.work.untilStarted(id, 2);
     expect(a.work.started(id)).toBe(2);
     a.work.finish();
-    for (const { status } of await Promise.all([...readers, writer])) expect(status).toBe(200);
-    expect(a.work.started(id)).toBe(3);
-  });
-
-  it('runs as many requests as there are permits', async () => {
-    const [[a, b], id] = [await startTwoRequests(platform, HANDLERS), freshKey()];
-    const answers = [a.get(`two/${id}`), b.get(`two/${id}`), a.get(`two/${id}`)];
-    await eventually(() => a.work.started(id) === 2);
-    await untilWaiting(a, `order:${id}`);
-    await a.work.untilStarted(id, 2);
-    expect(a.work.started(id)).toBe(2);
-    a.work.finish();
-    await Promise.all(answers);
+    for (const { status } of await Promise.all([...first, next])) expect(status).toBe(200);
     expect(a.work.started(id)).toBe(3);
   });
 
@@ -204,21 +161,17 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     await app.get(`beside/${id}`);
     const template = 'order:<0.params.id>';
     expect(told).toEqual([
-      { where: 'Orders.run', template },
-      { where: 'Orders.beside', template },
+      { where: 'Routes.run', template },
+      { where: 'Routes.beside', template },
     ]);
   });
 });
 
 describe.each(PLATFORMS)('LockInterceptor.for with a connection on %s', (platform) => {
-  @Controller()
-  class Named {
-    @Get(':id')
-    @UseInterceptors(LockInterceptor.for('order:<0.params.id>', { connection: 'other' }))
-    run(): string {
-      return currentLock().key;
-    }
-  }
+  const Named = routesOf(
+    { ':id': LockInterceptor.for('order:<0.params.id>', { connection: 'other' }) },
+    () => currentLock().key,
+  );
 
   it('locks on that connection', async () => {
     const [id, keyPrefix] = [freshKey(), `${freshKey('other')}:`];

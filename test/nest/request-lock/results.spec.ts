@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import {
   ConflictException,
   Controller,
@@ -10,58 +11,39 @@ import {
   Res,
   UseInterceptors,
 } from '@nestjs/common';
-import { type Observable, of, throwError } from 'rxjs';
-import { currentLock, LockInterceptor } from '../../../lib/index.js';
-import { eventually } from '../../support/waiting/eventually.js';
+import { of, throwError } from 'rxjs';
+import { currentLock, LockConfigurationError, Locked, LockInterceptor } from '../../../lib/index.js';
+import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree } from '../../support/waiting/waiters.js';
 import { PLATFORMS, type Response, startRequests } from '../support/requests.js';
+import { routesOf } from '../support/routes.js';
 import { Work } from '../support/transports.js';
 
-const BUSINESS = () => new ConflictException({ reason: 'sold out' });
+const ById = LockInterceptor.for('order:<0.params.id>');
+const key = (): string => currentLock().key;
+const fail = (): never => {
+  throw new ConflictException({ reason: 'sold out' });
+};
+
+const Routes = routesOf({
+  'value/:id': [ById, key],
+  'promise/:id': [ById, async () => key()],
+  'observable/:id': [ById, () => of('first', key())],
+  'promised-observable/:id': [ById, async () => of('first', key())],
+  'nothing/:id': [ById, () => undefined],
+  'throws/:id': [ById, fail],
+  'rejects/:id': [ById, async () => fail()],
+  'errors/:id': [ById, () => throwError(() => new ConflictException({ reason: 'sold out' }))],
+});
+
+/** What both platforms have of their responses. */
+type Sent = Response & NodeJS.WritableStream;
 
 @Controller()
-@UseInterceptors(LockInterceptor.for('order:<0.params.id>'))
+@UseInterceptors(ById)
 class Orders {
   constructor(private readonly work: Work) {}
-
-  @Get('value/:id')
-  value(): string {
-    return currentLock().key;
-  }
-
-  @Get('promise/:id')
-  async promise(): Promise<string> {
-    return currentLock().key;
-  }
-
-  @Get('observable/:id')
-  observable(): Observable<string> {
-    return of('first', currentLock().key);
-  }
-
-  @Get('promised-observable/:id')
-  async promisedObservable(): Promise<Observable<string>> {
-    return of('first', currentLock().key);
-  }
-
-  @Get('nothing/:id')
-  nothing(): void {}
-
-  @Get('throws/:id')
-  throws(): void {
-    throw BUSINESS();
-  }
-
-  @Get('rejects/:id')
-  async rejects(): Promise<void> {
-    throw BUSINESS();
-  }
-
-  @Get('errors/:id')
-  errors(): Observable<never> {
-    return throwError(BUSINESS);
-  }
 
   @Get('passthrough/:id')
   passthrough(@Res({ passthrough: true }) response: Response): string {
@@ -95,12 +77,34 @@ class Orders {
   @Get('redirect-fixed/:id')
   @Redirect('https://example.test/fixed', 301)
   redirectFixed(): void {}
+
+  @Get('by-request/:id')
+  byRequest(@Res() response: Sent): unknown {
+    return response.send('sent');
+  }
 }
+
+@Controller()
+class LockedMethods {
+  @Get('by-method/:id')
+  @Locked('order:<0>')
+  async byMethod(@Param('id') _id: string, @Res() response: Sent): Promise<unknown> {
+    return response.send('sent');
+  }
+
+  @Get('piped/:id')
+  @Locked('order:<0>')
+  async piped(@Param('id') _id: string, @Res() response: Sent): Promise<unknown> {
+    return Readable.from(['text']).pipe(response);
+  }
+}
+
+const CONTROLLERS = [Routes, Orders, LockedMethods];
 
 afterEach(closeAll);
 
 describe.each(PLATFORMS)('a locked handler on %s', (platform) => {
-  const start = () => startRequests(platform, { controllers: [Orders] });
+  const start = () => startRequests(platform, { controllers: CONTROLLERS });
 
   it.each(['value', 'promise', 'observable', 'promised-observable'])('answers with its %s', async (name) => {
     const [app, id] = [await start(), freshKey()];
@@ -152,4 +156,19 @@ describe.each(PLATFORMS)('a locked handler on %s', (platform) => {
     const fixed = await app.get(`redirect-fixed/${id}`);
     expect([fixed.status, fixed.headers.get('location')]).toEqual([301, 'https://example.test/fixed']);
   });
+
+  it.each(['by-request', 'by-method'])('may return the response when it is sent: %s', async (name) => {
+    const [app, id] = [await start(), freshKey()];
+    expect(await app.get(`${name}/${id}`)).toMatchObject({ status: 200, text: 'sent' });
+    expect(app.failures).toEqual([]);
+    await untilFree(app, `order:${id}`);
+  });
+});
+
+it('a response that something is still piped into is refused as a result', async () => {
+  const [app, id] = [await startRequests('express', { controllers: CONTROLLERS }), freshKey()];
+  await app.get(`piped/${id}`).catch(() => undefined);
+  // The client may have the text before the call has failed.
+  await eventuallyPasses(() => expect(app.failures).toEqual([expect.any(LockConfigurationError)]));
+  await untilFree(app, `order:${id}`);
 });

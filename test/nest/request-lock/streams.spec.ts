@@ -1,6 +1,6 @@
-import { Controller, Get, Sse, UseInterceptors } from '@nestjs/common';
-import { NEVER, type Observable, Subject, map, of } from 'rxjs';
-import { currentLock, LockBusyError, LockInterceptor } from '../../../lib/index.js';
+import { Controller, Get, Param, Sse, UseInterceptors } from '@nestjs/common';
+import { NEVER, Observable, Subject, map, of } from 'rxjs';
+import { currentLock, LockBusyError, Locked, LockInterceptor } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
@@ -32,6 +32,13 @@ class Orders {
     return this.source.pipe(map((value) => ({ data: `${value} ${key}` })));
   }
 
+  @Sse('method-events/:id')
+  @Locked('order:<0>')
+  methodEvents(@Param('id') _id: string): Observable<Message> {
+    const { key } = currentLock();
+    return this.source.pipe(map((value) => ({ data: `${value} ${key}` })));
+  }
+
   @Sse('busy/:id')
   @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'throw' }))
   busy(): Observable<Message> {
@@ -57,9 +64,17 @@ class Orders {
     const { key } = currentLock();
     return this.source.pipe(map((value) => `${value} ${key}`));
   }
+
+  @Get('method-last/:id')
+  @Locked('order:<0>')
+  methodLast(@Param('id') _id: string): Observable<string> {
+    const { key } = currentLock();
+    return this.source.pipe(map((value) => `${value} ${key}`));
+  }
 }
 
-const SSE = ['events', 'promised-events'];
+const SSE = ['events', 'promised-events', 'method-events'];
+const LAST = ['last', 'method-last'];
 const sourceOf = ({ app }: RequestApp): Subject<number> => app.get(Orders).source;
 
 /** Reads until the text has come, or the answer has ended. */
@@ -160,9 +175,9 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
 describe.each(PLATFORMS)('a handler that returns an Observable on %s', (platform) => {
   const start = () => startRequests(platform, { controllers: [Orders] });
 
-  it('holds the lock until it has ended', async () => {
+  it.each(LAST)('(%s) holds the lock until it has ended', async (path) => {
     const [app, id] = [await start(), freshKey()];
-    const answer = app.get(`last/${id}`);
+    const answer = app.get(`${path}/${id}`);
     await eventually(() => sourceOf(app).observed);
     expect(await app.locks.isLocked(`order:${id}`)).toBe(true);
     sourceOf(app).next(1);
@@ -172,9 +187,9 @@ describe.each(PLATFORMS)('a handler that returns an Observable on %s', (platform
     expect(await app.locks.isLocked(`order:${id}`)).toBe(false);
   });
 
-  it('stops, and releases the lock, when the client goes away', async () => {
+  it.each(LAST)('(%s) stops, and releases the lock, when the client goes away', async (path) => {
     const [app, id] = [await start(), freshKey()];
-    const { leave } = open(app, `last/${id}`);
+    const { leave } = open(app, `${path}/${id}`);
     await eventually(() => sourceOf(app).observed);
     leave();
     await untilFree(app, `order:${id}`);

@@ -17,6 +17,7 @@ import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { PLATFORMS, startRequests, startTwoRequests } from '../support/requests.js';
 import { idOf, TRANSPORTS } from '../support/every-transport.js';
+import { routesOf } from '../support/routes.js';
 import { Work } from '../support/transports.js';
 
 /** Gives the first call of a handler up as `timeout()` does, while it runs. */
@@ -86,28 +87,18 @@ class Retries implements NestInterceptor {
 
 const ById = LockInterceptor.for('order:<0.params.id>');
 
+const run = (id: string, work: Work): Promise<string> => work.run(id);
+
+const Routes = routesOf({
+  'async/:id': [[ById, Impatient], async (id, work) => run(id, work)],
+  'untyped/:id': [[ById, Impatient], run],
+  'stale/:id': [[ById, Stale], run],
+  'global/:id': [Impatient, run],
+  'twice/:id': [[ById, LockInterceptor.for('inner:<0.params.id>'), Impatient], run],
+});
+
 @Controller()
 class Orders {
-  constructor(private readonly work: Work) {}
-
-  @Get('async/:id')
-  @UseInterceptors(ById, Impatient)
-  async slow(@Param('id') id: string): Promise<string> {
-    return this.work.run(id);
-  }
-
-  @Get('untyped/:id')
-  @UseInterceptors(ById, Impatient)
-  untyped(@Param('id') id: string) {
-    return this.work.run(id);
-  }
-
-  @Get('stale/:id')
-  @UseInterceptors(ById, Stale)
-  stale(@Param('id') id: string) {
-    return this.work.run(id);
-  }
-
   @Get('nothing')
   nothing(): void {}
 
@@ -125,34 +116,10 @@ class Orders {
   }
 }
 
-@Controller('twice')
-@UseInterceptors(ById)
-class Twice {
-  constructor(private readonly work: Work) {}
-
-  @Get(':id')
-  @UseInterceptors(LockInterceptor.for('inner:<0.params.id>'), Impatient)
-  run(@Param('id') id: string) {
-    return this.work.run(id);
-  }
-}
-
-@Controller()
-class Plain {
-  constructor(private readonly work: Work) {}
-
-  @Get('global/:id')
-  @UseInterceptors(Impatient)
-  run(@Param('id') id: string) {
-    return this.work.run(id);
-  }
-}
-
 afterEach(closeAll);
 
 describe.each(PLATFORMS)('a handler that an interceptor inside the lock times out, on %s', (platform) => {
   const global = [{ provide: APP_INTERCEPTOR, useClass: ById }];
-  const apps = { controllers: [Orders, Plain, Twice], providers: [] };
 
   it.each([
     ['async', 500, []],
@@ -161,7 +128,10 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock times ou
     ['global', 500, global],
     ['twice', 500, []],
   ])('(%s) keeps its lock until it has settled, while the client gets its answer', async (path, status, providers) => {
-    const [[a, b], id] = [await startTwoRequests(platform, { ...apps, providers: [...providers] }), freshKey()];
+    const [[a, b], id] = [
+      await startTwoRequests(platform, { controllers: [Routes], providers: [...providers] }),
+      freshKey(),
+    ];
     expect((await a.get(`${path}/${id}`)).status).toBe(status);
     expect(a.work.isRunning(id)).toBe(true);
     const second = b.get(`${path}/${id}`);
