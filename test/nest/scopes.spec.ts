@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { Controller, Get, Inject, Injectable, Param, Scope, type Type } from '@nestjs/common';
-import { ContextIdFactory, ModuleRef, REQUEST } from '@nestjs/core';
+import { ModuleRef, REQUEST } from '@nestjs/core';
 import { currentLock, Locked } from '../../lib/index.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { freshKey, startApp } from '../support/apps/lock-app.js';
@@ -57,18 +57,6 @@ describe('a provider', () => {
     expect(await (await app.resolve<Base>(type)).run('7')).toBe('7 base:7');
   });
 
-  it.each<[string, Type<Base>, boolean]>([
-    ['a singleton one instance for all contexts', Single, true],
-    ['what is request-scoped one instance per context', PerRequest, false],
-    ['what is transient one instance per user', Transient, false],
-  ])('keeps its scope: %s', async (_what, type, isSame) => {
-    const { app } = await startApp({}, { providers: [type] });
-    const [a, b] = [await app.resolve(type, ContextIdFactory.create()), await app.resolve(type)];
-    expect(a === b).toBe(isSame);
-    const context = ContextIdFactory.create();
-    if (type !== Transient) expect(await app.resolve(type, context)).toBe(await app.resolve(type, context));
-  });
-
   it('does not become request-scoped because of a locked method', async () => {
     const { app } = await startApp({}, { providers: [Single, FirstUser, Transient, PerRequest] });
     const scopeOf = (type: Type) => app.get(ModuleRef).introspect(type).scope;
@@ -89,33 +77,6 @@ describe('a provider', () => {
   });
 });
 
-describe('instances of one class in one app', () => {
-  @Injectable({ scope: Scope.TRANSIENT })
-  class Slow {
-    @Locked('slow:<0>', { ifBusy: 'skip' })
-    async run(_id: string, work: () => Promise<string>): Promise<string | undefined> {
-      return work();
-    }
-  }
-
-  it('exclude each other, since the lock is on the key and not on the instance', async () => {
-    const { app } = await startApp({}, { providers: [Slow] });
-    const [a, b, key] = [await app.resolve(Slow), await app.resolve(Slow), freshKey()];
-    const [begun, until] = [gateOfTest(), gateOfTest()];
-    const running = a.run(key, async () => {
-      begun.open();
-      await until.opened;
-      return 'a';
-    });
-    await begun.opened;
-    expect(await b.run(key, async () => 'b')).toBeUndefined();
-    expect(await b.run(freshKey(), async () => 'b')).toBe('b');
-    until.open();
-    expect(await running).toBe('a');
-    expect(await b.run(key, async () => 'b')).toBe('b');
-  });
-});
-
 interface TenantRequest {
   readonly headers: Record<string, string | undefined>;
 }
@@ -124,34 +85,13 @@ class Until {
   opened: Promise<void> = Promise.resolve();
 }
 
-class Built {
-  single = 0;
-  perRequest = 0;
-}
-
-@Controller('single')
-class SingleController {
-  constructor(built: Built) {
-    built.single += 1;
-  }
-
-  @Get(':id')
-  @Locked('single:<0>')
-  async get(@Param('id') id: string): Promise<string> {
-    return underLock(id);
-  }
-}
-
 @Controller({ path: 'scoped', scope: Scope.REQUEST })
 class ScopedController {
   constructor(
-    built: Built,
     @Inject(REQUEST) readonly request: TenantRequest,
     readonly work: SideBySide,
     readonly until: Until,
-  ) {
-    built.perRequest += 1;
-  }
+  ) {}
 
   @Get(':id')
   @Locked(function (this: ScopedController, id: string) {
@@ -166,25 +106,9 @@ class ScopedController {
 }
 
 describe('a controller', () => {
-  const start = () =>
-    startHttp(
-      { controllers: [SingleController, ScopedController], providers: [Built, SideBySide, Until] },
-      { keyPrefix: `${freshKey('scopes')}:` },
-    );
-
-  it('is built once when it is a singleton, and once per request when it is request-scoped', async () => {
-    const { app, get } = await start();
-    const tenant = { tenant: 'eu' };
-    expect([await get('single/7'), await get('single/8')]).toEqual(['200 7 under single:7', '200 8 under single:8']);
-    expect([await get('scoped/7', tenant), await get('scoped/7', tenant)]).toEqual([
-      '200 eu 7 under eu:7',
-      '200 eu 7 under eu:7',
-    ]);
-    expect(app.get(Built)).toEqual({ single: 1, perRequest: 2 });
-  });
-
   it('may use its request in the key when it is request-scoped', async () => {
-    const { app, locks, get } = await start();
+    const metadata = { controllers: [ScopedController], providers: [SideBySide, Until] };
+    const { app, locks, get } = await startHttp(metadata, { keyPrefix: `${freshKey('scopes')}:` });
     const [until, work] = [gateOfTest(), app.get(SideBySide)];
     app.get(Until).opened = until.opened;
     const answers = ['eu', 'eu', 'us'].map((tenant) => get('scoped/7', { tenant }));

@@ -1,4 +1,4 @@
-import { Inject, Scope } from '@nestjs/common';
+import { Inject, Injectable, Scope } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import {
   CommandBus,
@@ -6,16 +6,22 @@ import {
   CqrsModule,
   EventBus,
   EventsHandler,
+  type ICommand,
   type ICommandHandler,
+  type IEvent,
   type IEventHandler,
   type IQueryHandler,
   QueryBus,
+  ofType,
   QueryHandler,
+  Saga,
   UnhandledExceptionBus,
 } from '@nestjs/cqrs';
+import { type Observable, asyncScheduler, map, observeOn } from 'rxjs';
 import { Locked, LockBusyError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { type Instance, expectOneAtATime, startInstance, startTwo, Work } from '../support/transports.js';
 
 class WithId {
@@ -86,7 +92,6 @@ class PaidPerRequestHandler implements IEventHandler<PaidPerRequest> {
 }
 
 class FailLocked extends WithId {}
-class FailUnlocked extends WithId {}
 class AskAndFail extends WithId {}
 class Failed extends WithId {}
 class Busy extends WithId {}
@@ -97,13 +102,6 @@ const ERROR = new Error('of the handler');
 class FailLockedHandler implements ICommandHandler<FailLocked> {
   @Locked('order:<0.id>')
   async execute(_command: FailLocked): Promise<void> {
-    throw ERROR;
-  }
-}
-
-@CommandHandler(FailUnlocked)
-class FailUnlockedHandler implements ICommandHandler<FailUnlocked> {
-  async execute(_command: FailUnlocked): Promise<void> {
     throw ERROR;
   }
 }
@@ -130,11 +128,94 @@ class BusyHandler implements IEventHandler<Busy> {
   async handle(_event: Busy): Promise<void> {}
 }
 
+class Ship extends WithId {}
+class Ordered extends WithId {}
+class OrderedLongAgo extends WithId {}
+class Announced extends WithId {}
+class AnnouncedAndOrdered extends WithId {}
+
+class Publish {
+  constructor(readonly event: WithId) {}
+}
+
+class PublishAndWait extends Publish {}
+
+/** Sagas beside a locked method of the same class: one answers in the turn of its event, the other in a later one. */
+@Injectable()
+class Sagas {
+  @Saga()
+  ship = (events$: Observable<IEvent>): Observable<ICommand> =>
+    events$.pipe(
+      ofType(Ordered),
+      map(({ id }) => new Ship(id)),
+    );
+
+  @Saga()
+  shipLater = (events$: Observable<IEvent>): Observable<ICommand> =>
+    events$.pipe(
+      ofType(OrderedLongAgo, AnnouncedAndOrdered),
+      observeOn(asyncScheduler),
+      map(({ id }) => new Ship(id)),
+    );
+
+  @Locked('order:<0>')
+  async count(id: string): Promise<string> {
+    return id;
+  }
+}
+
+@CommandHandler(Ship)
+class ShipHandler implements ICommandHandler<Ship> {
+  constructor(private readonly work: Work) {}
+
+  @Locked('order:<0.id>')
+  async execute({ id }: Ship): Promise<void> {
+    await this.work.run(id);
+  }
+}
+
+/** Publishes an event under the lock whose handlers lock the same key. */
+@CommandHandler(Publish)
+class PublishHandler implements ICommandHandler<Publish> {
+  constructor(private readonly events: EventBus) {}
+
+  @Locked('order:<0.event.id>')
+  async execute({ event }: Publish): Promise<void> {
+    this.events.publish(event);
+  }
+}
+
+/** Goes on until the handler of its event runs. */
+@CommandHandler(PublishAndWait)
+class PublishAndWaitHandler implements ICommandHandler<PublishAndWait> {
+  constructor(
+    private readonly events: EventBus,
+    private readonly work: Work,
+  ) {}
+
+  @Locked('order:<0.event.id>')
+  async execute({ event }: PublishAndWait): Promise<void> {
+    this.events.publish(event);
+    await eventually(() => this.work.isRunning(event.id));
+  }
+}
+
+@EventsHandler(Announced, AnnouncedAndOrdered)
+class AnnouncedHandler implements IEventHandler<Announced> {
+  constructor(private readonly work: Work) {}
+
+  @Locked('order:<0.id>')
+  async handle({ id }: Announced): Promise<void> {
+    await this.work.run(id);
+  }
+}
+
 const HANDLERS = [ChargeHandler, ChargePerRequestHandler, GetTotalHandler, PaidHandler, PaidPerRequestHandler];
-const FAILURES = [FailLockedHandler, FailUnlockedHandler, AskAndFailHandler, FailedHandler, BusyHandler];
+const FAILURES = [FailLockedHandler, AskAndFailHandler, FailedHandler, BusyHandler];
+const SAGAS = [Sagas, ShipHandler, PublishHandler, PublishAndWaitHandler, AnnouncedHandler];
 
 const start = (work = new Work()): Promise<Instance> =>
-  startInstance({ imports: [CqrsModule.forRoot()], providers: [...HANDLERS, ...FAILURES] }, work);
+  startInstance({ imports: [CqrsModule.forRoot()], providers: [...HANDLERS, ...FAILURES, ...SAGAS] }, work);
 
 const execute = ({ app }: Instance, command: object): Promise<unknown> => app.get(CommandBus).execute(command);
 const query = ({ app }: Instance, question: object): Promise<unknown> => app.get(QueryBus).execute(question);
@@ -176,9 +257,8 @@ it('a request-scoped command handler has an instance for each command', async ()
 });
 
 describe('an error', () => {
-  it('of a command or a query reaches the caller unchanged, as without a lock', async () => {
+  it('of a command or a query reaches the caller unchanged', async () => {
     const instance = await start();
-    await expect(execute(instance, new FailUnlocked('7'))).rejects.toBe(ERROR);
     await expect(execute(instance, new FailLocked('7'))).rejects.toBe(ERROR);
     await expect(query(instance, new AskAndFail('7'))).rejects.toBe(ERROR);
     expect(await instance.locks.isLocked('order:7')).toBe(false);
@@ -196,5 +276,65 @@ describe('an error', () => {
     expect(cause).toBe(event);
     if (which === 'LockBusyError') expect(exception).toBeInstanceOf(LockBusyError);
     else expect(exception).toBe(ERROR);
+  });
+});
+
+/** Rows of `it.each` that a test name can tell apart. */
+const named = (...events: (typeof WithId)[]) => events.map((event) => [event.name, event] as const);
+
+describe('a saga', () => {
+  it('keeps working in a class with a locked method', async () => {
+    const [instance, id] = [await start(), freshKey()];
+    instance.work.finish();
+    for (let times = 1; times <= 3; times += 1) {
+      await publish(instance, new Ordered(id));
+      await eventually(() => instance.work.started(id) === times);
+    }
+    expect(await instance.app.get(Sagas).count(id)).toBe(id);
+  });
+
+  it.each([Ordered, OrderedLongAgo])('runs its commands for %s on one of two instances at a time', async (Event) => {
+    await expectOneAtATime(await startTwo(start), (instance, id) => publish(instance, new Event(id)));
+  });
+});
+
+describe('an event that is published under a lock', () => {
+  it.each(named(Announced, Ordered, OrderedLongAgo))(
+    'leads to work on the same key, which nobody else holds meanwhile (%s)',
+    async (_name, Event) => {
+      const [a, b] = await startTwo(start);
+      const [{ work }, id] = [a, freshKey()];
+      await execute(a, new Publish(new Event(id)));
+      await eventually(() => work.isRunning(id));
+      const other = execute(b, new Ship(id));
+      await untilWaiting(b, `order:${id}`);
+      await work.untilStarted(id);
+      expect(work.started(id)).toBe(1);
+      work.finish();
+      await other;
+      expect([work.started(id), work.overlapped(id)]).toEqual([2, false]);
+    },
+  );
+
+  it('leads to a command of the same key that waits for the event handler', async () => {
+    const [instance, id] = [await start(), freshKey()];
+    const { work } = instance;
+    await execute(instance, new Publish(new AnnouncedAndOrdered(id)));
+    await eventually(() => work.isRunning(id));
+    await untilWaiting(instance, `order:${id}`);
+    await work.untilStarted(id);
+    expect(work.started(id)).toBe(1);
+    work.finish();
+    await eventually(() => work.started(id) === 2 && !work.isRunning(id));
+    expect(work.overlapped(id)).toBe(false);
+  });
+
+  it('has its handler run at once under the hold of the command, like any nested call', async () => {
+    const [instance, id] = [await start(), freshKey()];
+    await execute(instance, new PublishAndWait(new Announced(id)));
+    expect(instance.acquired).toEqual([`order:${id}`]);
+    expect(await instance.locks.isLocked(`order:${id}`)).toBe(true);
+    instance.work.finish();
+    await untilFree(instance, `order:${id}`);
   });
 });

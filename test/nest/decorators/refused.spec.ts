@@ -1,147 +1,136 @@
 import 'reflect-metadata';
+import { runInNewContext } from 'node:vm';
+import ts from 'typescript';
 import {
   Limited,
   LockConfigurationError,
-  LockInterceptor,
   Locked,
+  LockInterceptor,
   LockKeyError,
   ReadLocked,
   WriteLocked,
 } from '../../../lib/index.js';
-import { charge, FACTORIES, STANDARD, standardCall, type Unchecked } from '../support/refused-decorators.js';
 import { thrownBy } from '../../support/waiting/rejection.js';
 
-const decorators = {
-  Locked: Locked('k'),
-  WriteLocked: WriteLocked('k'),
-  ReadLocked: ReadLocked('k'),
-  Limited: Limited('k', 2),
-};
-const names = Object.keys(decorators) as (keyof typeof decorators)[];
-const locked = decorators.Locked as unknown as MethodDecorator & PropertyDecorator & ClassDecorator;
+/** What the compiler would refuse, as it is called for code that was not checked. */
+type Unchecked = (...args: unknown[]) => unknown;
 
-const DEFINITIONS: Record<string, () => unknown> = {
-  'a getter': () => {
-    class Orders {
-      @locked
-      get charge(): number {
-        return 1;
-      }
-    }
-    return Orders;
-  },
-  'a setter': () => {
-    class Orders {
-      @locked
-      set charge(_value: number) {}
-    }
-    return Orders;
-  },
-  'a static method': () => {
-    class Orders {
-      @locked
-      static async charge(): Promise<void> {}
-    }
-    return Orders;
-  },
-  'a static getter': () => {
-    class Orders {
-      @locked
-      static get charge(): number {
-        return 1;
-      }
-    }
-    return Orders;
-  },
-  'a static field with an arrow function': () => {
-    class Orders {
-      @locked
-      static charge = async (): Promise<void> => {};
-    }
-    return Orders;
-  },
-  'a field with an arrow function': () => {
-    class Orders {
-      @locked
-      charge = async (): Promise<void> => {};
-    }
-    return Orders;
-  },
-  'a field that is no function': () => {
-    class Orders {
-      @locked
-      charge = 1;
-    }
-    return Orders;
-  },
+const FACTORIES = { Locked, WriteLocked, ReadLocked, Limited } as unknown as Record<string, Unchecked>;
+const NAMES = Object.keys(FACTORIES);
+
+/** The decorator with this key. */
+const withKey = (name: string, ...[key]: unknown[]): Unchecked =>
+  FACTORIES[name]!(...(name === 'Limited' ? [key, 2] : [key])) as Unchecked;
+
+const METHODS: Record<string, string> = {
+  'a method': 'class Orders { @decorate async charge(id) {} }',
+  'a method with a symbol': 'class Orders { @decorate async [symbol]() {} }',
 };
 
-describe('a member that cannot be locked', () => {
-  it.each(Object.keys(DEFINITIONS))(
-    '%s is refused when the class is defined, with its name and what to do',
-    (member) => {
-      const error = thrownBy(DEFINITIONS[member]!);
-      expect(error).toBeInstanceOf(LockConfigurationError);
-      expect(error.message).toMatch(/^Orders\.charge: .*; put the decorator on a method of a class\.$/);
-      expect(error.message.includes('a static method')).toBe(member.includes('static'));
+const OTHER_MEMBERS: Record<string, string> = {
+  'a getter': 'class Orders { @decorate get charge() { return 1 } }',
+  'a setter': 'class Orders { @decorate set charge(value) {} }',
+  'a static method': 'class Orders { @decorate static async charge() {} }',
+  'a static getter': 'class Orders { @decorate static get charge() { return 1 } }',
+  'a static field with an arrow function': 'class Orders { @decorate static charge = async () => {} }',
+  'a field with an arrow function': 'class Orders { @decorate charge = async () => {} }',
+  'a field that is no function': 'class Orders { @decorate charge = 1 }',
+  'a class': '@decorate class Orders { async charge() {} }',
+};
+
+/** Only decorators of TypeScript decorate parameters, and only those of ECMAScript accessors. */
+const PARAMETERS: Record<string, string> = {
+  'a parameter of a method': 'class Orders { async charge(@decorate id) {} }',
+  'a parameter of a constructor': 'class Orders { constructor(@decorate id) {} }',
+};
+const ACCESSORS = { 'an accessor': 'class Orders { @decorate accessor charge = 1 }' };
+
+/** Defines a class whose code no compiler has checked, with the decorators of TypeScript or of ECMAScript. */
+function define(source: string, decorate: unknown, experimentalDecorators = true): unknown {
+  const compilerOptions = { experimentalDecorators, target: ts.ScriptTarget.ES2022 };
+  const { outputText } = ts.transpileModule(source, { compilerOptions });
+  return runInNewContext(outputText, { decorate, symbol: Symbol('charge') });
+}
+
+function refused(call: () => unknown): string {
+  const error = thrownBy(call);
+  expect(error).toBeInstanceOf(LockConfigurationError);
+  return error.message;
+}
+
+const NAMED = /^Orders(\.(charge|Symbol\(charge\)))?: /;
+
+describe.each(NAMES)('@%s without parentheses', (name) => {
+  const bare = FACTORIES[name]!;
+  const advice = new RegExp(`@${name} .* parentheses.*write @${name}\\('.*'${name === 'Limited' ? ', \\d+' : ''}\\)`);
+
+  it.each(Object.entries({ ...METHODS, ...OTHER_MEMBERS, ...PARAMETERS }))(
+    'is refused on %s when the class is defined, with what to write',
+    (_member, source) => {
+      const message = refused(() => define(source, bare));
+      expect(message).toMatch(NAMED);
+      expect(message).toMatch(advice);
     },
   );
 
-  it.each(names)('is refused by @%s', (name) => {
-    class Orders {
-      static async charge(): Promise<void> {}
-    }
-    const descriptor = Object.getOwnPropertyDescriptor(Orders, 'charge');
-    const apply = decorators[name] as unknown as Unchecked;
-    expect(thrownBy(() => apply(Orders, 'charge', descriptor))).toBeInstanceOf(LockConfigurationError);
+  it.each(Object.entries({ ...METHODS, ...OTHER_MEMBERS, ...ACCESSORS }))(
+    'is refused as a standard decorator of %s, with a hint at `experimentalDecorators`',
+    (_member, source) => {
+      const message = refused(() => define(source, bare, false));
+      expect(message).toMatch(/^(charge|Orders|Symbol\(charge\)): /);
+      expect(message).toMatch(advice);
+      expect(message).toContain('experimentalDecorators');
+    },
+  );
+
+  it('is refused on a class that was compiled to a function, and as a decorator of an older proposal', () => {
+    function Orders(): void {}
+    Orders.prototype.charge = async (): Promise<void> => {};
+    expect(refused(() => bare(Orders))).toMatch(advice);
+    const descriptor = { value: async () => undefined };
+    expect(refused(() => bare({ kind: 'method', key: 'charge', placement: 'prototype', descriptor }))).toMatch(advice);
+  });
+});
+
+it('a key function is not mistaken for a decorated class', () => {
+  for (const key of [
+    (id: string) => id,
+    function keyOf(id: string) {
+      return id;
+    },
+  ]) {
+    expect(() => Locked(key)).not.toThrow();
+    expect(() => Limited(key, 2)).not.toThrow();
+  }
+});
+
+describe('a member that cannot be locked', () => {
+  it.each(Object.entries({ ...OTHER_MEMBERS, ...PARAMETERS }))(
+    '%s is refused when the class is defined, with its name and what to do',
+    (member, source) => {
+      const message = refused(() => define(source, withKey('Locked', 'k')));
+      expect(message).toMatch(/^Orders(\.charge)?: .*; put the decorator on a method of a class\.$/);
+      expect(message.startsWith('Orders.charge: ')).toBe(!/class|constructor/.test(member));
+      expect(message.includes('a static method')).toBe(member.includes('static'));
+      expect(message).not.toContain('undefined');
+    },
+  );
+
+  it.each(NAMES)('is refused by @%s', (name) => {
+    refused(() => define(OTHER_MEMBERS['a static method']!, withKey(name, 'k')));
   });
 
   it('is a method whose value is not a function', () => {
-    class Orders {}
-    const apply = decorators.Locked as unknown as Unchecked;
-    const error = thrownBy(() => apply(Orders.prototype, 'charge', { value: 5, writable: true }));
-    expect(error.message).toMatch(/^Orders\.charge: expected a method to lock/);
-  });
-
-  it('is a class itself, and the message names the class and no method', () => {
-    const define = () => {
-      @locked
-      class Orders {
-        async charge(): Promise<void> {}
-      }
-      return Orders;
-    };
-    const error = thrownBy(define);
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toMatch(/^Orders: .*put the decorator on a method/);
-    expect(error.message).not.toMatch(/undefined|static method/);
-  });
-
-  it.each([
-    ['a method', (Orders: Function) => locked(Orders.prototype as object, 'charge', 0 as never)],
-    ['a constructor', (Orders: Function) => locked(Orders, undefined as never, 0 as never)],
-  ])('is a parameter of %s', (_member, define) => {
-    class Orders {
-      async charge(_id: string): Promise<void> {}
-    }
-    const error = thrownBy(() => define(Orders));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toMatch(/^Orders(\.charge)?: .*; put the decorator on a method of a class\.$/);
+    const apply = () =>
+      withKey('Locked', 'k')({ constructor: { name: 'Orders' } }, 'charge', { value: 5, writable: true });
+    expect(refused(apply)).toMatch(/^Orders\.charge: expected a method to lock/);
   });
 });
 
 describe('a decorator without a key', () => {
-  it.each(names)('is refused: @%s', (name) => {
-    const decorator = FACTORIES[name] as unknown as (...args: unknown[]) => MethodDecorator;
+  it.each(NAMES)('is refused: @%s', (name) => {
     for (const key of [undefined, null, 5, '']) {
-      const define = () => {
-        class Orders {
-          @(name === 'Limited' ? decorator(key, 5) : decorator(key))
-          async charge(): Promise<void> {}
-        }
-        return Orders;
-      };
-      const error = thrownBy(define);
+      const error = thrownBy(() => define(METHODS['a method']!, withKey(name, key)));
       expect(error).toBeInstanceOf(LockKeyError);
       expect(error.message).toMatch(/^Orders\.charge: the key template is .*; write one/);
     }
@@ -152,41 +141,25 @@ describe('a key that looks like a filled template', () => {
   it.each(['order:${id}', 'order:{0}', 'order:{id}', 'order:#{id}'])(
     '%s is refused when the class is defined, with what to write',
     (key) => {
-      for (const name of names) {
-        const decorator = FACTORIES[name] as unknown as (...args: unknown[]) => MethodDecorator;
-        const define = () => {
-          class Orders {
-            @(name === 'Limited' ? decorator(key, 5) : decorator(key))
-            async charge(_id: string): Promise<void> {}
-          }
-          return Orders;
-        };
-        const error = thrownBy(define);
+      const text = /^Orders\.charge: key template '.*' fills nothing; write '<0>' for the first argument/;
+      for (const name of NAMES) {
+        const error = thrownBy(() => define(METHODS['a method']!, withKey(name, key)));
         expect(error).toBeInstanceOf(LockKeyError);
-        expect(error.message).toMatch(
-          /^Orders\.charge: key template '.*' fills nothing; write '<0>' for the first argument/,
-        );
+        expect(error.message).toMatch(text);
       }
       expect(() => LockInterceptor.for(key)).toThrow(/fills nothing; write '<0>'/);
     },
   );
 });
 
-describe('a decorator that is called as a standard one, with a value and a context,', () => {
-  it.each(STANDARD)(
-    'is refused on a %s with the name of the member and a hint at `experimentalDecorators`',
-    (kind, value) => {
-      const error = thrownBy(() => (decorators.Locked as unknown as Unchecked)(...standardCall(kind, value)));
-      expect(error).toBeInstanceOf(LockConfigurationError);
-      expect(error.message).toContain('experimentalDecorators');
-      expect(error.message).toContain(kind === 'class' ? 'Orders' : 'charge');
-      expect(error.message).not.toMatch(/static|\[object Object\]/);
+describe.each(NAMES)('@%s that is called as a standard decorator', (name) => {
+  it.each(Object.entries({ ...METHODS, ...OTHER_MEMBERS, ...ACCESSORS }))(
+    'is refused on %s with the name of the member and a hint at `experimentalDecorators`',
+    (_member, source) => {
+      const message = refused(() => define(source, withKey(name, 'k'), false));
+      expect(message).toContain('experimentalDecorators');
+      expect(message).toMatch(/charge|Orders/);
+      expect(message).not.toMatch(/static|\[object Object\]/);
     },
   );
-
-  it.each(names)('@%s on a method is refused with a hint at `experimentalDecorators`, too', (decorator) => {
-    const error = thrownBy(() => (decorators[decorator] as unknown as Unchecked)(...standardCall('method', charge)));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toContain('experimentalDecorators');
-  });
 });

@@ -1,9 +1,12 @@
 import 'reflect-metadata';
-import { Injectable, mixin, type ModuleMetadata, type Type } from '@nestjs/common';
-import { currentLock, Locked } from '../../../lib/index.js';
+import { Injectable, mixin, type Type } from '@nestjs/common';
+import { currentLock, Locked, LockNotHeldError, LockReentryError, ReadLocked } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
-const appWith = async (providers: ModuleMetadata['providers']) => (await startApp({}, { providers })).app;
+const built = async <T>(type: Type<T>, ...others: Type[]): Promise<T> =>
+  (await startApp({}, { providers: [type, ...others] })).app.get(type);
+
+const tokenAndKeys = (): string => `${currentLock().fencingToken} ${currentLock().keys.join()}`;
 
 class Base {
   @Locked('base:<0>')
@@ -12,52 +15,84 @@ class Base {
   }
 }
 
+abstract class Abstract {
+  abstract name(): string;
+
+  @Locked('abstract')
+  async run(_id: string): Promise<string> {
+    return `${this.name()} ${currentLock().key}`;
+  }
+}
+
+class Concrete extends Abstract {
+  name(): string {
+    return 'concrete';
+  }
+}
+
+class Child extends Base {
+  @Locked('child:<0>')
+  async own(id: string): Promise<string> {
+    return `${id} ${currentLock().key}`;
+  }
+}
+
+class Grandchild extends Child {}
+
+@Injectable()
+class Needy extends Base {
+  constructor(readonly child: Child) {
+    super();
+  }
+}
+
+const mixed = (name: string) => {
+  class Mixed {
+    @Locked(`mixed:${name}`)
+    async run(_id: string): Promise<string> {
+      return currentLock().key;
+    }
+  }
+  return mixin(Mixed);
+};
+
+const mixedInto = <T extends Type<Base>>(base: T) => {
+  class Mixed extends (base as Type<Base>) {
+    @Locked('added:<0>')
+    async added(id: string): Promise<string> {
+      return `${await this.run(id)} ${currentLock().key}`;
+    }
+  }
+  return mixin(Mixed);
+};
+
+abstract class Repository<T extends { readonly id: string }> {
+  @Locked((entity: { readonly id: string }) => `entity:${entity.id}`)
+  async save(entity: T): Promise<T & { key: string }> {
+    return { ...entity, key: currentLock().key };
+  }
+}
+
+class Orders extends Repository<{ id: string; total: number }> {}
+
 afterEach(closeAll);
 
-describe('an inherited method', () => {
-  abstract class Abstract {
-    abstract name(): string;
-
-    @Locked('abstract')
-    async run(_id: string): Promise<string> {
-      return `${this.name()} ${currentLock().key}`;
-    }
-  }
-
-  class Concrete extends Abstract {
-    name(): string {
-      return 'concrete';
-    }
-  }
-
-  class Child extends Base {
-    @Locked('child:<0>')
-    async own(id: string): Promise<string> {
-      return `${id} ${currentLock().key}`;
-    }
-  }
-
-  class Grandchild extends Child {}
-
-  @Injectable()
-  class Needy extends Base {
-    constructor(readonly child: Child) {
-      super();
-    }
-  }
-
-  it.each<[string, Type<Base>, string]>([
-    ['an abstract class', Concrete, 'concrete abstract'],
-    ['a class, in a subclass with decorators of its own,', Child, '7 base:7'],
-    ['a class two levels above', Grandchild, '7 base:7'],
-    ['a class, in a subclass with a constructor,', Needy, '7 base:7'],
-  ])('is locked: %s', async (_what, type, expected) => {
-    const app = await appWith([Child, type]);
-    expect(await app.get<Base>(type).run('7')).toBe(expected);
-  });
-
-  it('is locked beside the methods of the subclass, each by its own key', async () => {
-    expect(await (await appWith([Child])).get(Child).own('7')).toBe('7 child:7');
+describe('a method', () => {
+  it.each<[string, () => Promise<unknown>, unknown]>([
+    ['is inherited from an abstract class', async () => (await built(Concrete)).run('7'), 'concrete abstract'],
+    ['is inherited beside a method of the subclass', async () => (await built(Child)).run('7'), '7 base:7'],
+    ['stands beside an inherited one', async () => (await built(Child)).own('7'), '7 child:7'],
+    ['is inherited from two levels above', async () => (await built(Grandchild)).run('7'), '7 base:7'],
+    ['is inherited by a class with a constructor', async () => (await built(Needy, Child)).run('7'), '7 base:7'],
+    ['is that of a mixin', async () => (await built(mixed('a'), mixed('b'))).run('7'), 'mixed:a'],
+    [
+      'is added by a mixin to a class with one',
+      async () => (await built(mixedInto(Base))).added('7'),
+      '7 base:7 added:7',
+    ],
+    ['has a generic argument', async () => (await (await built(Orders)).save({ id: '7', total: 5 })).key, 'entity:7'],
+  ])('is locked by its own key when it %s', async (_what, call, expected) => {
+    expect(await call()).toBe(expected);
   });
 
   it('has the same key in all subclasses, so that they exclude each other', async () => {
@@ -69,16 +104,12 @@ describe('an inherited method', () => {
     }
     class A extends Slow {}
     class B extends Slow {}
-    const [{ app: a }, { app: b }] = [await startApp({}, { providers: [A] }), await startApp({}, { providers: [B] })];
-    const key = freshKey();
+    const [a, b, key] = [await built(A), await built(B), freshKey()];
     const seen: unknown[] = [];
-    const inner = async () => void seen.push(await b.get(B).run(key, async () => 'ran inside'));
-    expect(await a.get(A).run(key, inner)).toBe(`ran ${key}`);
+    expect(await a.run(key, async () => void seen.push(await b.run(key, async () => 'ran inside')))).toBe(`ran ${key}`);
     expect(seen).toEqual([undefined]);
   });
-});
 
-describe('two subclasses of one base', () => {
   abstract class Sync {
     abstract readonly source: string;
 
@@ -98,59 +129,10 @@ describe('two subclasses of one base', () => {
     readonly source = 'bank';
   }
 
-  it('have different keys by a key function that reads `this`, and do not block each other', async () => {
-    const [a, b] = [await appWith([FromShop]), await appWith([FromBank])];
-    const answer = await a.get(FromShop).sync('7', () => b.get(FromBank).sync('7'));
+  it('has different keys in two subclasses by a key function that reads `this`', async () => {
+    const [shop, bank] = [await built(FromShop), await built(FromBank)];
+    const answer = await shop.sync('7', () => bank.sync('7'));
     expect(answer).toBe('shop:7 bank:7 7');
-  });
-});
-
-describe('a mixin', () => {
-  const locked = (name: string) => {
-    class Mixed {
-      @Locked(`mixed:${name}`)
-      async run(_id: string): Promise<string> {
-        return currentLock().key;
-      }
-    }
-    return mixin(Mixed);
-  };
-
-  const lockedOn = <T extends Type<Base>>(base: T) => {
-    class Mixed extends (base as Type<Base>) {
-      @Locked('added:<0>')
-      async added(id: string): Promise<string> {
-        return `${await this.run(id)} ${currentLock().key}`;
-      }
-    }
-    return mixin(Mixed);
-  };
-
-  it('is locked by the key that it was created with', async () => {
-    const [A, B] = [locked('a'), locked('b')];
-    const app = await appWith([A, B]);
-    expect(await Promise.all([app.get<Base>(A).run('7'), app.get<Base>(B).run('7')])).toEqual(['mixed:a', 'mixed:b']);
-  });
-
-  it('adds a locked method to a class that has one', async () => {
-    const Mixed = lockedOn(Base);
-    expect(await (await appWith([Mixed])).get(Mixed).added('7')).toBe('7 base:7 added:7');
-  });
-});
-
-describe('a generic class', () => {
-  abstract class Repository<T extends { readonly id: string }> {
-    @Locked((entity: { readonly id: string }) => `entity:${entity.id}`)
-    async save(entity: T): Promise<T & { key: string }> {
-      return { ...entity, key: currentLock().key };
-    }
-  }
-
-  class Orders extends Repository<{ id: string; total: number }> {}
-
-  it('is locked by a key function that reads its type argument', async () => {
-    const orders = (await appWith([Orders])).get(Orders);
-    expect(await orders.save({ id: '7', total: 5 })).toEqual({ id: '7', total: 5, key: 'entity:7' });
   });
 });
 
@@ -177,5 +159,68 @@ describe('a method whose name is a symbol', () => {
     locks.events.on('acquired', (event) => where.push(event.where ?? ''));
     expect(await app.get(Inherits)[RUN]('7')).toBe('7 named:7 own:7');
     expect(where).toEqual(['Inherits.Symbol(run)', 'Named.Symbol(run)']);
+  });
+});
+
+describe('an override', () => {
+  class Bare extends Base {
+    override async run(_id: string): Promise<string> {
+      return currentLock().key;
+    }
+
+    async viaSuper(id: string): Promise<string> {
+      return super.run(id);
+    }
+  }
+
+  class Outer {
+    @Locked('outer:<0>')
+    async run(_id: string): Promise<string[]> {
+      return [tokenAndKeys()];
+    }
+  }
+
+  class SameKey extends Outer {
+    @Locked('outer:<0>')
+    override async run(id: string): Promise<string[]> {
+      return [tokenAndKeys(), ...(await super.run(id)), tokenAndKeys()];
+    }
+  }
+
+  class OtherKey extends Outer {
+    @Locked('other:<0>')
+    override async run(id: string): Promise<string[]> {
+      const inner = await super.run(id);
+      return [currentLock(`other:${id}`).key, ...inner.map((text) => text.split(' ')[1]!), currentLock().key];
+    }
+  }
+
+  class Weaker extends Outer {
+    @ReadLocked('outer:<0>')
+    override async run(id: string): Promise<string[]> {
+      return super.run(id);
+    }
+  }
+
+  it('is not locked without the decorator, while the super.run() that it calls is', async () => {
+    const bare = await built(Bare);
+    await expect(bare.run('7')).rejects.toBeInstanceOf(LockNotHeldError);
+    expect(await bare.viaSuper('7')).toBe('7 base:7');
+  });
+
+  it('enters super.run() under the same hold and fencing token when the key is the same', async () => {
+    const key = freshKey();
+    const answers = await (await built(SameKey)).run(key);
+    expect(answers).toHaveLength(3);
+    expect(new Set(answers).size).toBe(1);
+    expect(answers[0]).toMatch(new RegExp(`^\\d+ outer:${key}$`));
+  });
+
+  it('holds both locks while super.run() runs when the key differs', async () => {
+    expect(await (await built(OtherKey)).run('7')).toEqual(['other:7', 'outer:7', 'other:7']);
+  });
+
+  it('rejects with LockReentryError, rather than wait for itself, when it reads what super.run() writes', async () => {
+    await expect((await built(Weaker)).run(freshKey())).rejects.toBeInstanceOf(LockReentryError);
   });
 });

@@ -129,6 +129,17 @@ describe('an app that is built and never started', () => {
   });
 });
 
+describe('an app whose test replaces the service by a mock', () => {
+  it('closes, and leaves no connection', async () => {
+    const { connections, imports } = await setUp();
+    const mock = { withLock: (_key: string, work: () => unknown) => work() };
+    const app = await startModule({ imports }, (builder) => builder.overrideProvider(RedisLockService).useValue(mock));
+    await eventually(async () => (await connections()) === 2);
+    await app.close();
+    await eventually(async () => (await connections()) === 0);
+  });
+});
+
 describe('an app with fake locks whose start fails', () => {
   it('leaves no module', async () => {
     const building = Test.createTestingModule({ imports: [FakeLockModule.forRoot()], providers: [Failing] }).compile();

@@ -1,11 +1,10 @@
 import { jest } from '@jest/globals';
-import { Injectable, Logger } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { TerminusModule } from '@nestjs/terminus';
 import {
   getLockServiceToken,
   LockConfigurationError,
-  Locked,
   RedisLockModule,
   type RedisLockModuleOptions,
   RedisLockService,
@@ -75,23 +74,6 @@ describe('locks in the memory of the process', () => {
     expect(dead.held).toBe(false);
     expect(await renewal).toMatchObject({ key: renewed.key });
     await renewed.release();
-  });
-
-  it('are used by decorators, and end with the app that holds them', async () => {
-    @Injectable()
-    class Orders {
-      @Locked('order:<0>', { waitMs: 0 })
-      async charge(id: string): Promise<string> {
-        return id;
-      }
-    }
-    const app = await startModule({ imports: [memory()], providers: [Orders] });
-    const other = await start();
-    const id = freshKey();
-    const lock = await other.acquire(`order:${id}`);
-    expect(await rejection(app.get(Orders).charge(id))).toMatchObject({ code: 'LOCK_BUSY' });
-    await lock.release();
-    expect(await app.get(Orders).charge(id)).toBe(id);
   });
 
   it('come from a factory as well', async () => {

@@ -29,6 +29,12 @@ class InjectingByToken {
 }
 
 @Injectable()
+class LockedElsewhere {
+  @Locked('cats', { connection: 'jobs' })
+  async findAll(): Promise<void> {}
+}
+
+@Injectable()
 class Both extends CatsService {
   constructor(@InjectLockService() readonly locks: RedisLockService) {
     super();
@@ -60,6 +66,14 @@ describe('a generated spec whose module has only the class under test, which', (
     expect(message).toMatch(/RedisLockModule\.forRoot\(\)/);
     expect(message).toMatch(/RedisLockTestingModule\.forRoot\(\)/);
     expect(message).toMatch(/nestjs-redis-lock\/testing/);
+  });
+
+  it.each([
+    [CatsService, 'LockInterceptor (import RedisLockModule.forRoot() to use @Locked)'],
+    [LockedElsewhere, 'LockInterceptor "jobs" (import RedisLockModule.forRoot() to use @Locked)'],
+    [InjectingByToken, 'RedisLockService (import RedisLockModule.forRoot() to use it)'],
+  ])('is %o, names what is missing', async (provider, text) => {
+    await expect(Test.createTestingModule({ providers: [provider] }).compile()).rejects.toThrow(text);
   });
 
   it('is a controller, names the same', async () => {

@@ -16,7 +16,7 @@ import { lua } from '../../../lib/redis/scripts/lua.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin, startApp, startModule } from '../../support/apps/lock-app.js';
 
 afterEach(closeAll);
 
@@ -91,20 +91,8 @@ it('request-scoped options are refused, since nothing would close their connecti
 });
 
 describe('app.get(RedisLockService)', () => {
-  const [unnamed, named] = [
-    () => RedisLockModule.forRoot(options()),
-    () => RedisLockModule.forRoot(options({ name: 'jobs' })),
-  ];
-
-  it.each([
-    ['before', () => [unnamed(), named()]],
-    ['after', () => [named(), unnamed()]],
-  ])('returns the default service, imported %s a named module', async (_order, imports) => {
-    expect((await startModule({ imports: imports() })).get(RedisLockService).connection).toBeUndefined();
-  });
-
   it('throws where there is only a named module', async () => {
-    const app = await startModule({ imports: [named()] });
+    const app = await startModule({ imports: [RedisLockModule.forRoot(options({ name: 'jobs' }))] });
     expect(() => app.get(RedisLockService)).toThrow(/RedisLockService/);
   });
 });
@@ -149,15 +137,52 @@ describe('two apps in one process', () => {
   });
 });
 
+describe('a given client', () => {
+  it('runs the scripts, and is not closed with the app', async () => {
+    const client = openAdmin();
+    const commands: string[] = [];
+    const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>;
+    Object.assign(client, {
+      evalsha: (...args: unknown[]) => {
+        commands.push('evalsha');
+        return evalsha(...args);
+      },
+    });
+    const { locks, app } = await startApp({ connection: client });
+    await (await locks.acquire(freshKey())).release();
+    expect(commands).toEqual(['evalsha', 'evalsha']);
+    await app.close();
+    expect(await client.ping()).toBe('PONG');
+  });
+});
+
 describe('LOCK_SCRIPTS', () => {
-  it('is replaced by a provider that is added to the definition of the module', async () => {
+  const marked = () => {
     const scripts = createLockScripts();
-    const acquire = lua`${scripts.acquire}\n-- replaced`;
-    const useFactory = () => ({ ...scripts, acquire });
-    const definition = RedisLockModule.forRoot(options());
-    const providers = [...(definition.providers ?? []), { provide: LOCK_SCRIPTS, useFactory }];
-    const app = await startModule({ imports: [{ ...definition, providers }] });
-    await app.get(RedisLockService).withLock(freshKey(), () => undefined);
-    expect(await openAdmin().script('EXISTS', acquire.sha1)).toEqual([1]);
+    return { ...scripts, inspect: lua`${scripts.inspect}\n-- replaced` };
+  };
+
+  it.each([
+    [
+      'overridden by a test',
+      () =>
+        Test.createTestingModule({ imports: [RedisLockModule.forRoot({ connection: redisUrl() })] })
+          .overrideProvider(LOCK_SCRIPTS)
+          .useFactory({ factory: marked }),
+    ],
+    [
+      'replaced in the definition of the module',
+      () => {
+        const lockModule = RedisLockModule.forRoot({ connection: redisUrl() });
+        const providers = [...(lockModule.providers ?? []), { provide: LOCK_SCRIPTS, useFactory: marked }];
+        return Test.createTestingModule({ imports: [{ ...lockModule, providers }] });
+      },
+    ],
+  ])('%s are the scripts that run', async (_how, builder) => {
+    const admin = openAdmin();
+    const app = await (await builder().compile()).init();
+    await app.get(RedisLockService).inspect(freshKey());
+    expect(await admin.script('EXISTS', marked().inspect.sha1)).toEqual([1]);
+    await app.close();
   });
 });

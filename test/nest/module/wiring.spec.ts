@@ -102,30 +102,6 @@ describe('isGlobal', () => {
   });
 });
 
-describe('an app without the module', () => {
-  class Lonely {
-    @Locked('lonely')
-    async run(): Promise<void> {}
-  }
-
-  class LonelyNamed {
-    @Locked('lonely', { connection: 'jobs' })
-    async run(): Promise<void> {}
-  }
-
-  class Injecting {
-    constructor(@InjectLockService() readonly locks: RedisLockService) {}
-  }
-
-  it.each([
-    ['a decorated class', Lonely, 'LockInterceptor (import RedisLockModule.forRoot() to use @Locked)'],
-    ['a named connection', LonelyNamed, 'LockInterceptor "jobs" (import RedisLockModule.forRoot() to use @Locked)'],
-    ['an injected service', Injecting, 'RedisLockService (import RedisLockModule.forRoot() to use it)'],
-  ])('does not start with %s, and the error says to import it', async (_what, provider, text) => {
-    await expect(Test.createTestingModule({ providers: [provider] }).compile()).rejects.toThrow(text);
-  });
-});
-
 describe('a named module beside the default one', () => {
   class Jobs {
     constructor(
@@ -158,16 +134,9 @@ describe('a named module beside the default one', () => {
     const jobs = app.get(Jobs);
     expect(jobs.locks).toBe(app.get(getLockServiceToken()));
     expect(jobs.jobLocks).toBe(app.get(getLockServiceToken('jobs')));
-    expect([jobs.locks.connection, jobs.jobLocks.connection]).toEqual([undefined, 'jobs']);
+    const { locks, byClass, jobLocks } = jobs;
+    expect([locks, byClass, jobLocks].map(({ connection }) => connection)).toEqual([undefined, undefined, 'jobs']);
     expect(await jobs.where(freshKey())).toEqual([true, false]);
-  });
-
-  it.each([
-    ['after', () => [unnamed(), named()]],
-    ['before', () => [named(), unnamed()]],
-  ])('leaves the class RedisLockService to the default module when imported %s it', async (_order, imports) => {
-    const app = await startModule({ imports: imports(), providers: [Jobs] });
-    expect(app.get(Jobs).byClass.connection).toBeUndefined();
   });
 
   it('has separate locks, so that a nested call may hold the same key there', async () => {

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject, Injectable, Module, UseInterceptors } from '@nestjs/common';
+import { Controller, Get, Injectable, UseInterceptors } from '@nestjs/common';
 import { ScheduleModule, Cron } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
@@ -16,7 +16,7 @@ import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/test
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, closeLater, startModule } from '../../support/apps/lock-app.js';
-import { startTrap, type Trap } from './support/memory-apps.js';
+import { startTrap, type Trap } from './support/start-trap.js';
 
 @Injectable()
 class Orders {
@@ -31,6 +31,11 @@ class Orders {
   async safe(): Promise<string | undefined> {
     return 'ran';
   }
+}
+
+@Injectable()
+class ByToken {
+  @InjectLockService() readonly locks!: RedisLockService;
 }
 
 @Injectable()
@@ -55,19 +60,14 @@ afterEach(closeAll);
 
 describe('FakeLockModule', () => {
   it('stands for RedisLockModule: its decorators, its service, and objects that Nest did not build', async () => {
-    const app = await startModule({ imports: [FakeLockModule.forRoot(locks)], providers: [Orders, BY_HAND] });
+    const app = await startModule({ imports: [FakeLockModule.forRoot(locks)], providers: [Orders, ByToken, BY_HAND] });
     expect(await app.get(Orders).charge('1')).toBe('charged 1');
     expect(await app.get(ByHand).charge('2')).toBe('charged 2');
-    expect([app.get(Orders).locks, app.get(FakeLockService)]).toEqual([locks, locks]);
+    expect([Orders, ByToken].map((type) => app.get<Orders | ByToken>(type).locks)).toEqual([locks, locks]);
+    expect(app.get(FakeLockService)).toBe(locks);
     expect(locks.keys).toEqual(['order:1', 'order:2']);
     await app.close();
     await expect(app.get(ByHand).charge('3')).rejects.toBeInstanceOf(LockConfigurationError);
-  });
-
-  it('creates a fake when none is given', async () => {
-    const app = await startModule({ imports: [FakeLockModule.forRoot()], providers: [Orders] });
-    app.get(FakeLockService).refuse();
-    await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
   });
 
   it('stands for a named connection beside the default one', async () => {
@@ -84,14 +84,6 @@ describe('FakeLockModule', () => {
     const imports = [FakeLockModule.forRoot(new FakeLockService({ name: 'audit' }))];
     const starting = Test.createTestingModule({ imports, providers: [Orders] }).compile();
     await expect(starting).rejects.toThrow(/RedisLockService/);
-  });
-
-  it('is available to all modules of the app', async () => {
-    @Module({ providers: [Orders], exports: [Orders] })
-    class OrdersModule {}
-    const app = await startModule({ imports: [OrdersModule, FakeLockModule.forRoot(locks)] });
-    await app.get(Orders).charge('1');
-    expect(locks.keys).toEqual(['order:1']);
   });
 
   it('is refused when it is registered twice, as RedisLockModule is', async () => {
@@ -135,22 +127,6 @@ describe('FakeLockModule', () => {
 });
 
 describe('a FakeLockService in the place of RedisLockService', () => {
-  it('is injected into a class without decorators', async () => {
-    @Injectable()
-    class Stock {
-      constructor(private readonly locks: RedisLockService) {}
-
-      move(sku: string): Promise<string> {
-        return this.locks.withLock(`sku:${sku}`, () => `moved ${sku}`);
-      }
-    }
-    const providers = [Stock, { provide: RedisLockService, useValue: locks }];
-    const app = await startModule({ providers });
-    expect(await app.get(Stock).move('1')).toBe('moved 1');
-    locks.refuse('sku:1');
-    await expect(app.get(Stock).move('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
-  });
-
   it('does not suffice for decorators, and Nest says what is missing', async () => {
     const providers = [Orders, { provide: RedisLockService, useValue: locks }];
     await expect(Test.createTestingModule({ providers }).compile()).rejects.toThrow(/LockInterceptor \(import/);
@@ -237,23 +213,5 @@ describe('useFakeLocks', () => {
     const app = await startModule({ providers: [{ provide: 'a', useValue: 1 }] }, (one) => useFakeLocks(one, locks));
     expect(app.get<number>('a')).toBe(1);
     expect(() => app.get(RedisLockService)).toThrow();
-  });
-});
-
-describe('a class that is injected in both ways', () => {
-  it('gets the same fake in its constructor, its properties and its decorators', async () => {
-    @Injectable()
-    class Both {
-      @InjectLockService() readonly property!: RedisLockService;
-      constructor(@Inject(RedisLockService) readonly parameter: RedisLockService) {}
-
-      @Locked('both')
-      async run(): Promise<boolean> {
-        return this.parameter.isLocked('both');
-      }
-    }
-    const app = await startModule({ imports: [FakeLockModule.forRoot(locks)], providers: [Both] });
-    const both = app.get(Both);
-    expect([both.property, both.parameter, await both.run()]).toEqual([locks, locks, true]);
   });
 });

@@ -38,13 +38,17 @@ describe.each([
     return app;
   };
 
-  it('drive the default clock: leases end, the watchdog renews, a wait times out', async () => {
-    const locks = (await startFaked()).get(RedisLockService);
+  it.each([
+    ['drive the default clock', undefined],
+    ['do not affect a ManualClock', new ManualClock()],
+  ])('%s: leases end, the watchdog renews, a wait times out', async (_what, clock) => {
+    const advance = (ms: number) => clock?.advance(ms) ?? jest.advanceTimersByTimeAsync(ms);
+    const locks = (await startFaked(clock)).get(RedisLockService);
     const [renewed, mute] = [await locks.acquire('a'), await locks.acquire('b', { renew: false })];
     const waiting = rejection(locks.acquire('a', { waitMs: 60_000 }));
-    await jest.advanceTimersByTimeAsync(59_999);
+    await advance(59_999);
     expect([renewed.held, mute.held, locks.activity.waiting]).toEqual([true, false, 1]);
-    await jest.advanceTimersByTimeAsync(1);
+    await advance(1);
     expect(await waiting).toBeInstanceOf(LockWaitTimeoutError);
     await renewed.release();
     expect(locks.activity).toEqual({ held: 0, waiting: 0 });
@@ -54,19 +58,6 @@ describe.each([
     const run = (await startFaked()).get(Orders).job();
     await jest.advanceTimersByTimeAsync(50);
     expect(await run).toBe('ran');
-  });
-
-  it('do not affect a ManualClock: its leases end, its watchdog renews, its waits time out', async () => {
-    const clock = new ManualClock();
-    const locks = (await startFaked(clock)).get(RedisLockService);
-    const [renewed, mute] = [await locks.acquire('a'), await locks.acquire('b', { renew: false })];
-    const waiting = rejection(locks.acquire('a', { waitMs: 60_000 }));
-    await clock.advance(59_999);
-    expect([renewed.held, mute.held, locks.activity.waiting]).toEqual([true, false, 1]);
-    await clock.advance(1);
-    expect(await waiting).toBeInstanceOf(LockWaitTimeoutError);
-    await renewed.release();
-    expect(locks.activity).toEqual({ held: 0, waiting: 0 });
   });
 
   it('do not hold up calls or fake locks', async () => {

@@ -2,6 +2,7 @@ import { Injectable, Module } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Redis } from 'ioredis';
 import {
+  InjectLockService,
   Limited,
   LockBusyError,
   LockConfigurationError,
@@ -18,7 +19,7 @@ import {
   useMemoryLocks,
 } from '../../../lib/testing/index.js';
 import { closeAll, startModule } from '../../support/apps/lock-app.js';
-import { Audits, keep, startTrap, type Trap } from './support/memory-apps.js';
+import { startTrap, type Trap } from './support/start-trap.js';
 
 @Injectable()
 class Orders {
@@ -29,6 +30,22 @@ class Orders {
     return id;
   }
 }
+
+/** Locks by a named module. */
+@Injectable()
+class Audits {
+  constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
+
+  @Locked('order:<0>', { connection: 'audit', ifBusy: 'throw' })
+  async write(id: string): Promise<string> {
+    return id;
+  }
+}
+
+const kept: unknown[] = [];
+
+/** Holds a lock to the end of the test; a handle that nobody refers to is released by the garbage collector. */
+const keep = (lock: unknown): unknown => kept.push(lock);
 
 let trap: Trap;
 
@@ -126,6 +143,47 @@ describe('useMemoryLocks', () => {
   it('changes nothing in an app without a lock module', async () => {
     const app = await startModule({ providers: [{ provide: 'a', useValue: 1 }] }, (one) => useMemoryLocks(one));
     expect(app.get<number>('a')).toBe(1);
+  });
+});
+
+describe('RedisLockTestingModule', () => {
+  it('refuses wrong options, and a second registration', async () => {
+    expect(() => RedisLockTestingModule.forRoot({ isGlobal: 'yes' as never })).toThrow(LockConfigurationError);
+    const twice = [RedisLockTestingModule.forRoot(), RedisLockTestingModule.forRoot()];
+    await expect(startModule({ imports: twice })).rejects.toThrow(/registered 2 times/);
+  });
+
+  it('takes its options from other providers with forRootAsync, and the server beside the factory', async () => {
+    const server = new MemoryLockServer();
+    @Module({ providers: [{ provide: 'lease', useValue: 5_000 }], exports: ['lease'] })
+    class ConfigModule {}
+    const lockModule = RedisLockTestingModule.forRootAsync({
+      imports: [ConfigModule],
+      inject: ['lease'],
+      useFactory: (leaseMs: number) => ({ leaseMs, drainMs: 0 }),
+      server,
+    });
+    const app = await startModule({ imports: [lockModule] });
+    const other = await startModule({ imports: [RedisLockTestingModule.forRoot({ server })], providers: [Orders] });
+    await using lock = await app.get(RedisLockService).acquire('order:1');
+    expect(lock.remainingMs).toBeLessThanOrEqual(5_000);
+    await expect(other.get(Orders).charge('1')).rejects.toBeInstanceOf(LockBusyError);
+  });
+
+  it('provides the service with `isGlobal: false` only to the modules that import it', async () => {
+    @Module({ imports: [RedisLockTestingModule.forRoot({ isGlobal: false })], providers: [Orders] })
+    class OrdersModule {}
+    const app = await startModule({ imports: [OrdersModule] });
+    expect(await app.get(Orders).charge('1')).toBe('1');
+    @Module({ providers: [Orders] })
+    class Outside {}
+    await expect(startModule({ imports: [OrdersModule, Outside] })).rejects.toThrow(/RedisLockService/);
+  });
+
+  it('refuses another clock beside that of its server', () => {
+    const server = new MemoryLockServer({ clock: new ManualClock() });
+    expect(() => RedisLockTestingModule.forRoot({ server, clock: new ManualClock() })).toThrow(LockConfigurationError);
+    expect(() => RedisLockTestingModule.forRoot({ server, clock: server.clock })).not.toThrow();
   });
 });
 
