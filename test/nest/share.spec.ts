@@ -276,18 +276,6 @@ describe('calls with `ifBusy: share`', () => {
     expect([second, app.prices.runs]).toEqual([first, kind === 'iterable' ? 11 : 1]);
     await untilFree(app, `price:${sku}`);
   });
-
-  it('share with a fake, too', async () => {
-    const fake = new FakeLockService();
-    const prices = withFakeLocks(new Prices(), fake);
-    const calls = [prices.load('a'), prices.load('a'), prices.load('b')];
-    prices.finish.open();
-    expect((await Promise.all(calls)).map(({ sku }) => sku)).toEqual(['a', 'a', 'b']);
-    expect([fake.keys, prices.runs]).toEqual([['price:a', 'price:b'], 2]);
-    fake.timeOut('price:a');
-    const [first, second] = await Promise.all(['a', 'a'].map((sku) => rejection(prices.load(sku))));
-    expect([first, second]).toEqual([expect.any(LockWaitTimeoutError), first]);
-  });
 });
 
 class Jobs {

@@ -1,12 +1,9 @@
 import 'reflect-metadata';
-import { Readable } from 'node:stream';
-import { StreamableFile } from '@nestjs/common';
 import {
   assertLocked,
   currentLock,
   Locked,
   LockBusyError,
-  LockConfigurationError,
   LockLostError,
   LockNotHeldError,
   LockReentryError,
@@ -223,26 +220,5 @@ describe('inside a decorated method', () => {
     const error = await call.catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(LockLostError);
     expect(error).toMatchObject({ reason: 'expired', result: 'value', key: `inside:${key}` });
-  });
-});
-
-const RESULTS: Record<string, () => unknown> = {
-  'a stream': () => Readable.from([]),
-  'a promise of a stream': async () => Readable.from([]),
-  'a web stream': () => new ReadableStream(),
-  'a StreamableFile': async () => new StreamableFile(Buffer.from('a')),
-};
-
-describe('a method that goes on after it returned, in a way that cannot be observed', () => {
-  it.each(Object.keys(RESULTS))('rejects with LockConfigurationError: %s', async (what) => {
-    class Going {}
-    Object.defineProperty(Going.prototype, 'go', { value: RESULTS[what], configurable: true, writable: true });
-    const descriptor = Object.getOwnPropertyDescriptor(Going.prototype, 'go')!;
-    const key = freshKey('going');
-    (Locked(key) as MethodDecorator)(Going.prototype, 'go', descriptor);
-    Object.defineProperty(Going.prototype, 'go', descriptor);
-    const { app, locks } = await startApp({}, { providers: [Going] });
-    await expect(app.get<{ go(): Promise<unknown> }>(Going).go()).rejects.toBeInstanceOf(LockConfigurationError);
-    expect(await locks.isLocked(key)).toBe(false);
   });
 });

@@ -1,4 +1,6 @@
 import 'reflect-metadata';
+import { once } from 'node:events';
+import { type ServerResponse } from 'node:http';
 import {
   type ArgumentsHost,
   type CallHandler,
@@ -9,18 +11,25 @@ import {
   type ExecutionContext,
   Get,
   Injectable,
+  type MiddlewareConsumer,
+  Module,
   type NestInterceptor,
+  type NestMiddleware,
+  type NestModule,
   Param,
   type PipeTransform,
+  Scope,
+  type Type,
   UseFilters,
   UseGuards,
   UseInterceptors,
   UsePipes,
 } from '@nestjs/common';
 import { type Observable, map } from 'rxjs';
-import { currentLock, Locked } from '../../../lib/index.js';
+import { currentLock, Locked, LockNotHeldError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { freshKey } from '../../support/apps/lock-app.js';
+import { untilFree } from '../../support/waiting/waiters.js';
 import { closePlaces, gateOfTest, type HttpApp, SideBySide, startHttp, underLock } from '../support/places.js';
 
 interface Request {
@@ -78,17 +87,6 @@ class Around implements NestInterceptor {
   }
 }
 
-@Injectable()
-class AroundLater implements NestInterceptor {
-  constructor(readonly journal: Journal) {}
-
-  @Locked((context: ExecutionContext) => `around:${idOf(context)}`)
-  async intercept(_context: ExecutionContext, next: CallHandler): Promise<Observable<string>> {
-    this.journal.note('interceptor');
-    return next.handle().pipe(map((value) => `${String(value)}, answered under ${currentLock().key}`));
-  }
-}
-
 @Catch()
 @Injectable()
 class Filter implements ExceptionFilter {
@@ -104,6 +102,64 @@ class Filter implements ExceptionFilter {
         .status(418)
         .send(`${error.message} ${underLock('filter')}`);
     });
+  }
+}
+
+/** A request as a middleware gets it. */
+interface Incoming {
+  readonly originalUrl: string;
+}
+
+type Next = (error?: unknown) => void;
+
+const keyOf = ({ originalUrl }: Incoming): string => `order:${originalUrl.split('/').at(-1)}`;
+
+/** Locked for its own work: `next()` returns when the handler has begun. */
+@Injectable()
+class ForItself implements NestMiddleware {
+  constructor(readonly journal: Journal) {}
+
+  @Locked(keyOf)
+  async use(_request: Incoming, _response: ServerResponse, next: Next): Promise<void> {
+    this.journal.note('middleware');
+    next();
+  }
+}
+
+@Injectable({ scope: Scope.REQUEST })
+class PerRequest extends ForItself {}
+
+/** Locked until the answer is sent, or the client has gone. */
+@Injectable()
+class UntilAnswered implements NestMiddleware {
+  constructor(readonly journal: Journal) {}
+
+  @Locked(keyOf)
+  async use(_request: Incoming, response: ServerResponse, next: Next): Promise<void> {
+    const answered = once(response, 'close');
+    next();
+    await answered;
+  }
+}
+
+@Injectable()
+class OrRefuse implements NestMiddleware {
+  constructor(readonly journal: Journal) {}
+
+  @Locked(keyOf, { ifBusy: 'throw' })
+  async use(_request: Incoming, _response: ServerResponse, next: Next): Promise<void> {
+    this.journal.note('middleware');
+    await this.journal.until;
+    next();
+  }
+}
+
+/** What the compiler says of a `use` that cannot be waited for. */
+export class Void implements NestMiddleware {
+  // @ts-expect-error `void`: it has to return a promise, since the lock is held until that settles
+  @Locked(keyOf)
+  use(_request: Incoming, _response: ServerResponse, next: Next): void {
+    next();
   }
 }
 
@@ -133,16 +189,27 @@ class Routes {
     return this.#work(id);
   }
 
-  @Get('later/:id')
-  @UseInterceptors(AroundLater)
-  async later(@Param('id') id: string): Promise<string> {
-    return this.#work(id);
-  }
-
   @Get('failing/:id')
   @UseFilters(Filter)
   async failing(@Param('id') id: string): Promise<string> {
     throw new Error(`failed ${id}`);
+  }
+
+  @Get('plain/:id')
+  async plain(@Param('id') id: string): Promise<string> {
+    return this.journal.run(async () => {
+      await this.journal.until;
+      return `${id} ${lockHere()}`;
+    });
+  }
+
+  @Get('locked/:id')
+  @Locked('order:<0>')
+  async locked(@Param('id') id: string): Promise<string> {
+    return this.journal.run(async () => {
+      await this.journal.until;
+      return underLock(id);
+    });
   }
 
   async #work(id: string): Promise<string> {
@@ -153,11 +220,30 @@ class Routes {
   }
 }
 
+function lockHere(): string {
+  try {
+    return currentLock().key;
+  } catch (error) {
+    return error instanceof LockNotHeldError ? 'without a lock' : String(error);
+  }
+}
+
 afterEach(closePlaces);
 
 async function start(): Promise<HttpApp & { readonly journal: Journal }> {
   const metadata = { controllers: [Routes], providers: [Journal] };
   const http = await startHttp(metadata, { keyPrefix: `${freshKey('enhancers')}:` });
+  return { ...http, journal: http.app.get(Journal) };
+}
+
+async function startWith(middleware: Type<NestMiddleware>): Promise<HttpApp & { readonly journal: Journal }> {
+  @Module({ controllers: [Routes], providers: [Journal] })
+  class RoutesModule implements NestModule {
+    configure(consumer: MiddlewareConsumer): void {
+      consumer.apply(middleware).forRoutes(Routes);
+    }
+  }
+  const http = await startHttp({ imports: [RoutesModule] }, { keyPrefix: `${freshKey('enhancers')}:` });
   return { ...http, journal: http.app.get(Journal) };
 }
 
@@ -189,12 +275,12 @@ describe('a guard with `ifBusy: skip`', () => {
   });
 });
 
-describe.each(['around', 'later'])('an interceptor whose intercept() returns an Observable (%s)', (path) => {
+describe('an interceptor whose intercept() returns an Observable', () => {
   it('holds the lock while the handler runs, and releases it before the answer is sent', async () => {
     const { get, locks, journal } = await start();
     const until = gateOfTest();
     journal.until = until.opened;
-    const answers = [get(`${path}/7`), get(`${path}/7`), get(`${path}/8`)];
+    const answers = [get('around/7'), get('around/7'), get('around/8')];
     await eventually(async () => journal.running === 2 && (await locks.inspect('around:7')).waiters === 1);
     expect(await locks.isLocked('around:7')).toBe(true);
     until.open();
@@ -218,4 +304,62 @@ describe('an exception filter whose catch() is locked', () => {
     expect(await Promise.all(answers)).toEqual([answer, answer]);
     expect([journal.most, journal.total]).toEqual([1, 2]);
   });
+});
+
+describe('a middleware whose use() is locked', () => {
+  it.each([
+    ['a singleton', ForItself],
+    ['request-scoped', PerRequest],
+  ])('runs as %s under its lock until its promise settles: the handler runs without it', async (_what, type) => {
+    const { get, locks, journal } = await startWith(type);
+    const until = gateOfTest();
+    journal.until = until.opened;
+    const answers = [get('plain/7'), get('plain/7')];
+    await eventually(() => journal.running === 2);
+    await untilFree({ locks }, 'order:7');
+    until.open();
+    expect(await Promise.all(answers)).toEqual(['200 7 without a lock', '200 7 without a lock']);
+    expect(journal.seen).toEqual(['middleware under order:7', 'middleware under order:7']);
+  });
+
+  it('holds its lock while the handler runs when it waits for the response', async () => {
+    const { get, locks, journal } = await startWith(UntilAnswered);
+    const until = gateOfTest();
+    journal.until = until.opened;
+    const answers = [get('plain/7'), get('plain/7'), get('plain/8')];
+    await eventually(async () => journal.running === 2 && (await locks.inspect('order:7')).waiters === 1);
+    until.open();
+    expect(await Promise.all(answers)).toEqual(['7', '7', '8'].map((id) => `200 ${id} order:${id}`));
+    expect([journal.most, journal.total]).toEqual([2, 3]);
+    await untilFree({ locks }, 'order:7');
+  });
+
+  it('leaves a busy key to the exception filters, and the handler does not run', async () => {
+    const { get, journal } = await startWith(OrRefuse);
+    const until = gateOfTest();
+    journal.until = until.opened;
+    const first = get('plain/7');
+    await eventually(() => journal.seen.length === 1);
+    expect(await get('plain/7')).toMatch(/^500 .*Internal server error/);
+    until.open();
+    expect(await first).toMatch(/^200 7 /);
+    expect(journal.total).toBe(1);
+  });
+
+  it.each([
+    ['for its own work', ForItself],
+    ['until the answer is sent', UntilAnswered],
+  ])(
+    '%s and the handler of the same key do not block each other, and still exclude other requests',
+    async (_w, type) => {
+      const { get, journal } = await startWith(type);
+      const until = gateOfTest();
+      journal.until = until.opened;
+      const answers = Array.from({ length: 5 }, () => get('locked/7'));
+      await eventually(() => journal.running === 1);
+      until.open();
+      expect(await Promise.all(answers)).toEqual(answers.map(() => '200 7 under order:7'));
+      expect([journal.most, journal.total]).toEqual([1, 5]);
+    },
+  );
 });

@@ -3,19 +3,14 @@ import { AsyncResource } from 'node:async_hooks';
 import { once } from 'node:events';
 import { Agent, createServer, request, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
-import { Body, Controller, Injectable, Post } from '@nestjs/common';
-import { ExpressAdapter } from '@nestjs/platform-express';
-import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { Test } from '@nestjs/testing';
+import { Injectable } from '@nestjs/common';
 import DataLoader from 'dataloader';
 import pLimit from 'p-limit';
-import { Locked, LockReentryError, RedisLockModule, RedisLockService } from '../../../lib/index.js';
+import { Locked, LockReentryError, type RedisLockService } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { redisUrl } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { PLATFORMS } from '../support/requests.js';
 
 type Bind = <F extends (...args: any[]) => unknown>(task: F) => F;
 
@@ -153,36 +148,7 @@ describe.each(Object.entries(LIBRARIES))('a task that %s runs in the context of 
 describe('a server that listens inside a lock', () => {
   const AGAIN = freshKey('server');
 
-  @Controller('stock')
-  class StockController {
-    constructor(private readonly stock: Stock) {}
-
-    @Post()
-    async isBeside(@Body() body: { id: string }): Promise<string> {
-      return String(await this.stock.isBeside(body.id));
-    }
-  }
-
-  it.each(PLATFORMS)('handles requests outside that lock (%s)', async (platform) => {
-    const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
-    const imports = [RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 })];
-    const metadata = { imports, providers: [Stock], controllers: [StockController] };
-    const testing = await Test.createTestingModule(metadata).compile();
-    const app = closeLater(testing.createNestApplication(adapter, { logger: false, forceCloseConnections: true }));
-    await app.init();
-    const held = { stock: app.get(Stock), locks: app.get(RedisLockService), id: freshKey() };
-    const ended = gate();
-    const counting = count(held, () => app.listen(0, '127.0.0.1'), ended.opened);
-    await eventually(() => (app.getHttpServer() as Server).listening);
-    const body = JSON.stringify({ id: held.id });
-    const headers = { 'content-type': 'application/json' };
-    const answer = fetch(`${await app.getUrl()}/stock`, { method: 'POST', headers, body }).then((response) =>
-      response.text(),
-    );
-    expect(await whileCounting(held, answer, { counting, end: () => ended.open() })).toBe('false');
-  });
-
-  it('handles each request of a connection outside that lock when it is Node itself, and its own locks work', async () => {
+  it('handles each request of a connection outside that lock, and its own locks work', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });

@@ -4,8 +4,10 @@ import {
   Controller,
   Get,
   type INestApplication,
+  Injectable,
   Param,
   type Provider,
+  Query,
   Res,
   Sse,
   type Type,
@@ -13,23 +15,30 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { NEVER, type Observable } from 'rxjs';
+import { NEVER, type Observable, of } from 'rxjs';
 import {
+  Limited,
   LockBusyError,
   LockConfigurationError,
+  Locked,
   LockExceptionFilter,
   type LockExceptionFilterOptions,
   LockInterceptor,
+  LockKeyError,
   LockLostError,
   LockReentryError,
   LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
+  type RequestLockOptions,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { type Answer, open, type Platform, PLATFORMS, startRequests } from '../support/requests.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { enqueue } from '../../support/waiting/waiters.js';
+import { type Answer, open, type Platform, PLATFORMS, type Request, startRequests } from '../support/requests.js';
+import { routesOf } from '../support/routes.js';
 import { Work } from '../support/transports.js';
 
 /** What express and fastify write to. */
@@ -106,6 +115,88 @@ class ByClass extends Orders {}
 @UseFilters(new LockExceptionFilter({ retryAfterMs: 2_500 }))
 class ByInstance extends Orders {}
 
+const LIMIT = { mode: 'read', permits: 2, ifBusy: 'throw' } as const;
+
+@Injectable()
+class Stock {
+  @Limited('order:<0>', 2, { ifBusy: 'throw' })
+  async limited(_id: string): Promise<string> {
+    return 'ran';
+  }
+
+  @Limited('order:<0>', () => 2, { waitMs: 20 })
+  async limitedSoon(_id: string): Promise<string> {
+    return 'ran';
+  }
+
+  @Locked('order:<0>', { maxWaiters: 1 })
+  async bounded(_id: string): Promise<string> {
+    return 'ran';
+  }
+
+  @Locked('order:<0>')
+  async byArgument(_id: string): Promise<string> {
+    return 'ran';
+  }
+
+  @Locked('order:<0>', { ifBusy: 'throw' })
+  async busy(_id: string): Promise<string> {
+    return 'ran';
+  }
+}
+
+@Controller()
+class StockController {
+  constructor(private readonly orders: Stock) {}
+
+  @Get('limited-method/:id')
+  limitedMethod(@Param('id') id: string): Promise<string> {
+    return this.orders.limited(id);
+  }
+
+  @Get('limited-soon/:id')
+  limitedSoon(@Param('id') id: string): Promise<string> {
+    return this.orders.limitedSoon(id);
+  }
+
+  @Get('bounded/:id')
+  bounded(@Param('id') id: string): Promise<string> {
+    return this.orders.bounded(id);
+  }
+
+  @Get('inner-key')
+  @UseInterceptors(LockInterceptor.for('outer'))
+  innerKey(@Query('q') id: string): Promise<string> {
+    return this.orders.byArgument(id);
+  }
+
+  @Get('inner-busy/:id')
+  @UseInterceptors(LockInterceptor.for('outer', { status: 409 }))
+  innerBusy(@Param('id') id: string): Promise<string> {
+    return this.orders.busy(id);
+  }
+
+  @Sse('events/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'throw', status: 409 }))
+  events(): Observable<object> {
+    return of({ data: 'ran' });
+  }
+}
+
+const Routes = routesOf({
+  'busy/:id': LockInterceptor.for(KEY, { ifBusy: 'throw' }),
+  'conflict/:id': LockInterceptor.for(KEY, { ifBusy: 'throw', status: 409 }),
+  'soon-conflict/:id': LockInterceptor.for(KEY, { waitMs: 20, status: 409 }),
+  'limited/:id': LockInterceptor.for(KEY, LIMIT),
+  'limited-by-request/:id': LockInterceptor.for(KEY, {
+    ...LIMIT,
+    permits: ({ query }: Request) => Number(query['seats']),
+  }),
+  'limited-by-instance/:id': LockInterceptor.for(KEY, { ...LIMIT, permits: 20, perInstance: () => 1 }),
+  query: LockInterceptor.for('order:<0.query.q>', { status: 409 }),
+  function: LockInterceptor.for(({ query }: Request) => query['q'] ?? ''),
+});
+
 interface Door {
   readonly controller: Type;
   readonly providers?: Provider[];
@@ -128,11 +219,21 @@ const DOORS: Record<string, Door> = {
 
 const BUSY = { statusCode: 423, error: 'Locked', message: 'This is in use at the moment; try again.' };
 const AWAY = { statusCode: 503, error: 'Service Unavailable', message: 'Not available at the moment; try again.' };
+const LOCKED = { ...BUSY, code: 'LOCK_BUSY' };
+const CONFLICT = { ...LOCKED, statusCode: 409, error: 'Conflict' };
+const TOO_MANY = { ...LOCKED, statusCode: 429, error: 'Too Many Requests' };
+const TOO_MANY_WAITED = { ...TOO_MANY, code: 'LOCK_WAIT_TIMEOUT' };
+const MISSING = {
+  statusCode: 400,
+  error: 'Bad Request',
+  code: 'LOCK_KEY',
+  message: 'The request lacks a value that it has to have, or has a wrong one.',
+};
 const EXPECTED: Record<string, object> = {
-  busy: { ...BUSY, code: 'LOCK_BUSY' },
+  busy: LOCKED,
   'wait-timeout': { ...BUSY, code: 'LOCK_WAIT_TIMEOUT' },
-  'busy-of-another-copy': { ...BUSY, code: 'LOCK_BUSY' },
-  subclass: { ...BUSY, code: 'LOCK_BUSY' },
+  'busy-of-another-copy': LOCKED,
+  subclass: LOCKED,
   store: { ...AWAY, code: 'LOCK_STORE' },
   'store-of-another-copy': { ...AWAY, code: 'LOCK_STORE' },
   shutdown: { ...AWAY, code: 'LOCK_SHUTDOWN' },
@@ -141,11 +242,31 @@ const EXPECTED: Record<string, object> = {
 const start = (platform: Platform, { controller, providers = [], prepare = () => undefined }: Door, locks = {}) =>
   startRequests(platform, { controllers: [controller], providers }, { prepare, locks });
 
-/** Asserts that the response tells the client to retry, and nothing else. */
-function expectTold({ status, text, headers }: Answer, body: object, retryAfterMs: number, secrets: string[]): void {
+const STOCK = { controllers: [StockController, Routes], providers: [Stock] };
+/** With the filter, or (`null`) without. */
+const startStock = (platform: Platform, options: LockExceptionFilterOptions | null = {}) => {
+  const filter = (app: INestApplication): void => void app.useGlobalFilters(new LockExceptionFilter(options ?? {}));
+  return startRequests(platform, STOCK, options ? { prepare: filter } : {});
+};
+
+/** An app with a key that is held, for writing or by all permits. */
+async function startHeld(platform: Platform, mode: 'read' | 'write', options?: LockExceptionFilterOptions | null) {
+  const [app, id] = [await startStock(platform, options), freshKey()];
+  const count = mode === 'read' ? 2 : 1;
+  for (let i = 0; i < count; i += 1) await app.locks.acquire(`order:${id}`, { mode });
+  return { app, id };
+}
+
+/** Asserts that the response has this body, tells the client when to retry, and reveals nothing. */
+function expectTold(
+  { status, text, headers }: Answer,
+  body: object,
+  retryAfterMs: number | undefined,
+  secrets: string[],
+): void {
   expect(JSON.parse(text)).toEqual({ ...body, retryAfterMs });
   expect(status).toBe((body as typeof BUSY).statusCode);
-  expect(headers.get('retry-after')).toBe(String(Math.ceil(retryAfterMs / 1_000)));
+  expect(headers.get('retry-after')).toBe(retryAfterMs === undefined ? null : String(Math.ceil(retryAfterMs / 1_000)));
   expect(headers.get('content-type')).toMatch('application/json');
   const all = JSON.stringify([text, ...headers]);
   for (const secret of ['secret', hostname(), `:${process.pid}`, ...secrets]) expect(all).not.toContain(secret);
@@ -167,17 +288,15 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     expectTold(await app.get(`throw/${name}`), EXPECTED[name]!, 1_000, []);
   });
 
-  it.each(['lost', 'reentry', 'error'])('leaves other errors unchanged: %s', async (name) => {
+  it.each([
+    ['lost', 500, { statusCode: 500, message: 'Internal server error' }],
+    ['reentry', 500, { statusCode: 500, message: 'Internal server error' }],
+    ['error', 500, { statusCode: 500, message: 'Internal server error' }],
+    ['conflict', 409, { reason: 'sold out' }],
+  ])('leaves other errors unchanged: %s', async (name, expected, body) => {
     const app = await start(platform, DOORS['useGlobalFilters']!);
     const { status, text, headers } = await app.get(`throw/${name}`);
-    expect([status, JSON.parse(text)]).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
-    expect(headers.has('retry-after')).toBe(false);
-  });
-
-  it('leaves an HttpException unchanged', async () => {
-    const app = await start(platform, DOORS['useGlobalFilters']!);
-    const { status, text } = await app.get('throw/conflict');
-    expect([status, JSON.parse(text)]).toEqual([409, { reason: 'sold out' }]);
+    expect([status, JSON.parse(text), headers.has('retry-after')]).toEqual([expected, body, false]);
   });
 
   it('answers 503 while the app shuts down', async () => {
@@ -243,6 +362,142 @@ describe('the options of LockExceptionFilter', () => {
   it('are optional, and may ask for an immediate retry', () => {
     for (const options of [undefined, {}, { retryAfterMs: undefined }, { retryAfterMs: 0 }]) {
       expect(() => new LockExceptionFilter(options)).not.toThrow();
+    }
+  });
+});
+
+describe.each(PLATFORMS)('the status of LockExceptionFilter on %s', (platform) => {
+  it.each<[string, string, 'read' | 'write', object]>([
+    ['429 when all permits are taken', 'limited', 'read', TOO_MANY],
+    ['429 when all permits are taken', 'limited-method', 'read', TOO_MANY],
+    ['429 when permits stay taken for the whole wait', 'limited-soon', 'read', TOO_MANY_WAITED],
+    ['423 when a limited key is held for writing', 'limited', 'write', LOCKED],
+    ['423, and not with the status of a request around it,', 'inner-busy', 'write', LOCKED],
+  ])('answers %s (%s)', async (_what, path, mode, body) => {
+    const { app, id } = await startHeld(platform, mode);
+    expectTold(await app.get(`${path}/${id}`), body, 1_000, ['order:', id]);
+  });
+
+  it('answers 429 when the permits that a function of the request returns are taken', async () => {
+    const { app, id } = await startHeld(platform, 'read');
+    expectTold(await app.get(`limited-by-request/${id}?seats=2`), TOO_MANY, 1_000, ['order:', id]);
+    expect((await app.get(`limited-by-request/${id}?seats=3`)).text).toBe('ran');
+    expect((await app.get(`limited-by-request/${id}`)).status).toBe(500);
+  });
+
+  it('answers 429 when its instance has as many permits as it may', async () => {
+    const [app, id] = [await startStock(platform), freshKey()];
+    const held = await app.locks.acquire(`order:${id}`, { mode: 'read', permits: 20, perInstance: 1 });
+    expectTold(await app.get(`limited-by-instance/${id}`), TOO_MANY, 1_000, ['order:', id]);
+    await held.release();
+    expect((await app.get(`limited-by-instance/${id}`)).text).toBe('ran');
+  });
+
+  it('answers 429 when too many calls wait', async () => {
+    const { app, id } = await startHeld(platform, 'write');
+    const leave = new AbortController();
+    const { lock } = await enqueue(app, `order:${id}`, { signal: leave.signal });
+    expectTold(await app.get(`bounded/${id}`), TOO_MANY, 1_000, ['order:', id]);
+    leave.abort();
+    await rejection(lock);
+  });
+
+  it('answers with the status of its options, unless the request has one', async () => {
+    const { app, id } = await startHeld(platform, 'read', { status: 503, retryAfterMs: 2_500 });
+    const unavailable = { ...LOCKED, statusCode: 503, error: 'Service Unavailable' };
+    for (const path of ['busy', 'limited', 'limited-method']) {
+      expectTold(await app.get(`${path}/${id}`), unavailable, 2_500, ['order:', id]);
+    }
+    expectTold(await app.get(`conflict/${id}`), CONFLICT, 2_500, ['order:', id]);
+  });
+
+  it.each(['query', 'query?q=', 'query?q=1&q=2', `query?q=${'x'.repeat(1_100)}`, 'function'])(
+    'answers 400 to a request from which its key cannot be filled: %s',
+    async (path) => {
+      const app = await startStock(platform, { status: 503 });
+      expectTold(await app.get(path), MISSING, undefined, ['order:', 'xxx']);
+      expect((await app.get('query?q=1')).text).toBe('ran');
+    },
+  );
+
+  it('answers 500 to a key that a method cannot fill', async () => {
+    const app = await startStock(platform);
+    const { status, text, headers } = await app.get('inner-key');
+    expect([status, JSON.parse(text)]).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
+    expect(headers.has('retry-after')).toBe(false);
+  });
+});
+
+describe.each(PLATFORMS)('LockInterceptor.for with a `status`, without the filter, on %s', (platform) => {
+  it('answers a busy lock with that status, and reveals nothing of the lock', async () => {
+    const { app, id } = await startHeld(platform, 'write', null);
+    expectTold(await app.get(`conflict/${id}`), CONFLICT, 1_000, ['order:', id]);
+    expectTold(await app.get(`soon-conflict/${id}`), { ...CONFLICT, code: 'LOCK_WAIT_TIMEOUT' }, 1_000, ['order:', id]);
+  });
+
+  it('still fails with the error of the lock, for filters that catch it', async () => {
+    const { app, id } = await startHeld(platform, 'write', null);
+    await app.get(`conflict/${id}`);
+    await app.get(`soon-conflict/${id}`);
+    expect(app.failures).toEqual([expect.any(LockBusyError), expect.any(LockWaitTimeoutError)]);
+    expect(app.failures).toMatchObject([
+      { name: 'LockBusyError', code: 'LOCK_BUSY', key: `order:${id}`, mode: 'write' },
+      { name: 'LockWaitTimeoutError', code: 'LOCK_WAIT_TIMEOUT', key: `order:${id}`, holder: expect.any(String) },
+    ]);
+    for (const { message, cause } of app.failures) {
+      expect(message).toBe(BUSY.message);
+      expect((cause as Error).message).toContain(`order:${id}`);
+    }
+  });
+
+  it('reveals nothing of the lock to server-sent events of a busy key', async () => {
+    const { app, id } = await startHeld(platform, 'write', null);
+    const answer = await app.get(`events/${id}`);
+    if (answer.status === 200) expect(answer.text).toMatch(/event: error\n[^]*data: This is in use/);
+    else expectTold(answer, CONFLICT, 1_000, ['order:', id]);
+    expect(answer.text).not.toContain(id);
+  });
+
+  it('answers a key that cannot be filled with 400, and leaves errors of other locks unchanged', async () => {
+    const { app, id } = await startHeld(platform, 'write', null);
+    expect((await app.get('query')).status).toBe(400);
+    expect((await app.get(`inner-busy/${id}`)).status).toBe(500);
+    expect(app.failures).toEqual([expect.any(LockKeyError), expect.any(LockBusyError)]);
+    expect(app.failures[1]!.message).toContain(`order:${id}`);
+  });
+});
+
+describe('a status', () => {
+  it.each<[name: string, status: unknown]>([
+    ['a success', 200],
+    ['a redirection', 399],
+    ['no status', 600],
+    ['half a status', 423.5],
+    ['a text', '423'],
+    ['null', null],
+    ['NaN', NaN],
+  ])('is refused when it is %s', (_name, status) => {
+    const options = { status } as RequestLockOptions & LockExceptionFilterOptions;
+    const words = 'Expected `status` to be an HTTP status from 400 to 599, got';
+    for (const define of [() => new LockExceptionFilter(options), () => LockInterceptor.for(KEY, options)]) {
+      expect(define).toThrow(LockConfigurationError);
+      expect(define).toThrow(words);
+    }
+    expect(() => LockInterceptor.for(KEY, options)).toThrow(`LockInterceptor.for('${KEY}'): `);
+  });
+
+  it.each<[RequestLockOptions['ifBusy']]>([['skip'], [() => 'busy']])(
+    'cannot be combined with `ifBusy: %s`',
+    (ifBusy) => {
+      const define = () => LockInterceptor.for(KEY, { ifBusy, status: 409 });
+      expect(define).toThrow(LockConfigurationError);
+      expect(define).toThrow('`status: 409` has no effect beside an `ifBusy` that answers; leave one of them out.');
+    },
+  );
+
+  it('is accepted when it is an error status', () => {
+    for (const status of [400, 423, 429, 599, undefined]) {
+      expect(() => [new LockExceptionFilter({ status }), LockInterceptor.for(KEY, { status })]).not.toThrow();
     }
   });
 });

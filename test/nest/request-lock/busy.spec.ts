@@ -69,13 +69,6 @@ class Orders {
   skipPost(): string {
     return 'ran';
   }
-
-  @Get('absent/run-unlocked/:id')
-  @UseInterceptors(LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'run-unlocked' }))
-  absentUnlocked(): string {
-    expect(currentLock()).toMatchObject({ held: false, fencingToken: null });
-    return 'ran';
-  }
 }
 
 const Routes = routesOf({
@@ -90,6 +83,13 @@ const Routes = routesOf({
   'refuse/:id': LockInterceptor.for(KEY, { ifBusy: refuse }),
   'reject/:id': LockInterceptor.for(KEY, { ifBusy: async () => refuse() }),
   'absent/fail/:id': LockInterceptor.for(KEY, { connection: 'away' }),
+  'absent/run-unlocked/:id': [
+    LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'run-unlocked' }),
+    () => {
+      expect(currentLock()).toMatchObject({ held: false, fencingToken: null });
+      return 'ran';
+    },
+  ],
   'absent/skip/:id': LockInterceptor.for(KEY, { connection: 'away', onUnavailable: 'skip' }),
 });
 

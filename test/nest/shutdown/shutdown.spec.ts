@@ -96,13 +96,6 @@ describe('closing the app', () => {
   it('waits for the holders before any onApplicationShutdown, so that their resources are still open', async () => {
     expect(await orderOfClosing()).toEqual(['work done', 'database closed']);
   });
-
-  it('leaves no lock, waiter or timer alive', async () => {
-    const { app, locker, locks } = await startApp();
-    await locks.withLock(freshKey(), () => undefined);
-    await app.close();
-    expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
-  });
 });
 
 const modules = [

@@ -1,5 +1,6 @@
+import { type Type } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
-import { LockLostError, RedisLockService } from '../../../lib/index.js';
+import { Locked, LockLostError, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
@@ -20,7 +21,8 @@ afterEach(async () => {
   await closing;
 });
 
-const start = (): Promise<TestingModule> => startModule({ imports: [RedisLockTestingModule.forRoot({ server })] });
+const start = (...providers: Type[]): Promise<TestingModule> =>
+  startModule({ imports: [RedisLockTestingModule.forRoot({ server })], providers });
 
 const startLocks = async (): Promise<RedisLockService> => (await start()).get(RedisLockService);
 
@@ -69,5 +71,27 @@ describe('with a ManualClock', () => {
     await app.get(RedisLockService).withLock('a', () => undefined);
     await app.close();
     expect(clock.timers).toBe(0);
+  });
+
+  it('a job with `rerunOnLoss` runs again on a waiting instance when its instance dies', async () => {
+    const never = new Promise<void>(() => undefined);
+    class Jobs {
+      @Locked('rerun', { oncePer: 60_000, spreadMs: 0, rerunOnLoss: true })
+      async rerun(until?: Promise<void>): Promise<string | undefined> {
+        await until;
+        return 'ran';
+      }
+    }
+    const [a, b] = [await start(Jobs), await start(Jobs)];
+    void a
+      .get(Jobs)
+      .rerun(never)
+      .catch(() => undefined);
+    await clock.advance(0);
+    const again = b.get(Jobs).rerun();
+    await clock.advance(1_000);
+    await a.get(RedisLockService).forceRelease('rerun');
+    await clock.advance(30_000);
+    expect(await again).toBe('ran');
   });
 });
