@@ -1,9 +1,48 @@
 import { type Browser, type Locator } from 'playwright-core';
+import { buildPackage, forkScript } from '../../support/processes/child-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll } from '../../support/apps/lock-app.js';
 import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
-import { type BoardApp, startBoardApp } from './board-app.js';
 import { startBrowser, visit } from '../../support/processes/browser.js';
 import { HOSTILE_KEYS } from './hostile-keys.js';
+
+/** What an instance told: the address of its board, or what became of a lock. */
+interface BoardReport {
+  readonly kind: 'ready' | 'acquired' | 'lost';
+  readonly url?: string;
+  readonly key?: string;
+  readonly reason?: string;
+}
+
+/** An instance of an app with a board, in a process of its own. */
+interface BoardApp {
+  readonly url: string;
+  readonly pid: number;
+  /** Asks for a lock, and keeps it. */
+  acquire(key: string, note?: string): void;
+  /** Resolves with what it told of a lock. */
+  told(kind: BoardReport['kind'], key?: string): Promise<BoardReport>;
+  /** Sends SIGKILL, so that its locks stay until their leases are over. */
+  kill(): void;
+}
+
+/** Starts an instance; it is killed with the test. */
+async function startBoardApp(connection: string, leaseMs: number): Promise<BoardApp> {
+  await buildPackage();
+  const { child } = forkScript('board-process.mjs', JSON.stringify({ connection, leaseMs }));
+  const reports: BoardReport[] = [];
+  child.on('message', (report: BoardReport) => reports.push(report));
+  const told: BoardApp['told'] = (kind, key) =>
+    eventually(() => reports.find((report) => report.kind === kind && report.key === key), { timeoutMs: 120_000 });
+  const { url } = await told('ready');
+  return {
+    url: url!,
+    pid: child.pid!,
+    acquire: (key, note) => child.send({ key, note }),
+    told,
+    kill: () => child.kill('SIGKILL'),
+  };
+}
 
 /** A browser, and instances of an app on a Redis of their own. The first one serves the page. */
 async function start(count: number, leaseMs: number): Promise<{ browser: Browser; apps: BoardApp[] }> {

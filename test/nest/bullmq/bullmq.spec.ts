@@ -1,20 +1,90 @@
 import 'reflect-metadata';
-import { OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
-import { type JobsOptions } from 'bullmq';
-import { currentLock, Locked } from '../../../lib/index.js';
+import { BullModule, getQueueToken, OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
+import { Injectable, type OnModuleDestroy, type Type } from '@nestjs/common';
+import { DelayedError, type Job, type JobsOptions, type Queue, UnrecoverableError } from 'bullmq';
+import { currentLock, Locked, LockShutdownError, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
+import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 import { closePlaces, gateOfTest, SideBySide } from '../support/places.js';
-import {
-  add,
-  type Data,
-  QUEUE,
-  start,
-  startTwo,
-  Waiting,
-  type WorkerApp,
-  type WorkJob,
-  Work,
-} from '../support/places-bullmq.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+
+const QUEUE = 'work';
+
+interface Data {
+  readonly id: string;
+  /** How the work ends. */
+  readonly end?: 'fail' | 'never again';
+}
+
+type WorkJob = Job<Data, string>;
+
+/** What the workers of one app did. */
+@Injectable()
+class Work extends SideBySide {
+  until: Promise<void> = Promise.resolve();
+  readonly seen: string[] = [];
+
+  perform({ data: { id, end } }: WorkJob): Promise<string> {
+    return this.run(async () => {
+      await this.until;
+      if (end === 'fail') throw new TypeError(`no ${id}`);
+      if (end) throw new UnrecoverableError(`no ${id} ${end}`);
+      return `${id} under ${currentLock().key}`;
+    });
+  }
+}
+
+/** Waits for the key of its job. */
+@Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
+class Waiting extends WorkerHost {
+  constructor(readonly work: Work) {
+    super();
+  }
+
+  @Locked('job:<0.data.id>')
+  override async process(job: WorkJob): Promise<string> {
+    return this.work.perform(job);
+  }
+}
+
+interface WorkerApp extends LockApp {
+  readonly work: Work;
+  readonly queue: Queue<Data, string>;
+}
+
+/** An app whose workers serve the queue of one test. */
+async function start(
+  processor: Type<WorkerHost>,
+  prefix = freshKey('bull'),
+  options: RedisLockModuleOptions = {},
+): Promise<WorkerApp> {
+  const bull = BullModule.forRoot({ prefix, connection: { url: redisUrl() } });
+  const app = await startApp(
+    { ...options, keyPrefix: `${prefix}:locks:` },
+    { imports: [bull, BullModule.registerQueue({ name: QUEUE })], providers: [Work, processor] },
+  );
+  return { ...app, work: app.app.get(Work), queue: app.app.get(getQueueToken(QUEUE)) };
+}
+
+async function startTwo(processor: Type<WorkerHost>): Promise<readonly [WorkerApp, WorkerApp]> {
+  const prefix = freshKey('bull');
+  return [await start(processor, prefix), await start(processor, prefix)];
+}
+
+/** Adds a job; `ended` is its state in the end, and what it gave or why it failed, asked of any app. */
+async function add(app: WorkerApp, data: Data, options?: JobsOptions) {
+  const { id } = await app.queue.add('any', data, options);
+  const ended = async ({ queue } = app) => {
+    const job = await eventually(async () => {
+      const found = await queue.getJob(id!);
+      return found?.finishedOn === undefined ? null : found;
+    });
+    const state = await job.getState();
+    return { state, value: job.returnvalue, reason: job.failedReason, attempts: job.attemptsMade };
+  };
+  return { ended };
+}
 
 @Processor(QUEUE)
 class WithEvents extends Waiting {
@@ -116,5 +186,103 @@ describe('a locked WorkerHost.process', () => {
     await held.release();
     expect(await tried.ended()).toMatchObject({ state: 'completed', value: '7 under job:7' });
     expect(app.work.total).toBe(1);
+  });
+});
+
+/** Takes no more jobs once its app cannot lock them, and puts back those that it has; that costs the job no attempt. */
+@Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
+class PuttingBack extends Waiting {
+  override async process(job: WorkJob, token?: string): Promise<string> {
+    try {
+      return await super.process(job);
+    } catch (error) {
+      if (!(error instanceof LockShutdownError)) throw error;
+      // It could take the same job again and again, before any other worker does.
+      await this.worker.pause(true);
+      await job.moveToDelayed(Date.now() + PUT_BACK_MS, token);
+      throw new DelayedError();
+    }
+  }
+}
+
+/**
+ * Takes no more jobs and ends those that it has before the locks admit no more: the hooks of global modules, such as that of
+ * the locks, come last. The module of BullMQ itself closes its workers much later.
+ */
+@Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
+class ClosingFirst extends Waiting implements OnModuleDestroy {
+  isClosing = false;
+
+  async onModuleDestroy(): Promise<void> {
+    const closed = this.worker.close();
+    this.isClosing = true;
+    await closed;
+  }
+}
+
+/** When another worker may take a job that was put back. */
+const PUT_BACK_MS = 200;
+
+afterEach(closePlaces);
+
+/** An app that shuts down in the midst of a job, which holds its lock until the test says so. */
+async function startLeaving(processor: typeof Waiting) {
+  const prefix = freshKey('bull');
+  const leaving = await start(processor, prefix, { drainMs: 20_000 });
+  const until = gateOfTest();
+  leaving.work.until = until.opened;
+  const held = await add(leaving, { id: '7' });
+  await eventually(() => leaving.work.running === 1);
+  return { prefix, leaving, until, held };
+}
+
+const isRefusing = ({ locks }: WorkerApp): Promise<boolean> =>
+  locks.tryAcquire(freshKey()).then(
+    async (lock) => {
+      await lock?.release();
+      return false;
+    },
+    () => true,
+  );
+
+describe('an app that shuts down while a worker holds a lock', () => {
+  it('waits for that job, which ends normally', async () => {
+    const { prefix, leaving, until, held } = await startLeaving(Waiting);
+    const closed = leaving.close();
+    const staying = await start(Waiting, prefix);
+    expect(leaving.work.running).toBe(1);
+    until.open();
+    await closed;
+    expect(await held.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7', attempts: 1 });
+  });
+
+  it('leaves jobs that come meanwhile to other apps when its worker closes in onModuleDestroy', async () => {
+    const { prefix, leaving, until, held } = await startLeaving(ClosingFirst);
+    const closed = leaving.close();
+    await eventually(() => leaving.app.get(ClosingFirst).isClosing);
+    const late = await add(leaving, { id: '8' });
+    const staying = await start(Waiting, prefix);
+    expect(await late.ended(staying)).toMatchObject({ state: 'completed', value: '8 under job:8' });
+    until.open();
+    await closed;
+    expect(await held.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7', attempts: 1 });
+    expect([leaving.work.total, staying.work.total]).toEqual([1, 1]);
+  });
+
+  it('leaves waiting and new jobs to other apps when process() puts back what LockShutdownError refused', async () => {
+    const { prefix, leaving, until, held } = await startLeaving(PuttingBack);
+    const waiting = await add(leaving, { id: '7' });
+    await untilWaiting(leaving, 'job:7');
+    const closed = leaving.close();
+    await eventually(() => isRefusing(leaving));
+    const late = await add(leaving, { id: '8' });
+    const staying = await start(PuttingBack, prefix);
+    expect(await late.ended(staying)).toMatchObject({ state: 'completed', value: '8 under job:8' });
+    expect(leaving.work.running).toBe(1);
+    until.open();
+    await closed;
+    expect(await held.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7' });
+    expect(await waiting.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7' });
+    expect([leaving.work.total, staying.work.total]).toEqual([1, 2]);
   });
 });

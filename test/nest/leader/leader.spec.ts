@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Injectable, type ModuleMetadata } from '@nestjs/common';
+import { Injectable, type ModuleMetadata, type Provider, Scope } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule, SchedulerRegistry, Timeout } from '@nestjs/schedule';
 import {
   assertLocked,
@@ -9,14 +9,17 @@ import {
   type LeaderHooks,
   leadershipOf,
   type LeaderTerm,
+  LockConfigurationError,
   Locked,
+  LockKeyError,
   LockLostError,
+  RedisLockModule,
 } from '../../../lib/index.js';
-import { closeAll, freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, type LockApp, startApp, startModule } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
-import { rejection } from '../../support/waiting/rejection.js';
+import { rejection, thrownBy } from '../../support/waiting/rejection.js';
 
 const KEY = freshKey('reports');
 
@@ -172,5 +175,201 @@ describe('a class with @Leader', () => {
     await app.close();
     seen.push(reports.status(), await reports.yearly());
     expect(seen).toEqual(['waits', undefined, 'waits', undefined]);
+  });
+});
+
+const YEARLY = '0 0 0 1 1 *';
+
+const start = async (...providers: Provider[]) => {
+  const { app } = await startApp({}, { imports: [ScheduleModule.forRoot()], providers });
+  return app;
+};
+
+describe('a class with @Leader', () => {
+  afterEach(closeAll);
+
+  it('may be built by a factory, or given as a value', async () => {
+    @Leader(freshKey())
+    class Made {
+      @Cron(YEARLY)
+      async run(): Promise<string> {
+        return 'ran';
+      }
+    }
+    const given = new Made();
+    const app = await start({ provide: 'made', useFactory: () => new Made() });
+    await leadershipOf(app.get<Made>('made')).waitUntilLeader();
+    const other = await start({ provide: 'given', useValue: given }, { provide: 'again', useExisting: 'given' });
+    expect(await app.get<Made>('made').run()).toBe('ran');
+    expect(await other.get<Made>('given').run()).toBeUndefined();
+  });
+
+  it('leads for its subclasses, with the methods that they inherit', async () => {
+    @Leader(freshKey())
+    class Base {
+      @Cron(YEARLY)
+      async run(): Promise<string> {
+        return this.constructor.name;
+      }
+    }
+    @Injectable()
+    class Plain extends Base {}
+    const app = await start(Plain);
+    await leadershipOf(app.get(Plain)).waitUntilLeader();
+    const other = await start(Plain);
+    expect([await app.get(Plain).run(), await other.get(Plain).run()]).toEqual(['Plain', undefined]);
+  });
+
+  it('guards the scheduled methods of its base classes, and leaves those as they are', async () => {
+    class Base {
+      @Cron(YEARLY)
+      async run(): Promise<string> {
+        return 'ran';
+      }
+
+      async other(): Promise<string> {
+        return 'ran';
+      }
+    }
+    @Leader(freshKey())
+    @Injectable()
+    class Own extends Base {}
+    const app = await start(Own);
+    await leadershipOf(app.get(Own)).waitUntilLeader();
+    const other = await start(Own);
+    expect([await app.get(Own).run(), await other.get(Own).run()]).toEqual(['ran', undefined]);
+    expect([await other.get(Own).other(), await new Base().run()]).toEqual(['ran', 'ran']);
+  });
+
+  it('needs the decorator again on a subclass with a schedule of its own', async () => {
+    const [key, subkey] = [freshKey(), freshKey()];
+    @Leader(key)
+    class Base {
+      @Cron(YEARLY)
+      async run(): Promise<string> {
+        return leadershipOf(this).key;
+      }
+    }
+    @Injectable()
+    class Forgotten extends Base {
+      @Interval(1_000)
+      async more(): Promise<void> {}
+    }
+    @Leader(subkey)
+    @Injectable()
+    class Repeated extends Base {
+      @Interval(1_000)
+      async more(): Promise<string> {
+        return 'more';
+      }
+    }
+    const error = await rejection(start(Forgotten));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(/^Forgotten\.more has a schedule, and would run on every instance/u);
+    const app = await start(Repeated);
+    const repeated = app.get(Repeated);
+    await leadershipOf(repeated).waitUntilLeader();
+    expect([await repeated.run(), await repeated.more()]).toEqual([subkey, 'more']);
+  });
+
+  it('leads on the connection that it names', async () => {
+    const key = freshKey();
+    @Leader(key, { connection: 'other' })
+    @Injectable()
+    class Elsewhere {}
+    const providers = [Elsewhere];
+    const { app, locks } = await startApp({ name: 'other', keyPrefix: `${freshKey()}:` }, { providers });
+    await leadershipOf(app.get(Elsewhere)).waitUntilLeader();
+    expect(await locks.isLocked(key)).toBe(true);
+  });
+
+  it('keeps an app without that connection from starting', async () => {
+    @Leader('reports', { connection: 'none' })
+    @Injectable()
+    class Nowhere {}
+    await expect(start(Nowhere)).rejects.toThrow(/RedisLockService "none" \(import RedisLockModule\.forRoot\(\)/u);
+  });
+
+  it('is refused where each request or injection would build an object', async () => {
+    @Leader('reports')
+    @Injectable({ scope: Scope.REQUEST })
+    class PerRequest {}
+    @Leader('reports')
+    @Injectable({ scope: Scope.TRANSIENT })
+    class PerInjection {}
+    @Leader('reports')
+    @Injectable()
+    class Inherited {
+      constructor(readonly request: PerRequest) {}
+    }
+    for (const [type, ...others] of [[PerRequest], [PerInjection], [Inherited, PerRequest]]) {
+      const error = await rejection(start(type!, ...others));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(/has @Leader, but is built for each request or injection/u);
+    }
+  });
+
+  it('never runs a scheduled method in silence on an object that nobody provides', async () => {
+    let runs = 0;
+    @Leader('reports')
+    class Nobodys {
+      @Cron(YEARLY)
+      run(): void {
+        runs += 1;
+      }
+    }
+    await startModule({ imports: [RedisLockModule.forRoot()] });
+    const error = await rejection(Promise.resolve(new Nobodys().run()));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(/^Nobodys\.run needs the leadership of an object that has none/u);
+    expect(thrownBy(() => leadershipOf(new Nobodys()))).toBeInstanceOf(LockConfigurationError);
+    expect(runs).toBe(0);
+  });
+});
+
+describe('@Leader cannot be defined', () => {
+  const apply = (decorator: unknown, ...args: unknown[]) => (decorator as (...all: unknown[]) => void)(...args);
+  class Target {}
+
+  it.each([
+    [
+      'without a key',
+      () => Leader(''),
+      LockKeyError,
+      '@Leader of Target: Expected a lock key to be a non-empty string',
+    ],
+    ['with a placeholder', () => Leader('a:<0>'), LockKeyError, 'the key "a:<0>" has a placeholder'],
+    ['with several keys', () => Leader(['a'] as never), LockKeyError, 'non-empty string'],
+    [
+      'with an unknown option',
+      () => Leader('a', { waitMs: 1 } as never),
+      LockConfigurationError,
+      'Unknown option `waitMs`',
+    ],
+    ['with a wrong lease', () => Leader('a', { leaseMs: 1 }), LockConfigurationError, '`leaseMs`'],
+    ['with a wrong connection', () => Leader('a', { connection: '' }), LockConfigurationError, '`connection`'],
+    ['with options that are none', () => Leader('a', null as never), LockConfigurationError, 'to be an object'],
+  ])('%s', (_how, make, Kind, text) => {
+    const error = thrownBy(() => apply(make(), Target));
+    expect(error).toBeInstanceOf(Kind);
+    expect(error.message).toContain(text);
+  });
+
+  it('without parentheses', () => {
+    expect(() => apply(Leader, Target)).toThrow(/^Target: @Leader is written without parentheses/u);
+  });
+
+  it('on a member', () => {
+    expect(() => apply(Leader('a'), Target.prototype, 'run', {})).toThrow(/a member cannot lead/u);
+  });
+
+  it('twice on one class', () => {
+    class Twice {}
+    apply(Leader('a'), Twice);
+    expect(() => apply(Leader('b'), Twice)).toThrow(/@Leader of Twice: the class has two keys/u);
+  });
+
+  it('as a decorator of ECMAScript', () => {
+    expect(() => apply(Leader('a'), Target, { kind: 'class', name: 'Target' })).toThrow(/standard decorator/u);
   });
 });

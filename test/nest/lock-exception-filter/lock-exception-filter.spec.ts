@@ -368,12 +368,12 @@ describe('the options of LockExceptionFilter', () => {
 
 describe.each(PLATFORMS)('the status of LockExceptionFilter on %s', (platform) => {
   it.each<[string, string, 'read' | 'write', object]>([
-    ['429 when all permits are taken', 'limited', 'read', TOO_MANY],
-    ['429 when all permits are taken', 'limited-method', 'read', TOO_MANY],
-    ['429 when permits stay taken for the whole wait', 'limited-soon', 'read', TOO_MANY_WAITED],
-    ['423 when a limited key is held for writing', 'limited', 'write', LOCKED],
-    ['423, and not with the status of a request around it,', 'inner-busy', 'write', LOCKED],
-  ])('answers %s (%s)', async (_what, path, mode, body) => {
+    ['answers 429 when all permits are taken', 'limited', 'read', TOO_MANY],
+    ['answers 429 when all permits are taken', 'limited-method', 'read', TOO_MANY],
+    ['answers 429 when permits stay taken for the whole wait', 'limited-soon', 'read', TOO_MANY_WAITED],
+    ['answers 423 when a limited key is held for writing', 'limited', 'write', LOCKED],
+    ['answers 423, and not with the status of a request around it,', 'inner-busy', 'write', LOCKED],
+  ])('%s (%s)', async (_what, path, mode, body) => {
     const { app, id } = await startHeld(platform, mode);
     expectTold(await app.get(`${path}/${id}`), body, 1_000, ['order:', id]);
   });

@@ -1,16 +1,24 @@
 import 'reflect-metadata';
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { type OpenMetricsContentType, Registry } from 'prom-client';
-import { collectLockMetrics, type CollectLockMetricsOptions } from '../../../lib/observability/prometheus.js';
+import { type OpenMetricsContentType, register, Registry } from 'prom-client';
+import {
+  collectLockMetrics,
+  type CollectLockMetricsOptions,
+  PrometheusLockModule,
+} from '../../../lib/observability/prometheus.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { SOME_SECONDS, STORY, startCast, tellStory } from '../../unit/observability/lock-story.js';
+import { SOME_SECONDS, startCast, STORY, tellStory } from '../../unit/observability/lock-story.js';
+import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../../lib/index.js';
+import { startError } from '../../unit/observability/start-error.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 const stops: (() => void)[] = [];
 
 afterEach(async () => {
   for (const stop of stops.splice(0)) stop();
   await closeAll();
+  register.clear();
 });
 
 /** Collects until the end of the test. */
@@ -194,5 +202,146 @@ describe('metrics for Prometheus', () => {
     expect(messages[0]).toMatch(/the exporter is broken/);
     const series = `redis_lock_acquire_duration_seconds_count{${labels('other', 'write', 'acquired')}}`;
     expect(valueOf(await scrape(registry), series)).toBe(1);
+  });
+});
+
+type Series = ReadonlyMap<string, number>;
+
+/** The values of a seriesOf by series. */
+async function seriesOf(registry: Registry): Promise<Series> {
+  const lines = (await registry.metrics()).split('\n').filter((line) => line.startsWith('redis_lock_'));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]),
+  );
+}
+
+/** The sum of a gauge over its series. */
+const levelOf = (series: Series, gauge: 'held' | 'waiting'): number =>
+  [...series].reduce((sum, [name, value]) => (name.startsWith(`redis_lock_${gauge}{`) ? sum + value : sum), 0);
+
+const levelsOf = async (registry: Registry): Promise<readonly number[]> => {
+  const series = await seriesOf(registry);
+  return [levelOf(series, 'held'), levelOf(series, 'waiting')];
+};
+
+/** An app that holds a lock for which another call waits, after one of each that is over. */
+async function startBusy(registry: Registry) {
+  const app = await startApp();
+  stops.push(collectLockMetrics(app.locks, { registry }));
+  await app.locks.withLock(freshKey(), { leaseMs: 20_000 }, (lock) => lock.extend(30_000));
+  const waits = new Promise((resolve) => app.locks.events.on('waiting', resolve));
+  const key = freshKey();
+  const held = await app.locks.acquire(key);
+  const waiting = app.locks.acquire(key);
+  await waits;
+  return { app, held, waiting };
+}
+
+async function endBoth({ held, waiting }: Awaited<ReturnType<typeof startBusy>>): Promise<void> {
+  await held.release();
+  await (await waiting).release();
+}
+
+describe('metrics that are reset', () => {
+  it('go on from the current numbers of held and waiting', async () => {
+    const registry = new Registry();
+    const busy = await startBusy(registry);
+    expect(await levelsOf(registry)).toEqual([1, 1]);
+    registry.resetMetrics();
+    expect(await levelsOf(registry)).toEqual([1, 1]);
+    registry.getSingleMetric('redis_lock_held')!.reset();
+    await endBoth(busy);
+    expect(await levelsOf(registry)).toEqual([0, 0]);
+    registry.resetMetrics();
+    expect(await levelsOf(registry)).toEqual([0, 0]);
+  });
+
+  it('keep their series, and count from 0', async () => {
+    const registry = new Registry();
+    const busy = await startBusy(registry);
+    const before = await seriesOf(registry);
+    registry.resetMetrics();
+    const after = await seriesOf(registry);
+    expect([...after.keys()]).toEqual([...before.keys()]);
+    const counted = [...after].filter(([name]) => !/^redis_lock_(held|waiting)\{/.test(name));
+    expect(counted.filter(([, value]) => value !== 0)).toEqual([]);
+    await endBoth(busy);
+    const counts = [...(await seriesOf(registry))].filter(([name]) =>
+      name.startsWith('redis_lock_hold_duration_seconds_count'),
+    );
+    expect(counts.map(([, value]) => value)).toEqual([2]);
+  });
+
+  it('are reset for all services that share the registry', async () => {
+    const registry = new Registry();
+    const busy = [await startBusy(registry), await startBusy(registry)];
+    registry.resetMetrics();
+    expect(await levelsOf(registry)).toEqual([2, 2]);
+    for (const one of busy) await endBoth(one);
+    expect(await levelsOf(registry)).toEqual([0, 0]);
+  });
+});
+
+describe('a registry that is cleared', () => {
+  it('has the metrics again with the next event, with the current numbers of held and waiting', async () => {
+    const registry = new Registry();
+    const busy = await startBusy(registry);
+    const before = await seriesOf(registry);
+    registry.clear();
+    expect((await seriesOf(registry)).size).toBe(0);
+    await busy.app.locks.withLock(freshKey(), async () => {
+      expect(await levelsOf(registry)).toEqual([2, 1]);
+    });
+    await endBoth(busy);
+    const after = await seriesOf(registry);
+    expect(await levelsOf(registry)).toEqual([0, 0]);
+    expect([...after.keys()]).toEqual(expect.arrayContaining([...before.keys()]));
+  });
+});
+
+const jobsModule = (): ReturnType<typeof RedisLockModule.forRoot> =>
+  RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl(), drainMs: 100, isGlobal: false });
+
+/** How many acquisitions a registry has, by connection. */
+async function acquisitions(registry: Registry): Promise<Record<string, number>> {
+  const metric = registry.getSingleMetric('redis_lock_acquire_duration_seconds')!;
+  const { values } = await metric.get();
+  const counts = values.filter((value) => (value as { metricName?: string }).metricName?.endsWith('_count'));
+  return Object.fromEntries(counts.map(({ labels, value }) => [labels.connection, value]));
+}
+
+describe('PrometheusLockModule', () => {
+  it('collects the default connection into the global registry, from the start of the app on', async () => {
+    const { locks } = await startApp({}, { imports: [PrometheusLockModule.forRoot()] });
+    expect(await register.metrics()).toContain('redis_lock_renewals_total{connection="default",outcome="lost"} 0');
+    await locks.withLock(freshKey(), () => undefined);
+    expect(await acquisitions(register)).toEqual({ default: 1 });
+  });
+
+  it('collects the connections that it is given, even of modules that are not global', async () => {
+    const registry = new Registry();
+    const imports = [jobsModule(), PrometheusLockModule.forRoot({ registry, connections: [undefined, 'jobs'] })];
+    const { app } = await startApp({}, { imports });
+    const [locks, jobs] = [undefined, 'jobs'].map((name) => app.get<RedisLockService>(getLockServiceToken(name)));
+    for (const one of [locks!, jobs!, jobs!]) await one.withLock(freshKey(), () => undefined);
+    expect(await acquisitions(registry)).toEqual({ default: 1, jobs: 2 });
+  });
+
+  it('still counts while an app closes, and leaves nothing held or waiting', async () => {
+    const registry = new Registry();
+    const { app, locks } = await startApp({}, { imports: [PrometheusLockModule.forRoot({ registry })] });
+    await locks.acquire(freshKey());
+    await app.close();
+    const text = await registry.metrics();
+    const labels = 'connection="default",key_template="other",mode="write"';
+    expect(text).toContain(`redis_lock_hold_duration_seconds_count{${labels},outcome="lost"} 1`);
+    expect(text).toContain(`redis_lock_held{${labels}} 0`);
+  });
+
+  it('does not start with an unknown connection, and says what to import', async () => {
+    const imports = [PrometheusLockModule.forRoot({ registry: new Registry(), connections: ['jobs'] })];
+    const error = await startError(imports);
+    expect(error).toMatchObject({ code: 'LOCK_CONFIGURATION' });
+    expect(error.message).toMatch(/PrometheusLockModule.*"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
   });
 });

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Inject, Injectable, Module, type ModuleMetadata, type Type } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
-import { Cron, Interval, SchedulerRegistry, ScheduleModule, Timeout } from '@nestjs/schedule';
+import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import {
   currentLock,
   LockConfigurationError,
@@ -245,12 +245,6 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
       await this.runs.work();
     }
 
-    @Interval(60_000)
-    @Locked('lazy-busy', { ifBusy: 'skip' })
-    async busy(): Promise<void> {
-      await this.runs.work();
-    }
-
     @Cron('0 0 1 1 *')
     @Locked('lazy-cron', { oncePer: 'fire' })
     async cron(): Promise<void> {
@@ -268,17 +262,6 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
     return { ...app, jobs: moduleRef.get(LazyJobs) };
   }
 
-  it('is locked when it is called or started by hand', async () => {
-    const prefix = `${freshKey('schedule')}:`;
-    const app = await startLazy(prefix);
-    const calls: Promise<void>[] = [];
-    const timer = setInterval(() => calls.push(app.jobs.busy()), 20);
-    app.app.get(SchedulerRegistry).addInterval('by hand', timer);
-    await eventually(() => app.runs.ran.filter((key) => key === 'lazy-busy').length > 1);
-    app.app.get(SchedulerRegistry).deleteInterval('by hand');
-    await Promise.all(calls);
-  });
-
   it('runs once per slot of its @Interval on all instances that call it by hand', async () => {
     const prefix = `${freshKey('schedule')}:`;
     const [a, b] = [await startLazy(prefix), await startLazy(prefix)];
@@ -294,5 +277,32 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toMatch(/^LazyJobs\.cron: .*the scheduler does not have a cron job "0 0 1 1 \*"/);
     expect(runs.ran).toEqual([]);
+  });
+});
+
+/** The scheduler passes it on to cron, although its type does not name it. */
+const RUN_ON_INIT = { runOnInit: true } as object;
+
+describe('a job that ticks while the scheduler creates it', () => {
+  afterEach(closePlaces);
+
+  it.each([
+    ['with a name', { ...RUN_ON_INIT, name: 'report' }],
+    ['without a name', RUN_ON_INIT],
+  ])('runs once per fire %s, although it is registered only afterwards', async (_name, options) => {
+    const key = freshKey();
+    const runs: string[] = [];
+
+    @Injectable()
+    class Reports {
+      @Cron('0 0 12 * * *', options)
+      @Locked(key, { oncePer: 'fire' })
+      async noon(): Promise<void> {
+        runs.push(key);
+      }
+    }
+    const { locks } = await startApp({}, { imports: [ScheduleModule.forRoot()], providers: [Reports] });
+    await eventually(async () => (await locks.lastRun(key))?.outcome === 'done');
+    expect(runs).toEqual([key]);
   });
 });

@@ -1,6 +1,6 @@
 import { closeAll } from '../../support/apps/lock-app.js';
 import { BUSY, FREE, HANDLES, type KitCase } from './support/kit-calls.js';
-import { AWAY, CLOSED } from './support/kit-ends.js';
+import { AWAY, CLOSED } from './support/kit-states.js';
 import { DECORATED, JOBS, STREAMS } from './support/kit-methods.js';
 import { HOLDS, STATES } from './support/kit-states.js';
 import { ended, record } from './support/kit-told.js';

@@ -1,7 +1,7 @@
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { type KitCase } from './kit-calls.js';
 import { ended } from './kit-told.js';
-import { type Work } from './kit-work.js';
+import { type Work } from './kits.js';
 import { type World } from './kits.js';
 
 type Method = Exclude<keyof Work, 'inside' | 'isClosing' | 'beforeApplicationShutdown' | 'values' | 'items'>;
