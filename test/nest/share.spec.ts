@@ -9,11 +9,10 @@ import {
   LockInterceptor,
   LockLostError,
   LockReentryError,
-  LockStoreError,
   LockWaitTimeoutError,
   ReadLocked,
 } from '../../lib/index.js';
-import { FakeLockModule, FakeLockService, withFakeLocks } from '../../lib/testing/index.js';
+import { FakeLockModule, FakeLockService } from '../../lib/testing/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { gate } from '../support/waiting/gate.js';
@@ -246,12 +245,6 @@ describe('calls with `ifBusy: share`', () => {
     const calls = [unlocked.load('a', 0), unlocked.load('a', 0), unlocked.load('nested', 1)];
     expect(await Promise.all(calls)).toEqual([0, 0, 1]);
     expect(unlocked.runs).toBe(3);
-  });
-
-  it('share the error of an unreachable Redis', async () => {
-    const prices = withFakeLocks(new Prices(), new FakeLockService().fail());
-    const [first, second] = await Promise.all(['a', 'a'].map((sku) => rejection(prices.load(sku))));
-    expect([first, second]).toEqual([expect.any(LockStoreError), first]);
   });
 
   it('share between the instances of a class, so all that matters has to be in the key', async () => {

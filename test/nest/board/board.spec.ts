@@ -197,14 +197,6 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(await eventually(forced)).toMatchObject({ by: 'ada' });
   });
 
-  it('releases nothing unless its switch is on', async () => {
-    const { get, locks } = await start(platform);
-    const lock = await locks.acquire(freshKey());
-    expect((await get('locks/force-release', releasing(lock.key))).status).toBe(404);
-    expect(lock.held).toBe(true);
-    await lock.release();
-  });
-
   it('takes a lock away for a user that the app names, and tells the holder', async () => {
     const user = ({ headers }: { headers: Record<string, string> }): string => headers['x-user']!;
     const { get, locks } = await start(platform, { board: { ...OPEN, actions: { forceRelease: true, user } } });

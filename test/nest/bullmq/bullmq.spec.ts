@@ -151,18 +151,6 @@ describe('a locked WorkerHost.process', () => {
     expect(a.work.total + b.work.total).toBe(4);
   });
 
-  it('never runs two jobs of one key at once, however many come', async () => {
-    const [a, b] = await startTwo(Waiting);
-    const most = new SideBySide();
-    for (const { work } of [a, b]) {
-      const perform = work.perform.bind(work);
-      work.perform = (job) => most.run(() => perform(job));
-    }
-    const jobs = await Promise.all(Array.from({ length: 20 }, () => add(a, { id: '7' })));
-    for (const job of jobs) expect(await job.ended()).toMatchObject({ state: 'completed' });
-    expect([most.most, most.total]).toEqual([1, 20]);
-  });
-
   it.each<[string, Data, JobsOptions, number]>([
     ['an error', { id: '7', end: 'fail' }, {}, 1],
     ['an error, and is tried again as often as the job says', { id: '7', end: 'fail' }, { attempts: 3 }, 3],

@@ -13,7 +13,6 @@ import { LockHealthIndicator } from '../../../lib/observability/terminus.js';
 import { useMemoryLocks } from '../../../lib/testing/index.js';
 import { closeAll, freshKey, startModule } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { untilWaiting } from '../../support/waiting/waiters.js';
 
 const memory = (options: RedisLockModuleOptions = {}) =>
   RedisLockModule.forRoot({ connection: 'memory', drainMs: 100, ...options });
@@ -52,28 +51,6 @@ describe('locks in the memory of the process', () => {
     const [jobs, audit] = ['jobs', 'audit'].map((name) => app.get<RedisLockService>(getLockServiceToken(name)));
     expect(await Promise.all([other, jobs!, audit!].map((locks) => locks.isLocked(key)))).toEqual([true, true, false]);
     await lock.release();
-  });
-
-  it('are handed over by a release', async () => {
-    const [one, other] = [await start(), await start()];
-    const key = freshKey();
-    const lock = await one.acquire(key);
-    const next = other.acquire(key);
-    await untilWaiting({ locks: one }, key);
-    await lock.release();
-    expect((await next).fencingToken).toBeGreaterThan(lock.fencingToken);
-    await (await next).release();
-  });
-
-  it('are renewed by timers of the process, and end with the lease of a holder that does not renew', async () => {
-    const [one, other] = [await start({ leaseMs: 3_000 }), await start()];
-    const renewal = new Promise((resolve) => void one.events.on('renewed', resolve));
-    const renewed = await one.acquire(freshKey());
-    const dead = await one.acquire(freshKey(), { leaseMs: 300, renew: false });
-    await (await other.acquire(dead.key, { waitMs: 20_000 })).release();
-    expect(dead.held).toBe(false);
-    expect(await renewal).toMatchObject({ key: renewed.key });
-    await renewed.release();
   });
 
   it('come from a factory as well', async () => {

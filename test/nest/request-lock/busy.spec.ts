@@ -13,11 +13,9 @@ import { of } from 'rxjs';
 import {
   currentLock,
   getLockServiceToken,
-  LockBusyError,
   LockInterceptor,
   LockLostError,
   LockStoreError,
-  LockWaitTimeoutError,
 } from '../../../lib/index.js';
 import { FakeLockModule, FakeLockService } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -72,8 +70,6 @@ class Orders {
 }
 
 const Routes = routesOf({
-  'soon/:id': LockInterceptor.for(KEY, { waitMs: 20 }),
-  'throw/:id': LockInterceptor.for(KEY, { ifBusy: 'throw' }),
   'value/:id': LockInterceptor.for(KEY, { ifBusy: text }),
   'promise/:id': LockInterceptor.for(KEY, { ifBusy: async (key: string, request: Request) => text(key, request) }),
   'observable/:id': LockInterceptor.for(KEY, {
@@ -119,14 +115,6 @@ describe.each(PLATFORMS)('a request for a busy key on %s', (platform) => {
     expect((await app.get(`skip/${id}`)).text).toBe('ran');
   });
 
-  it('fails with LockBusyError at once with `ifBusy: throw`', async () => {
-    const { app, id, lock } = await startBusy();
-    expect((await app.get(`throw/${id}`)).status).toBe(500);
-    expect(app.failures).toEqual([expect.any(LockBusyError)]);
-    await lock.release();
-    expect((await app.get(`throw/${id}`)).text).toBe('ran');
-  });
-
   it.each(['value', 'promise', 'observable', 'other-copy'])(
     'is answered by the %s of its ifBusy function',
     async (how) => {
@@ -142,13 +130,6 @@ describe.each(PLATFORMS)('a request for a busy key on %s', (platform) => {
     const { app, id } = await startBusy();
     const { status, text: body } = await app.get(`${how}/${id}`);
     expect([status, (JSON.parse(body) as Error).message]).toEqual([404, 'come later']);
-  });
-
-  it('waits no longer than waitMs, and then fails with LockWaitTimeoutError', async () => {
-    const { app, id } = await startBusy();
-    expect((await app.get(`soon/${id}`)).status).toBe(500);
-    expect(app.failures).toEqual([expect.any(LockWaitTimeoutError)]);
-    expect((await app.locks.inspect(`order:${id}`)).waiters).toBe(0);
   });
 
   it('keeps its place when its client goes away, and then runs like any handler without a client', async () => {

@@ -116,19 +116,6 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
     await untilFree(app, `order:${id}`);
   });
 
-  it('start for the next client when the one before has gone', async () => {
-    const [app, id] = [await start(), freshKey()];
-    const first = open(app, `events/${id}`);
-    await eventually(() => sourceOf(app).observed);
-    const second = open(app, `events/${id}`);
-    await untilWaiting(app, `order:${id}`);
-    expect(app.app.get(Orders).calls).toBe(1);
-    first.leave();
-    await eventually(() => app.app.get(Orders).calls === 2 && sourceOf(app).observed);
-    sourceOf(app).next(2);
-    expect(await readUntil(await second.answer, 'data: 2')).toContain(`data: 2 order:${id}`);
-  });
-
   it('leave the queue when the client goes away while they wait', async () => {
     const [app, id] = [await start(), freshKey()];
     const lock = await app.locks.acquire(`order:${id}`);

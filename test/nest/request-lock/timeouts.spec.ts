@@ -90,8 +90,6 @@ const ById = LockInterceptor.for('order:<0.params.id>');
 const run = (id: string, work: Work): Promise<string> => work.run(id);
 
 const Routes = routesOf({
-  'async/:id': [[ById, Impatient], async (id, work) => run(id, work)],
-  'untyped/:id': [[ById, Impatient], run],
   'stale/:id': [[ById, Stale], run],
   'global/:id': [Impatient, run],
   'twice/:id': [[ById, LockInterceptor.for('inner:<0.params.id>'), Impatient], run],
@@ -122,8 +120,6 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock times ou
   const global = [{ provide: APP_INTERCEPTOR, useClass: ById }];
 
   it.each([
-    ['async', 500, []],
-    ['untyped', 500, []],
     ['stale', 200, []],
     ['global', 500, global],
     ['twice', 500, []],
