@@ -1,11 +1,9 @@
 import { AwaitedCalls } from '../../../lib/core/awaited-calls.js';
-import { systemClock } from '../../../lib/core/clock.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
 import { startLocker } from '../../support/core/core-parts.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
-import { busy, granted, released } from '../../support/core/fake-store.js';
-import { outcomeOf } from '../../support/waiting/outcome.js';
+import { granted, released } from '../../support/core/fake-store.js';
 
 describe('calls that are awaited', () => {
   it('keep the process alive for each step of an iteration, and not in between', async () => {
@@ -29,11 +27,6 @@ describe('calls that are awaited', () => {
     }
     expect([seen, isClosed, clock.keptAlive]).toEqual([[0, 1, 2], true, 0]);
   });
-
-  it('work with a clock that cannot keep the process alive', async () => {
-    const clock = { ...systemClock, keepAlive: undefined };
-    expect(await new AwaitedCalls(clock).keepAlive(Promise.resolve(1))).toBe(1);
-  });
 });
 
 describe('a lock', () => {
@@ -55,20 +48,5 @@ describe('a lock', () => {
     await during(lock.extend(40_000), () => store.renews[1]!.reply([{ outcome: 'renewed', remainingMs: 40_000 }]));
     await during(lock.downgrade(), () => store.downgrades[0]!.reply({ outcome: 'downgraded' }));
     await during(lock.release(), () => store.releases[0]!.reply(released()));
-  });
-
-  it('keeps the process alive while a call waits for it, and not while its release gets no answer', async () => {
-    const { clock, store, locker } = startLocker();
-    const locks = new RedisLockService(locker, store, resolveModuleOptions({}));
-    store.onAcquire = () => busy();
-    store.onRelease = null;
-    const outcome = outcomeOf(locks.acquire('k', { waitMs: 1_000 }));
-    const other = outcomeOf(locks.acquire('other', { waitMs: 500 }));
-    await clock.advance(999);
-    // One handle for all, until the last has settled.
-    expect([other.error, clock.keptAlive]).toEqual([expect.any(Error), 1]);
-    await clock.advance(1);
-    expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
-    expect([locker.live.releasing, clock.keptAlive]).toEqual([2, 0]);
   });
 });

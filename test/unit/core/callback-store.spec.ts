@@ -84,15 +84,4 @@ describe('a store that calls back', () => {
     store[how] = new LockStoreError('down', { retryable: false });
     expect([await lock.release(), locker.live]).toEqual([true, NOTHING]);
   }); // prettier-ignore
-
-  it('gets back what it grants when it has rejected the command', async () => {
-    const { store, clock, acquire } = setUp();
-    const outcome = acquire(1_000);
-    store.acquiring[0]!.reject(new LockStoreError('no answer', { wasSent: true }));
-    await clock.advance(1_000);
-    expect(outcome.error).toBeInstanceOf(LockStoreError);
-    const before = store.releasing.length;
-    store.acquiring[0]!.onLate(granted(3_000, 7));
-    expect(store.releasing.length).toBe(before + 1);
-  });
 });

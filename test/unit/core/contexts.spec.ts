@@ -2,12 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { onAbort } from '../../../lib/core/abort-listener.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { findCurrentHold } from '../../../lib/core/reentry/context.js';
-import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../lib/core/timing.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
-import { lockOptions, startLocker } from '../../support/core/core-parts.js';
+import { startLocker } from '../../support/core/core-parts.js';
 import { EVENT_NAMES } from '../../support/apps/event-names.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
@@ -34,18 +33,6 @@ describe('a timer of the module', () => {
     for (const at of [30, 10, 20]) caller.run(`caller ${at}`, () => queue.schedule(at, () => seen.push(me())));
     await clock.advance(30);
     expect(seen).toEqual(['the module', 'the module', 'the module']);
-  });
-});
-
-describe('the end of a call that was not granted', () => {
-  it.each(['before its first answer', 'after it'])('is heard in the context of the caller: %s', async (when) => {
-    const { clock, store, locker, heard } = setUp();
-    store.onAcquire = when === 'after it' ? () => busy() : null;
-    const request = locker.request(['k'], lockOptions({ waitMs: 2_000 }));
-    const outcome = caller.run('a caller', () => outcomeOf(locker.acquire(request)));
-    await clock.advance(3_000);
-    expect(outcome.error).toBeInstanceOf(Error);
-    expect(heard).toContainEqual(['acquireFailed', 'a caller']);
   });
 });
 
@@ -130,20 +117,6 @@ describe('an event of a call', () => {
       ['acquireFailed', 'who waits too long'],
       ['acquireFailed', 'who is shut down'],
     ]);
-  });
-});
-
-describe('a call that finds the lock busy only when it asks again', () => {
-  it('waits, as its listeners hear, in the context of the caller', async () => {
-    const { clock, store, heard, enter } = setUp();
-    store.onAcquire = () => {
-      throw new LockStoreError('down');
-    };
-    caller.run('a caller', () => outcomeOf(enter('k')));
-    await settled();
-    store.onAcquire = () => busy();
-    await clock.advance(2_000);
-    expect(heard).toEqual([['waiting', 'a caller']]);
   });
 });
 

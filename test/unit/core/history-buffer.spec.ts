@@ -201,16 +201,4 @@ describe('the buffer of the history', () => {
     expect(reporter.lines).toEqual(['warn Entries of the history of locks not confirmed when the app ended: 3.']);
     expect(timers.size).toBe(0);
   });
-
-  it('survives a store that throws at once', async () => {
-    const { buffer, add, store, pass, work, written } = setUp();
-    store.append = () => {
-      throw new TypeError('broken');
-    };
-    add(1);
-    await pass(100);
-    work();
-    await pass(1_000);
-    expect([buffer.size, written()]).toEqual([0, ['k0', 'k0']]);
-  });
 });

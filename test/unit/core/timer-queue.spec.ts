@@ -17,27 +17,6 @@ describe('the timer queue', () => {
     expect(log).toEqual([11]);
   });
 
-  it('keeps nothing for Infinity', async () => {
-    const { clock, queue } = setUp();
-    const never = queue.schedule(Infinity, () => undefined);
-    expect([never.at, queue.size, clock.timers]).toEqual([Infinity, 0, 0]);
-    never.cancel();
-    expect(queue.size).toBe(0);
-  });
-
-  it('uses one timer for all, and none once the time of an empty queue is over', async () => {
-    const { clock, queue } = setUp();
-    expect(clock.timers).toBe(0);
-    const calls = [5, 3, 9].map((at) => queue.schedule(at, () => undefined));
-    expect([queue.size, clock.timers]).toEqual([3, 1]);
-    for (const call of calls) call.cancel();
-    expect([queue.size, clock.timers]).toEqual([0, 1]);
-    queue.schedule(1, () => undefined);
-    expect(clock.timers).toBe(1);
-    await clock.advance(3);
-    expect([queue.size, clock.timers]).toEqual([0, 0]);
-  });
-
   it('sets no timer for a call while one is armed that fires before', async () => {
     const { clock, queue, log } = setUp();
     for (let at = 100; at < 200; at += 1) queue.schedule(at, () => log.push('cancelled')).cancel();
@@ -45,6 +24,14 @@ describe('the timer queue', () => {
     queue.schedule(150, () => log.push(clock.now()));
     await clock.advance(200);
     expect([log, clock.delays, clock.timers]).toEqual([[150], [100, 50], 0]);
+  });
+
+  it('keeps nothing for Infinity', async () => {
+    const { clock, queue } = setUp();
+    const never = queue.schedule(Infinity, () => undefined);
+    expect([never.at, queue.size, clock.timers]).toEqual([Infinity, 0, 0]);
+    never.cancel();
+    expect(queue.size).toBe(0);
   });
 
   it('sets a timer again when the armed one did not fire', async () => {

@@ -1,14 +1,9 @@
-import {
-  LockBusyError,
-  LockClaimedError,
-  LockShutdownError,
-  LockStoreError,
-} from '../../../../lib/core/lock.errors.js';
+import { LockShutdownError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type AcquireReply } from '../../../../lib/core/store/lock-store.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
-import { CLAIM, startCall } from './start-calls.js';
+import { startCall } from './start-calls.js';
 
 type Options = Partial<ResolvedLockOptions>;
 type Started = ReturnType<typeof startCall>;
@@ -49,15 +44,6 @@ describe('a call', () => {
     expect([outcome, attempts()]).toEqual([{}, [1, 1]]);
     await reply(granted(3_000));
     expect([outcome.value?.held, givenBack()]).toEqual([true, []]);
-  });
-
-  it('bounds the queue when it joins it, and not when it asks again', async () => {
-    const { clock, store, outcome, reply } = startCall({ maxWaiters: 3 });
-    await reply(busy());
-    await clock.advance(3_000);
-    expect(store.acquires.map(({ request }) => request.maxWaiters)).toEqual([3, 0]);
-    await reply(granted(3_000));
-    expect(outcome.value?.held).toBe(true);
   });
 
   it.each<[string, Options, AcquireReply | Error, object, string]>([
@@ -112,22 +98,6 @@ describe('a call', () => {
     expect([outcome.value?.held, attempts(), givenBack()]).toEqual([true, [1, 2], []]);
   });
 
-  it('claims the fire of a job with every command', async () => {
-    const { clock, store, outcome, reply } = startCall({}, { claim: CLAIM });
-    store.acquires[0]!.fail(DOWN);
-    await clock.advance(100);
-    expect(store.acquires.map(({ request }) => request.claim)).toEqual([CLAIM, CLAIM]);
-    await reply({ ...granted(3_000), fireMs: CLAIM.ms } as AcquireReply);
-    expect(outcome.value!.terms.fire).toEqual({ job: 'Jobs.run', ms: CLAIM.ms, rememberMs: CLAIM.rememberMs });
-  });
-
-  it('fails with an error of its own class when its fire is claimed', async () => {
-    const { outcome, reply } = startCall({ waitMs: 0 }, { claim: CLAIM });
-    await reply({ outcome: 'refused', reason: 'claimed' });
-    expect(outcome.error).toBeInstanceOf(LockClaimedError);
-    expect(outcome.error).toBeInstanceOf(LockBusyError);
-  });
-
   it('fails when the store throws instead of rejecting, and leaves nothing', async () => {
     const { clock, store, call, finish } = startCall();
     store.acquires[0]!.reply(busy({ isFull: true }));
@@ -162,16 +132,6 @@ describe('a call for a busy lock', () => {
     expect([attempts(), givenBack()]).toEqual([[1, 2, 2], [1]]);
   });
 
-  it('sends its request when woken, and once more when woken while an answer is pending', async () => {
-    const { store, reply, wake } = startCall();
-    await reply(busy());
-    wake({ kind: 'wake' });
-    wake({ kind: 'wake' });
-    expect(store.acquires).toHaveLength(2);
-    await reply(busy());
-    expect(store.acquires).toHaveLength(3);
-  });
-
   it('fails with LockWaitTimeoutError after waitMs, and leaves the queue', async () => {
     const { clock, outcome, answerAll, givenBack, finish } = startCall({ waitMs: 1_500 });
     answerAll(() => busy({ ahead: 2 }));
@@ -182,39 +142,9 @@ describe('a call for a busy lock', () => {
     expect([outcome.error, givenBack()]).toMatchObject([error, [1]]);
     await finish();
   });
-
-  it('fails at once when its first answer comes after waitMs, although it was woken and asks again', async () => {
-    const { clock, outcome, reply, wake, sent } = startCall({ waitMs: 100 });
-    await clock.advance(900);
-    wake({ kind: 'wake' });
-    await reply(busy());
-    await clock.advance(2);
-    expect([outcome.error, sent()[0]]).toMatchObject([{ code: 'LOCK_WAIT_TIMEOUT' }, 2]);
-  });
-
-  it('waits without end with waitMs Infinity', async () => {
-    const { clock, outcome, answerAll } = startCall({ waitMs: Infinity });
-    answerAll(() => busy({ ahead: 1 }));
-    await clock.advance(3_600_000);
-    expect(outcome).toEqual({});
-  });
 });
 
 describe('a call whose store fails', () => {
-  it('retries the same attempt with growing pauses, and is granted when the store is back', async () => {
-    const started = startCall({ waitMs: 60_000 });
-    const { clock, store, outcome, answer, attempts } = started;
-    failAll(started);
-    await clock.advance(2_000);
-    const early = store.acquires.length;
-    await clock.advance(10_000);
-    expect(early).toBeGreaterThan(4);
-    expect(store.acquires.length - early).toBeLessThan(41);
-    store.onAcquire = answer;
-    await clock.advance(500);
-    expect([outcome.value?.held, new Set(attempts()).size]).toEqual([true, 1]);
-  });
-
   it('takes a new attempt after such a pause when its grant was given back', async () => {
     const { clock, outcome, answerAll, attempts, givenBack } = startCall();
     const times = answerAll((n) => (n < 3 ? GIVEN_BACK : granted(3_000, 7)));
@@ -244,12 +174,6 @@ describe('a call whose store fails', () => {
     expect(outcome.error.message).toContain('Only 1 of 3 masters answered.');
     expect(givenBack()).toEqual(how === 'fails' ? [1] : []);
     await finish();
-  });
-
-  it('fails at the limit even when the store never answers', async () => {
-    const { clock, outcome } = startCall({ waitMs: 5_000 });
-    await clock.advance(5_000);
-    expect(outcome.error).toMatchObject({ code: 'LOCK_STORE' });
   });
 
   it.each<[string, AcquireReply | null, AcquireReply | null, string]>([
@@ -321,17 +245,6 @@ describe('a call whose votes are split', () => {
     await finish();
   });
 
-  it.each<[string, AcquireReply]>([
-    ['split votes', SPLIT],
-    ['a grant that was given back', GIVEN_BACK],
-  ])('fails at once, without waiting, when the lock has a holder after %s', async (_what, first) => {
-    const { clock, outcome, answerAll, sent, finish } = startCall({ waitMs: 0 });
-    answerAll((n) => (n < 1 ? first : busy()));
-    await clock.advance(40);
-    expect([outcome.error, sent()]).toMatchObject([{ code: 'LOCK_BUSY' }, [2, 0]]);
-    await finish();
-  });
-
   it('fails with LockWaitTimeoutError when it may wait, and gives its last attempt back', async () => {
     const { clock, outcome, answerAll, store, sent, finish } = startCall({ waitMs: 1_500 });
     answerAll(() => SPLIT);
@@ -354,17 +267,6 @@ describe('a call whose votes are split', () => {
     expect(attempts()).toEqual([1, 2]);
   });
 
-  it('ends its pause when it is cancelled, and leaves nothing when it must not wait', async () => {
-    const abort = new AbortController();
-    const { clock, answerAll, outcome, sent, finish } = startCall({ waitMs: 0, signal: abort.signal });
-    answerAll(() => SPLIT);
-    await settled();
-    abort.abort();
-    await clock.advance(1_000);
-    expect([outcome.error, sent()]).toEqual([abort.signal.reason, [1, 0]]);
-    await finish();
-  });
-
   it.each<[string, AcquireReply, number]>([
     ['split votes', SPLIT, 10],
     ['a grant that was given back', GIVEN_BACK, 40],
@@ -378,18 +280,6 @@ describe('a call whose votes are split', () => {
 });
 
 describe('a call that is cancelled', () => {
-  it('fails once, whatever abort, limit, wake-up or shutdown follows', async () => {
-    const abort = new AbortController();
-    const { clock, locker, outcome, reply, push, sent } = startCall({ signal: abort.signal });
-    await reply(granted(3_000));
-    abort.abort();
-    push(99, 1_000);
-    await clock.advance(60_000);
-    expect([outcome.error, outcome.value!.fencingToken, sent()]).toEqual([undefined, 1, [1, 0]]);
-    await outcome.value!.release();
-    await locker.close(0);
-  });
-
   it('gives its attempt back while its command is in flight, even with waitMs 0', async () => {
     const { locker, outcome, givenBack } = startCall({ waitMs: 0 });
     await locker.close(0);

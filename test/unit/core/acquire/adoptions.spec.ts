@@ -54,16 +54,6 @@ describe('a hold that is adopted', () => {
     expect(locker.live.locks).toBe(1);
   });
 
-  it('is renewed and released by this process, with the token that the store knows', async () => {
-    const { clock, store, adopt } = setUp();
-    const lock = await adopt({ handedOn: 3, holdAtLeastMs: 5 });
-    await clock.advance(LEASE_MS);
-    const { attempt } = lock;
-    expect(store.renews.at(-1)!.request).toMatchObject([{ key: 'k', attempt, fencingToken: 100, leaseMs: LEASE_MS }]);
-    expect(await lock.release()).toBe(true);
-    expect(store.releases[0]!.request).toMatchObject({ key: 'k', attempt, holdAtLeastMs: 5 });
-  });
-
   it.each<[string, Partial<TransferredHold>, number]>([
     ['max-hold', { owner: 'ann', mode: 'read', grantedMode: 'read', maxHoldMs: 5_000 }, 5_000],
     ['expired', { renew: false }, LEASE_MS],
@@ -118,20 +108,6 @@ describe('a hold that is adopted', () => {
 });
 
 describe('a hold that cannot be adopted', () => {
-  it.each([
-    ['expired', gone(100)],
-    ['taken', gone(101)],
-    ['revoked', gone(100, true)],
-  ] as const)('rejects as %s, and gives nothing back', async (reason, reply) => {
-    const { store, locker, adopt } = setUp();
-    store.onAdopt = () => reply;
-    const error = (await rejection(adopt())) as LockLostError;
-    expect(error).toBeInstanceOf(LockLostError);
-    expect([error.reason, error.key, error.mode]).toEqual([reason, 'k', 'write']);
-    expect(error.message).toContain('The lock "k" (write, fencing token 100) cannot be adopted');
-    expect([store.releases, locker.live]).toEqual([[], { locks: 0, waiting: 0, releasing: 0, timers: 0 }]);
-  });
-
   it('is one of another prefix, of a bad key, or of a module that shuts down: nothing is sent', async () => {
     const { store, locker, adopt } = setUp();
     const error = await rejection(adopt({ keyPrefix: 'other:' }));

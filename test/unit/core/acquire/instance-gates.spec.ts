@@ -1,7 +1,6 @@
-import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
-import { type Call, startCalls } from './start-calls.js';
+import { startCalls } from './start-calls.js';
 
 const LIMIT = { mode: 'read', permits: 20, perInstance: 2 } as const;
 
@@ -31,24 +30,6 @@ async function letIn({ store, answer, finish }: Started): Promise<void> {
 }
 
 describe('the calls of a process with `perInstance`', () => {
-  it('count for each key by itself, and without the calls that have no such limit', async () => {
-    const { call, calls, waiting, asked, finish } = await startFull();
-    const [other] = [call({}, { keys: ['other'] }), ...calls(2, { perInstance: 0 })];
-    await settled();
-    expect([asked(), other.value?.held, waiting[0]]).toEqual([5, true, {}]);
-    await finish();
-  });
-
-  it('each state their own limit, and none passes one that came before', async () => {
-    const { first, call, asked, finish } = await startFull(0);
-    const all = [call({ perInstance: 1 }), call({ perInstance: 5 })];
-    await settled();
-    await first.release();
-    await settled();
-    expect([asked(), all]).toEqual([2, [{}, {}]]);
-    await finish();
-  });
-
   it('go on when one that they waited behind leaves', async () => {
     const { call, asked, finish } = await startFull(0);
     const abort = new AbortController();
@@ -154,37 +135,9 @@ describe('a call that its process has no permit for', () => {
     await letIn(started);
     expect(store.acquires.every(({ request }) => request.maxWaiters === 0)).toBe(true);
   });
-
-  it('leaves when it is aborted, and so do all with its signal', async () => {
-    const { calls, asked, finish } = await startFull(0);
-    const abort = new AbortController();
-    const [served, ...waiting] = calls(3, { signal: abort.signal, perInstance: 3 });
-    await settled();
-    expect(served!.value?.held).toBe(true);
-    abort.abort();
-    await settled();
-    expect(waiting.map(({ error }) => error)).toEqual([abort.signal.reason, abort.signal.reason]);
-    expect(asked()).toBe(3);
-    await finish();
-  });
 });
 
 describe('a permit of a process', () => {
-  it('is free again when the store refuses it', async () => {
-    const { store, answer, calls, asked, finish } = startGates();
-    store.onAcquire = () => {
-      throw new LockStoreError('No.', { retryable: false });
-    };
-    const failed = calls(3);
-    await settled();
-    expect([failed.map(({ error }) => error.message), asked()]).toEqual([['No.', 'No.', 'No.'], 3]);
-    store.onAcquire = answer;
-    const next = calls(2);
-    await settled();
-    expect(next.map(({ value }) => value?.held)).toEqual([true, true]);
-    await finish();
-  });
-
   it('is free again when its call stops waiting in the store', async () => {
     const { store, answer, call, calls, asked, finish } = startGates();
     store.onAcquire = () => busy();
@@ -234,20 +187,5 @@ describe('a permit of a process', () => {
     calls(4);
     await settled();
     expect([asked(), locker.live.waiting]).toEqual([4, 0]);
-  });
-
-  it('is taken from the first command on', async () => {
-    const { store, answer, calls, asked, finish } = startGates();
-    store.onAcquire = null;
-    const [first]: Call[] = calls(3);
-    expect(asked()).toBe(2);
-    for (const { reply } of store.acquires) reply(granted(3_000));
-    await settled();
-    expect(asked()).toBe(2);
-    store.onAcquire = answer;
-    await first!.value!.release();
-    await settled();
-    expect(asked()).toBe(3);
-    await finish();
   });
 });

@@ -1,4 +1,3 @@
-import { runWithLock } from '../../../../lib/core/reentry/run.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../../lib/core/store/fires.js';
@@ -9,8 +8,6 @@ import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { CLAIM, NOTHING, startCall } from './start-calls.js';
 
 const TIMED_OUT = new LockStoreError('timed out');
-const SPLIT = busy({ retryMs: 10, isSplit: true, isSpent: true, holder: undefined });
-const GIVEN_BACK: AcquireReply = { outcome: 'given-back', cause: new LockStoreError('too few') };
 
 type Options = Partial<ResolvedLockOptions>;
 
@@ -48,25 +45,6 @@ describe('a reply that comes after its command has timed out', () => {
     await finish();
   });
 
-  it.each<[string, AcquireReply, number[]]>([
-    ['gives the attempt back when it is a grant', granted(3_000), [1, 1]],
-    ['leaves it when it was given back', GIVEN_BACK, [1]],
-    ['leaves it when it is a refusal', { outcome: 'refused', reason: 'claimed' }, [1]],
-  ])('of a call that was cancelled %s, also when it comes in time', async (_what, reply, expected) => {
-    for (const isLate of [false, true]) {
-      const abort = new AbortController();
-      const { store, outcome, givenBack, finish } = startCall({ signal: abort.signal });
-      abort.abort();
-      await settled();
-      expect([outcome.error, givenBack()]).toEqual([abort.signal.reason, [1]]);
-      if (isLate) store.acquires[0]!.replyLate(reply);
-      else store.acquires[0]!.reply(reply);
-      await settled();
-      expect([givenBack(), outcome.value]).toEqual([expected, undefined]);
-      await finish();
-    }
-  });
-
   it('does not give the attempt back while that still waits', async () => {
     const { clock, store, outcome, reply, attempts, givenBack } = startCall();
     store.acquires[0]!.fail(TIMED_OUT);
@@ -91,36 +69,6 @@ describe('a reply that comes after its command has timed out', () => {
       expect(store.releases.map(({ request }) => request.holdAtLeastMs)).toEqual([holdAtLeastMs, holdAtLeastMs]);
     },
   );
-
-  it.each<[string, AcquireReply | null]>([
-    ['was refused', null],
-    ['had split votes', SPLIT],
-    ['was given back', GIVEN_BACK],
-  ])('gives an attempt back that %s, while the next one goes on', async (_what, first) => {
-    const { clock, store, outcome, reply, attempts, givenBack } = startCall({}, { claim: CLAIM });
-    if (first) {
-      await reply(first);
-    } else {
-      store.acquires[0]!.fail(TIMED_OUT);
-      await clock.advance(100);
-      await reply({ outcome: 'refused', reason: 'released' });
-    }
-    store.acquires[0]!.replyLate(granted(3_000, 5));
-    await settled();
-    expect(store.releases.map(({ request }) => request.runOutcome)).toEqual(['void']);
-    await clock.advance(40);
-    await reply(granted(3_000, 7));
-    store.acquires[0]!.replyLate(granted(3_000, 5));
-    await settled();
-    expect([outcome.value!.fencingToken, attempts().at(-1), givenBack()]).toEqual([7, 2, [1, 1]]);
-  });
-
-  it('gives back every key of the call', async () => {
-    const { clock, store, outcome } = startCall({ waitMs: 0 }, { keys: ['b', 'a'] });
-    store.acquires[0]!.fail(TIMED_OUT);
-    await clock.advance(1_000);
-    expect([outcome.error, store.givenBack]).toEqual([expect.any(LockStoreError), ['a', 'b']]);
-  });
 });
 
 describe('a call that has left the queue', () => {
@@ -201,21 +149,4 @@ describe('the fire of a job', () => {
     await settled();
     expect(store.releases.map(({ request }) => request.runOutcome)).toEqual(outcomes);
   });
-
-  it.each([
-    ['done', async (): Promise<string> => 'value'],
-    ['failed', (): Promise<string> => Promise.reject(new Error('business'))],
-  ] as const)(
-    'is reported as %s by the release after its run; a lock without a fire reports nothing',
-    async (end, work) => {
-      const { store, lock, under } = await startGranted({}, CLAIM);
-      store.onAcquire = () => granted(3_000);
-      await Promise.allSettled([runWithLock(lock, work)]);
-      await Promise.allSettled([under('plain', work)]);
-      expect(store.releases.map(({ request }) => [request.key, request.runOutcome])).toEqual([
-        ['k', end],
-        ['plain', undefined],
-      ]);
-    },
-  );
 });

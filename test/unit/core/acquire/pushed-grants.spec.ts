@@ -15,31 +15,6 @@ async function startWaiting(options: Options = {}, reply: Parameters<typeof busy
 }
 
 describe('a grant that is pushed', () => {
-  it('is counted pessimistically: from the command that joined the queue', async () => {
-    const { clock, outcome, reply, push, sent } = startCall();
-    const sentAt = clock.now();
-    clock.jump(200);
-    await reply(busy());
-    clock.jump(400);
-    push(9, 2_000);
-    await settled();
-    // The server granted it after `sentAt`, so it ends there after this, less the drift and the rounding.
-    expect(outcome.value).toMatchObject({ fencingToken: 9, deadline: sentAt + 2_000 * 0.99 - 2 });
-    expect(sent()).toEqual([1, 0]);
-  });
-
-  it.each([
-    ['ahead', 3_600_000],
-    ['behind', 0],
-  ])('is counted the same when the server clock is %s', async (_what, serverTimeMs) => {
-    const { clock, outcome, wake } = await startWaiting();
-    const sentAt = clock.now();
-    clock.jump(900);
-    wake({ kind: 'granted', fencingToken: 9, remainingMs: 2_000, serverTimeMs });
-    await settled();
-    expect(outcome.value!.deadline).toBe(sentAt + 1_978);
-  });
-
   it('is counted from the last command that got a busy reply', async () => {
     const { clock, outcome, wake, reply, push } = await startWaiting();
     clock.jump(900);
@@ -84,31 +59,6 @@ describe('a grant that is pushed', () => {
     await reply(granted(3_000, 10, 11));
     expect([outcome.value?.held, new Set(attempts()).size, givenBack()]).toEqual([true, 1, []]);
   });
-
-  it('with a token that only the later of two answers has seen is requested', async () => {
-    const { outcome, wake, reply, push, sent } = await startWaiting({}, { lastToken: 6 });
-    wake({ kind: 'wake' });
-    await reply(busy({ lastToken: 8 }));
-    push(8, 2_000);
-    await settled();
-    expect([outcome, sent()[0]]).toEqual([{}, 3]);
-  });
-
-  it('counts when half of its lease is proven', async () => {
-    const { clock, outcome, push, sent } = await startWaiting({ leaseMs: 200 });
-    clock.jump(90);
-    push(9, 200);
-    await settled();
-    expect([outcome.value!.fencingToken, sent()]).toEqual([9, [1, 0]]);
-  });
-
-  it('wins while an answer is pending, and the answer that repeats it is not given back', async () => {
-    const { outcome, wake, push, reply, givenBack } = await startWaiting();
-    wake({ kind: 'wake' });
-    push(9, 2_000);
-    await reply(granted(3_000, 9));
-    expect([outcome.value!.fencingToken, givenBack()]).toEqual([9, []]);
-  });
 });
 
 describe('a grant that an operator revokes before its reply', () => {
@@ -128,17 +78,6 @@ describe('a grant that an operator revokes before its reply', () => {
     const gone = revoked.map((_, i) => i + 1);
     expect(outcome.value!.fencingTokens).toEqual([8, 9].slice(0, keys.length));
     expect([attempts(), givenBack()]).toEqual([[...gone, gone.length + 1], gone.flatMap((nr) => keys.map(() => nr))]);
-  });
-
-  it('is lost when the revocation arrives together with the push', async () => {
-    const { locker, store, enter } = startCall();
-    store.onAcquire = () => busy();
-    const entering = enter('k');
-    await settled();
-    const { attempt } = store.acquires[1]!.request;
-    locker.onWakeUp(attempt, { kind: 'granted', fencingToken: 7, remainingMs: 3_000, serverTimeMs: 0 });
-    locker.onWakeUp(attempt, { kind: 'revoked' });
-    expect((await entering).signal.reason).toMatchObject({ reason: 'revoked' });
   });
 
   it('is never kept, whichever of the two comes first', async () => {

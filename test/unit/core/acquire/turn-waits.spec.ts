@@ -3,8 +3,8 @@ import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type LockEventName } from '../../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { settled } from '../../../support/core/fake-clock.js';
-import { busy, granted } from '../../../support/core/fake-store.js';
-import { type Call, NOTHING, servedOf, startCalls } from './start-calls.js';
+import { busy } from '../../../support/core/fake-store.js';
+import { type Call, NOTHING, startCalls } from './start-calls.js';
 
 type Options = Partial<ResolvedLockOptions>;
 
@@ -119,97 +119,9 @@ describe('a call that asks the store for others, and is cancelled', () => {
     expect(acquired).toMatchObject([{ ...label, fencingToken: 500, waited: true, local: false }]);
     await finish();
   });
-
-  it('leaves it to the next one, whose own limits count, and the last one gives it back', async () => {
-    const { clock, call, abort, sent, finish, first } = await startWaiting();
-    const next = new AbortController();
-    const [second, third, fourth] = [call({ waitMs: 50 }), call({ signal: next.signal }), call()];
-    abort.abort();
-    await clock.advance(49);
-    expect([first.error, second]).toEqual([abort.signal.reason, {}]);
-    await clock.advance(1);
-    expect([second.error, third]).toMatchObject([TIMEOUT, {}]);
-    next.abort();
-    await settled();
-    expect([third.error, fourth, sent()[1]]).toEqual([next.signal.reason, {}, 0]);
-    await clock.advance(10_000);
-    expect([fourth.error, sent()[1]]).toMatchObject([TIMEOUT, 1]);
-    await finish();
-  });
-
-  it('leaves the command that is under way to the next one', async () => {
-    const { call, abort, first, reply, sent } = await startWaiting({}, false);
-    const second = call();
-    abort.abort();
-    await settled();
-    expect([first.error, second]).toEqual([abort.signal.reason, {}]);
-    await reply(granted(3_000, 700));
-    expect([second.value!.fencingToken, sent()]).toEqual([700, [1, 0]]);
-  });
-
-  it.each([0, 1, 2, 4])(
-    'gives its place back, and leaves no call behind, with a signal for %d others',
-    async (count) => {
-      const { calls, abort, first, sent, finish } = await startWaiting();
-      const all = [first, ...calls(count, { signal: abort.signal, waitMs: Infinity })];
-      abort.abort();
-      await settled();
-      expect(all.map(({ error }) => error)).toEqual(all.map((): unknown => abort.signal.reason));
-      expect(sent()).toEqual([1, 1]);
-      await finish();
-    },
-  );
-
-  it.each([0, 1, 2])(
-    'passes over %d others whose signal was aborted, also when its listener releases the lock',
-    async (count) => {
-      const [waiting, held] = [await startWaiting({}, false), await startHeld()];
-      const aborts = [waiting.abort, new AbortController()];
-      aborts[1]!.signal.addEventListener('abort', () => void held.lock.release());
-      const aborted = [waiting, held].map(({ calls }, i) => calls(count, { signal: aborts[i]!.signal }));
-      const last = [waiting, held].map(({ call }) => call());
-      for (const abort of aborts) abort.abort();
-      await waiting.reply(granted(3_000, 1_001));
-      if (count === 0) await held.lock.release();
-      await settled();
-      expect(aborted.flat().map(({ error }) => error?.name)).toEqual(aborted.flat().map(() => 'AbortError'));
-      expect(last.map(({ value }) => value!.fencingToken)).toEqual([1_001, 1_001]);
-      await waiting.finish();
-      await held.finish();
-    },
-  );
-
-  it('gives a grant back that comes after it, while the next call gets another one', async () => {
-    const { call, abort, first, reply, givenBack, finish } = await startWaiting({}, false);
-    abort.abort();
-    await settled();
-    const next = call();
-    await reply(granted(3_000, 7), 0);
-    await reply(granted(3_000, 80));
-    expect([first.value, next.value!.fencingToken, givenBack()]).toEqual([undefined, 80, [1, 1]]);
-    await finish();
-  });
 });
 
 describe('a store that fails while calls wait', () => {
-  it('fails only the call that asks when no further try may help: each one asks for itself', async () => {
-    const { store, answer, calls, acquired, finish } = startTurns();
-    const error = new LockStoreError('wrong password', { retryable: false, wasSent: false });
-    store.onAcquire = null;
-    const [first, second, third, fourth] = calls(4);
-    store.acquires[0]!.fail(error);
-    await settled();
-    expect([first!.error, second]).toEqual([error, {}]);
-    store.acquires[1]!.fail(error);
-    store.onAcquire = answer;
-    await settled();
-    expect([second!.error, third!.value!.held, fourth]).toEqual([error, true, {}]);
-    await third!.value!.release();
-    await settled();
-    expect(acquired.map(({ fencingToken }) => fencingToken)).toEqual([1_000, 1_001]);
-    await finish();
-  });
-
   it('is asked again by the same call, and each call fails at the end of its own waitMs', async () => {
     const { clock, store, call, finish } = startTurns();
     store.acquire = () => Promise.reject(new LockStoreError('away', { wasSent: false }));
@@ -220,19 +132,6 @@ describe('a store that fails while calls wait', () => {
     await clock.advance(1_000);
     expect(first.error).toMatchObject(SILENCE);
     await finish();
-  });
-
-  it('is asked again, with another attempt or for a grant that came too late, and hands nothing on meanwhile', async () => {
-    for (const isLate of [false, true]) {
-      const { clock, store, answer, calls, local, reply, attempts, finish } = startTurns();
-      store.onAcquire = null;
-      const [first, second] = calls(2);
-      if (isLate) clock.jump(3_100);
-      store.onAcquire = answer;
-      await reply(isLate ? granted(3_000, 7) : { outcome: 'refused', reason: 'released' });
-      expect([first!.value!.held, second, local(), attempts()]).toEqual([true, {}, [false], [1, isLate ? 1 : 2]]);
-      await finish();
-    }
   });
 });
 
@@ -387,17 +286,6 @@ describe('a listener', () => {
     },
   );
 
-  it('of `acquired` that acquires the lock at a pushed grant is served in the same turn', async () => {
-    const { locker, call, push, first, local } = await startWaiting();
-    let late: Call | undefined;
-    locker.events.on('acquired', () => void (late ??= call()));
-    push(300);
-    await settled();
-    await first.value!.release();
-    await settled();
-    expect([late!.value!.held, local()]).toEqual([true, [false, true]]);
-  });
-
   it('of `released` that takes the rest of the turn keeps the lock from no call', async () => {
     const { clock, store, answer, locker, call, lock, reply, finish } = await startHeld();
     const second = call();
@@ -417,44 +305,6 @@ describe('a listener', () => {
     await finish();
   });
 
-  it('of `waiting` that takes the rest of the turn does not keep its call from asking', async () => {
-    const { clock, store, locker, call, sent } = await startHeld();
-    store.onAcquire = () => busy();
-    locker.events.on('waiting', () => clock.jump(12));
-    call();
-    await clock.advance(1);
-    expect(sent()).toEqual([2, 0]);
-  });
-
-  it.each(['released', 'acquired'] as const)(
-    'of `%s` may cancel other calls while the lock is handed on',
-    async (name) => {
-      const { locker, call, calls, lock, finish } = await startHeld();
-      const abort = new AbortController();
-      const aborted = calls(3, { signal: abort.signal });
-      const last = call();
-      locker.events.on(name, () => abort.abort());
-      await lock.release();
-      await settled();
-      // The first of them was being handed the lock.
-      expect(servedOf(aborted)).toEqual([true, false, false]);
-      await aborted[0]!.value!.release();
-      await settled();
-      expect(last.value!.fencingToken).toBe(1_002);
-      await finish();
-    },
-  );
-
-  it('of `waiting` may cancel its own call', async () => {
-    const { locker, call, finish } = await startHeld();
-    const abort = new AbortController();
-    locker.events.on('waiting', () => abort.abort());
-    const second = call({ signal: abort.signal });
-    await settled();
-    expect([second.error, locker.live.waiting]).toEqual([abort.signal.reason, 0]);
-    await finish();
-  });
-
   it('of `timedOut` that cancels the call which asks the store leaves the next one alone', async () => {
     const { clock, locker, answer, store, call, abort, first, finish } = await startWaiting({ waitMs: 300 });
     locker.events.on('timedOut', () => abort.abort());
@@ -464,20 +314,6 @@ describe('a listener', () => {
     store.onAcquire = answer;
     await clock.advance(2_000);
     expect(second.value!.held).toBe(true);
-    await finish();
-  });
-
-  it.each(['cancels that call', 'releases the lock'])('of `timedOut` that %s ends it once', async (what) => {
-    const { clock, locker, call, lock, acquired, heard, finish } = await startHeld();
-    const abort = new AbortController();
-    const ends = heard('acquireFailed');
-    locker.events.on('timedOut', () => (what === 'releases the lock' ? void lock.release() : abort.abort()));
-    const [late, other] = [call({ waitMs: 5, signal: abort.signal }), call()];
-    await clock.advance(6);
-    await lock.release();
-    await settled();
-    expect([late.error, ends]).toMatchObject([TIMEOUT, [{ error: late.error }]]);
-    expect([acquired.length, other.value!.held]).toEqual([2, true]);
     await finish();
   });
 

@@ -2,7 +2,7 @@ import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
 import { settled } from '../../../support/core/fake-clock.js';
-import { busy, gone, granted } from '../../../support/core/fake-store.js';
+import { busy, granted } from '../../../support/core/fake-store.js';
 import { CLAIM, servedOf, startCalls } from './start-calls.js';
 
 type Options = Partial<ResolvedLockOptions>;
@@ -51,35 +51,6 @@ describe('the calls of one process for one key', () => {
     expect([sent(), store.renews, local()]).toEqual([[1, 1], [], [false, true, true]]);
     expect(store.releases[0]!.request.attempt).toBe(attempt);
     await finish();
-  });
-
-  it('hand it on when the last nested call has left', async () => {
-    const { lock, second } = await startHeld();
-    lock.addNestedCall();
-    await lock.release();
-    await settled();
-    expect(second).toEqual({});
-    lock.removeNestedCall();
-    await settled();
-    expect(second.value!.held).toBe(true);
-  });
-
-  it('are renewed with the token that the store knows, for the present holder only', async () => {
-    const { clock, store, calls } = startTurns();
-    const [first, second] = calls(2);
-    await settled();
-    const lock = first!.value!;
-    await lock.release();
-    await clock.advance(2_000);
-    const { attempt } = lock;
-    expect(store.renews.length).toBeGreaterThan(0);
-    for (const { request } of store.renews) {
-      expect(request.map((hold) => [hold.attempt, hold.fencingToken])).toEqual([[attempt, 1_000]]);
-    }
-    store.onRenew = () => [gone(1_064)];
-    await clock.advance(2_000);
-    expect([lock.lost, second!.value!.lost?.reason]).toEqual([null, 'taken']);
-    expect(second!.value!.lost!.message).toContain('fencing token 1001');
   });
 });
 
@@ -337,30 +308,6 @@ describe('a turn is joined', () => {
     await releaseAll(both);
     expect(local()).toEqual([false, false, false, false]);
   });
-
-  it('not when the store reserves no tokens', async () => {
-    const { calls, sent, releaseAll } = startCalls();
-    const both = calls(2);
-    await settled();
-    await releaseAll(both);
-    expect(sent()).toEqual([2, 2]);
-  });
-
-  it('by calls with leases of the length of its first call, until the key is wanted no more', async () => {
-    const { call, hold, sent, local, finish } = startTurns();
-    const first = await hold({ leaseMs: 1_000 });
-    call({ leaseMs: 9_000 });
-    await settled();
-    expect([sent()[0], local()]).toEqual([2, [false, false]]);
-    await first.release();
-    await finish();
-    const next = await hold({ leaseMs: 9_000 });
-    const other = call({ leaseMs: 9_000 });
-    await next.release();
-    await settled();
-    expect([other.value!.held, local().at(-1)]).toEqual([true, true]);
-    await finish();
-  });
 });
 
 describe('a lock is not handed on', () => {
@@ -383,18 +330,6 @@ describe('a lock is not handed on', () => {
     await settled();
     expectAskedAnew(started);
     await finish();
-  });
-
-  it('after `maxHoldMs`, which each call has for itself', async () => {
-    const started = await startHeld({ maxHoldMs: 5 });
-    const { clock, lock, second, third, local } = started;
-    await clock.advance(3);
-    await lock.release();
-    await settled();
-    await clock.advance(4);
-    expect([second.value!.held, third]).toEqual([true, {}]);
-    await clock.advance(1);
-    expect([second.value!.lost?.reason, third.value?.held, local()]).toEqual(['max-hold', true, [false, true, false]]);
   });
 
   const extended =

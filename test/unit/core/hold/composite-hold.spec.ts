@@ -2,7 +2,6 @@ import { getEventListeners } from 'node:events';
 import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
-import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -13,8 +12,7 @@ function setUp() {
   const { store, locker } = started;
   store.groups = (keys) => keys.toSorted().map((key) => [key]);
   const acquire = (keys: string[], options = {}) => locker.acquire(locker.request(keys, lockOptions(options)));
-  const revoke = (nth: number) => store.listener!.onWakeUp(store.acquires[nth]!.request.attempt, { kind: 'revoked' });
-  return { ...started, acquire, revoke };
+  return { ...started, acquire };
 }
 
 /** Granted `a`, while `b` is busy. */
@@ -47,71 +45,11 @@ describe('a lock of keys in several groups', () => {
     expect(new Set(store.acquires.map(({ request }) => request.attempt)).size).toBe(3);
   });
 
-  it('waits for each group only for what is left of waitMs', async () => {
-    const { clock, store, locker, acquire } = setUp();
-    store.onAcquire = () => busy({ ahead: 1 });
-    const outcome = outcomeOf(acquire(['a', 'b'], { waitMs: 2_000 }));
-    await clock.advance(1_500);
-    store.onAcquire = ({ keys }) => (keys[0] === 'a' ? granted(3_000) : busy({ ahead: 1 }));
-    store.listener!.onListening();
-    await clock.advance(499);
-    expect([outcome.error, store.asked.includes('b')]).toEqual([undefined, true]);
-    await clock.advance(1);
-    expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', key: 'b' });
-    expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
-  });
-
-  it.each([0, 500, 3_000])('rejects within waitMs and a second when Redis falls silent (waitMs %i)', async (waitMs) => {
-    const { clock, store, acquire, locker } = setUp();
-    store.onAcquire = store.onRelease = null;
-    const outcome = outcomeOf(acquire(['a', 'b', 'c'], { waitMs, leaseMs: 30_000 }));
-    for (const i of [0, 1]) {
-      store.acquires[i]!.reply(granted(30_000));
-      await settled();
-    }
-    await clock.advance(Math.max(waitMs, 1_000) - 1);
-    expect(outcome.error).toBeUndefined();
-    await clock.advance(Math.min(waitMs, 1_000) + 1);
-    expect([outcome.error, locker.live.waiting]).toMatchObject([{ code: 'LOCK_STORE' }, 0]);
-  });
-
-  it('rejects with LockWaitTimeoutError, not LockBusyError, when the first group took all of waitMs', async () => {
-    const { clock, store, acquire } = setUp();
-    store.onAcquire = null;
-    const outcome = outcomeOf(acquire(['a', 'b'], { waitMs: 900 }));
-    clock.jump(900);
-    store.acquires[0]!.reply(granted(3_000));
-    await settled();
-    store.acquires[1]!.reply(busy());
-    await clock.advance(1);
-    expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
-  });
-
   it('releases the first groups before it rejects with the failure of a later one', async () => {
     const { store, locker, acquire } = setUp();
     store.onAcquire = ({ keys }) => (keys[0] === 'c' ? busy() : granted(3_000));
     await expect(acquire(['a', 'b', 'c'], { waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY', key: 'c' });
     expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
-  });
-
-  it.each(['abort', 'shutdown'])('releases the first groups on %s', async (what) => {
-    const controller = new AbortController();
-    const { store, locker, outcome } = await waitForSecond({ signal: controller.signal });
-    expect(locker.live).toMatchObject({ locks: 1, waiting: 1 });
-    if (what === 'abort') controller.abort(new Error('the user went away'));
-    else await locker.close(1_000);
-    await settled();
-    const reason: unknown = controller.signal.reason;
-    expect(outcome.error).toEqual(what === 'abort' ? reason : expect.objectContaining({ code: 'LOCK_SHUTDOWN' }));
-    expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
-  });
-
-  it('is not granted when one of its groups was lost while it waited for another', async () => {
-    const { store, outcome, revoke, grantSecond } = await waitForSecond();
-    revoke(0);
-    await grantSecond();
-    expect(outcome.error).toMatchObject({ code: 'LOCK_LOST', key: 'a' });
-    expect(store.givenBack).toContain('b');
   });
 });
 
@@ -221,30 +159,5 @@ describe('a composite hold', () => {
         expect([store.downgrades, lock.mode, lock.held]).toEqual([[], 'write', true]);
       }),
     );
-  });
-
-  it('releases every part once, and refuses what comes after', async () => {
-    const { store, locker, acquire } = setUp();
-    const lock = await acquire(['a', 'b']);
-    await Promise.all([lock.release(), lock.release()]);
-    expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
-    expect([lock.held, lock.isReleased]).toEqual([false, true]);
-    for (const refused of [lock.extend(100), lock.downgrade()]) {
-      await expect(refused).rejects.toMatchObject({ code: 'LOCK_NOT_HELD' });
-    }
-  });
-
-  it('keeps all of its parts while a nested call is inside', async () => {
-    const { store, under } = setUp();
-    const { opened, open } = gate();
-    const started: Promise<void>[] = [];
-    await under(['a', 'b'], () => {
-      started.push(under('b', () => opened));
-      return settled();
-    });
-    expect(store.givenBack).toEqual([]);
-    open();
-    await Promise.all(started);
-    expect([store.asked, store.givenBack.toSorted()]).toEqual([['a', 'b'], ['a', 'b']]); // prettier-ignore
   });
 });

@@ -27,19 +27,6 @@ function setUp() {
 }
 
 describe('a handle that is dropped without a release', () => {
-  it('is released and reported exactly once, on one line, whatever its key contains', async () => {
-    const { store, reporter, locker, takeAndDrop, collected } = setUp();
-    const key = 'dropped\n\u001B[31mforged';
-    await takeAndDrop(key);
-    await collected(key);
-    expect([store.givenBack, locker.live]).toEqual([[key], NOTHING]);
-    expect(reporter.lines).toEqual([
-      expect.stringMatching(
-        /^error A handle of the lock "dropped\\n\\u001b\[31mforged" was dropped without a release; releasing it now\./,
-      ),
-    ]);
-  });
-
   it('is not confused with one that is still referenced, was released, or was lost and reported', async () => {
     const { clock, store, reporter, handOut, takeAndDrop, collected } = setUp();
     const renewing = store.onRenew;
@@ -55,14 +42,6 @@ describe('a handle that is dropped without a release', () => {
     expect([store.givenBack, kept.held]).toEqual([['released', 'dropped'], true]);
     const about = (text: string) => reporter.lines.filter((line) => line.includes(`"${text}"`)).length;
     expect(['lost', 'kept', 'released', 'dropped'].map(about)).toEqual([1, 0, 0, 1]);
-  });
-
-  it('releases all its groups', async () => {
-    const { store, takeAndDrop, collected } = setUp();
-    store.groups = (keys) => keys.map((key) => [key]);
-    await takeAndDrop(['a', 'b']);
-    await collected('b');
-    expect(store.givenBack.toSorted()).toEqual(['a', 'b']);
   });
 
   it('is kept, and its lock held, until handles of its age are watched', async () => {

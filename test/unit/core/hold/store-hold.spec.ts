@@ -73,28 +73,4 @@ describe('a lock that has ended', () => {
       await expect(what === 'extend' ? lock.extend(100) : lock.downgrade()).rejects.toMatchObject({ code });
     }
   });
-
-  it('keeps its first loss, calls each callback once, and reports it once', async () => {
-    const { clock, lock, revoke, locker, reporter } = await hold();
-    const seen: unknown[] = [];
-    lock.onLost((error) => seen.push(error));
-    lock.onLost(() => seen.push('not this'))();
-    const { signal } = lock;
-    revoke();
-    revoke();
-    clock.jump(60_000);
-    expect([lock.lost, signal.reason, seen]).toEqual([
-      expect.objectContaining({ reason: 'revoked' }),
-      lock.lost,
-      [lock.lost],
-    ]);
-    expect([lock.key, reporter.lines.length, locker.live.locks]).toEqual(['c, a, b', 1, 0]);
-  });
-
-  it('is not lost when its lease ends after the release', async () => {
-    const { clock, lock } = await hold();
-    await lock.release();
-    clock.jump(60_000);
-    expect([lock.lost, lock.held, lock.signal.aborted]).toEqual([null, false, false]);
-  });
 });

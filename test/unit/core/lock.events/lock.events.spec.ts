@@ -1,7 +1,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type LockEventName, LockEvents } from '../../../../lib/core/lock.events.js';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
+import { messageOf } from '../../../../lib/core/reporter.js';
 import { EVENT_NAMES } from '../../../support/apps/event-names.js';
+import { startLocker } from '../../../support/core/core-parts.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { settled } from '../../../support/core/fake-clock.js';
 
@@ -106,5 +108,39 @@ describe('lock events', () => {
     expect([published, listened!.length]).toEqual([[message, message], 4]);
     const [, [, event]] = published as [unknown, [string, unknown]];
     expect(listened!.map((one) => one === event)).toEqual([true, true, false, false]);
+  });
+});
+
+describe('listeners that throw at each event', () => {
+  it('are logged a few times, and then counted, also before the next line after a blocked event loop', async () => {
+    const { locker, under, reporter, clock } = startLocker();
+    locker.events.on('acquired', () => {
+      throw new Error('broken');
+    });
+    for (let i = 0; i < 30; i += 1) await under('k', () => undefined);
+    expect(reporter.lines).toHaveLength(10);
+    await clock.advance(10_000);
+    expect(reporter.lines.slice(10)).toEqual(['error Within 10 s, 20 more listeners threw.']);
+    for (let i = 0; i < 12; i += 1) await under('k', () => undefined);
+    clock.jump(60_000);
+    await under('k', () => undefined);
+    expect(reporter.lines.slice(-2)).toEqual(['error Within 10 s, 2 more listeners threw.', reporter.lines[0]]);
+  });
+});
+
+describe('foreign code', () => {
+  it('may return an object with its own `then`, which is not read', () => {
+    const { events } = setUp();
+    const looks: unknown[] = [];
+    const query = new Proxy({}, { get: (_target, name) => looks.push(name) });
+    events.on('skipped', () => query as never);
+    events.emit('skipped', () => EVENT);
+    expect(looks).toEqual([]);
+  });
+
+  it('may throw what has no text, or an odd message', () => {
+    expect(messageOf(Object.create(null))).toBe('a value of type object that has no text');
+    expect(messageOf(Object.assign(new Error(), { message: 7 }))).toBe('7');
+    expect(messageOf(Symbol('thrown'))).toBe('Symbol(thrown)');
   });
 });

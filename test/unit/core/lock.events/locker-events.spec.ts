@@ -3,9 +3,10 @@ import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { EVENT_NAMES } from '../../../support/apps/event-names.js';
 import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
-import { busy, granted } from '../../../support/core/fake-store.js';
+import { busy } from '../../../support/core/fake-store.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
+const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 const LABEL = { where: 'Orders.charge', template: 'order:<0>' };
 const LOCK = { key: 'k', keys: ['k'], mode: 'write', ...LABEL };
 
@@ -21,47 +22,6 @@ function setUp() {
 }
 
 describe('the events of a locker', () => {
-  it('report the grant and the release, with the time waited, the time held and the server time', async () => {
-    const { clock, store, seen, acquire, held } = setUp();
-    store.onAcquire = null;
-    const acquiring = acquire();
-    await clock.advance(40);
-    store.acquires[0]!.reply({ outcome: 'granted', fencingTokens: [100], remainingMs: 3_000, serverTimeMs: 77 });
-    const lock = await acquiring;
-    await clock.advance(60);
-    store.onRelease = () => ({ outcome: 'released', holds: 2, lastToken: 100 });
-    await lock.release();
-    expect(seen).toEqual([
-      ['acquired', { ...held(), waitedMs: 40, waited: false, local: false, serverTimeMs: 77 }],
-      ['released', { ...held(), heldMs: 100, holds: 2 }],
-    ]);
-  });
-
-  it('report once that a call waits, with the holder and the number ahead, and then its grant or its time-out', async () => {
-    const { clock, store, seen, acquire } = setUp();
-    store.onAcquire = () => busy({ ahead: 2, holder: 'host:9' });
-    const acquiring = acquire();
-    await clock.advance(2_500);
-    store.onAcquire = () => granted(3_000, 100);
-    store.listener!.onListening();
-    await (await acquiring).release();
-    const waited = { waited: true, waitedMs: 2_500 };
-    expect(seen.splice(0)).toMatchObject([
-      ['waiting', { ahead: 2 }],
-      ['acquired', waited],
-      ['released', {}],
-    ]);
-    store.onAcquire = () => busy({ ahead: 2, holder: 'host:9' });
-    const outcome = outcomeOf(acquire({ waitMs: 2_500 }));
-    await clock.advance(2_500);
-    expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
-    expect(seen).toEqual([
-      ['waiting', { ...LOCK, ahead: 2, holder: 'host:9' }],
-      ['timedOut', { ...LOCK, waitedMs: 2_500, holder: 'host:9' }],
-      ['acquireFailed', { ...LOCK, waitedMs: 2_500, waited: true, reason: 'timeout', error: outcome.error }],
-    ]);
-  });
-
   it('report why an acquisition failed, even one that does not wait', async () => {
     const { clock, store, seen, acquire, locker } = setUp();
     const failed: unknown[] = [];
@@ -157,27 +117,30 @@ describe('the events of a locker', () => {
       { ...nested, waitedMs: 300 },
     ]);
   });
+});
 
-  it('name all keys of a lock, and each group of a composite hold', async () => {
-    const { store, locker, seen } = setUp();
-    await locker.acquire(locker.request(['b', 'a'], lockOptions()));
-    store.groups = (keys) => keys.map((key) => [key]);
-    await locker.acquire(locker.request(['d', 'c'], lockOptions()));
-    expect(seen.map(([, event]) => (event as { key: string }).key)).toEqual(['b, a', 'd', 'c']);
-  });
-
-  it('do not affect the lock when a listener throws', async () => {
-    const { store, reporter, locker, acquire } = setUp();
-    for (const name of EVENT_NAMES) {
-      locker.events.on(name, () => {
-        throw new Error('broken');
-      });
-    }
-    store.onAcquire = () => granted(3_000, 100);
-    const lock = await acquire();
-    expect(lock.held).toBe(true);
-    await lock.release();
+describe('a listener of `waiting` that aborts the wait', () => {
+  it('leaves no timer and no place in the queue', async () => {
+    const { clock, store, locker, enter } = startLocker();
+    const [controller, reason] = [new AbortController(), new Error('not now')];
+    locker.events.on('waiting', () => controller.abort(reason));
+    store.onAcquire = () => busy({ ahead: 2 });
+    const outcome = outcomeOf(enter('k', { signal: controller.signal }));
     await settled();
-    expect([locker.live.locks, reporter.lines.length]).toEqual([0, 2]);
+    expect([outcome.error, store.givenBack, locker.live]).toEqual([reason, ['k'], NOTHING]);
+    await clock.advance(60_000);
+    expect([store.asked, clock.timers]).toEqual([['k'], 0]);
+  });
+});
+
+describe('a listener of renewals that releases the lock', () => {
+  it.each(['renewed', 'renewFailed'] as const)('leaves no timer at `%s` of an extension', async (name) => {
+    const { store, locker, enter } = startLocker();
+    if (name === 'renewFailed') store.onRenew = () => [{ outcome: 'unknown', cause: new Error('down') }];
+    const lock = await enter('k');
+    locker.events.on(name, () => void lock.release());
+    await expect(lock.extend(60_000)).rejects.toMatchObject({ code: 'LOCK_NOT_HELD' });
+    await settled();
+    expect([store.givenBack, locker.live]).toEqual([['k'], NOTHING]);
   });
 });

@@ -46,16 +46,6 @@ describe('the lock of a chain of calls', () => {
     );
   });
 
-  it('is not held in work that outlives it', async () => {
-    const lock = lockOf('k');
-    const late = runHolding(lock, async () => {
-      await nextTurn();
-      return findCurrentHold();
-    });
-    await lock.release();
-    expect(await late).toBeUndefined();
-  });
-
   it('is shared by two copies of the package', async () => {
     const path = '../../../../lib/core/reentry/context.ts?copy';
     const copy = (await import(path)) as { currentLock: typeof currentLock };

@@ -1,5 +1,4 @@
 import { LockLostError } from '../../../../lib/core/lock.errors.js';
-import { currentLock } from '../../../../lib/core/reentry/context.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
 import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../../lib/redis-lock.service.js';
@@ -27,17 +26,6 @@ const failAtOnce = () => {
 };
 
 describe('work under a lock', () => {
-  it('gets the lock, returns its value, and is followed by the release', async () => {
-    const { store, under } = start();
-    const work = async (given: unknown) => {
-      await Promise.resolve();
-      expect([given, store.releases]).toEqual([currentLock(), []]);
-      return 'done';
-    };
-    expect(await under('k', work)).toBe('done');
-    expect(store.givenBack).toEqual(['k']);
-  });
-
   it.each([failLater, failAtOnce])('releases the lock and passes its error unchanged, with the stack of its caller: %p', async (work) => {
     const { locker, store } = start();
     const service = new RedisLockService(locker, store, resolveModuleOptions({}));
@@ -61,44 +49,6 @@ describe('work under a lock', () => {
     expect(await runWithLock(refused, () => 'done', undefined, instead)).toBe('without it: busy');
     await expect(runWithLock(enter('k'), failLater, undefined, instead)).rejects.toThrow('business');
     expect(store.givenBack).toEqual(['k']);
-  });
-
-  it.each<[string, (started: ReturnType<typeof start>) => void, string]>([
-    ['was revoked', ({ revoke }) => revoke(), 'revoked'],
-    ['ran out before any timer fired', ({ clock }) => clock.jump(60_000), 'expired'],
-    [
-      'was taken, as only the release finds',
-      ({ store }) => void (store.onRelease = () => ({ outcome: 'expired', holds: 1, lastToken: 200 })),
-      'taken',
-    ],
-  ])('rejects with LockLostError and its value when its lock %s, unless it failed itself', async (_what, happens, reason) => {
-    const started = start();
-    let signal!: AbortSignal;
-    const work = (lock: { signal: AbortSignal }) => {
-      signal = lock.signal;
-      happens(started);
-      return 'value';
-    };
-    const error = await rejection(started.under('k', work));
-    expect(error).toBeInstanceOf(LockLostError);
-    expect(error).toMatchObject({ reason, result: 'value' });
-    expect(signal.reason).toMatchObject({ reason, message: error.message, result: undefined });
-    const failing = started.under('k', () => (happens(started), failLater()));
-    await expect(failing).rejects.toThrow('business');
-  }); // prettier-ignore
-
-  it('may release the lock itself, which is not done twice', async () => {
-    const { store, under } = start();
-    expect(await under('k', (lock) => lock.release().then(() => 'done'))).toBe('done');
-    expect(store.givenBack).toEqual(['k']);
-  });
-
-  it('returns its value when the release is not confirmed', async () => {
-    const { clock, store, under } = start();
-    store.onRelease = null;
-    const outcome = outcomeOf(under('k', () => 'done'));
-    await clock.advance(1_000);
-    expect(outcome).toEqual({ value: 'done' });
   });
 });
 

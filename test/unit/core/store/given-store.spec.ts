@@ -29,6 +29,7 @@ describe('checkStore', () => {
     ['no id', storeWith({ clientId: undefined }), '`store.clientId` to be a text without dots and spaces'],
     ['an odd withdraw', storeWith({ withdraw: true }), '`store.withdraw` to be a method or left out'],
     ['odd jobs', storeWith({ jobs: [] }), '`store.jobs` to be a method or left out'],
+    ['an odd history', storeWith({ history: { append: true } }), '`store.history` to be an object with the methods'],
     ['odd tokens', storeWith({ reservesTokens: 64 }), '`store.reservesTokens` to be true or false'],
     ['a name that the core calls', storeWith({ startRelease: () => undefined }), '`store.startRelease` to be left out'],
     ['the other such name', storeWith({ startAcquire: () => undefined }), '`store.startAcquire` to be left out'],
@@ -49,43 +50,14 @@ describe('checkStore', () => {
       cause: expect.any(RangeError),
     });
   });
-
-  it('accepts a store whose methods are inherited', () => {
-    checkStore(new FakeStore());
-    checkStore(Object.create(new FakeStore()));
-  });
 });
 
 describe('storeOf', () => {
-  it('gives a factory what it needs from the module', () => {
-    const store = new FakeStore();
-    const told: LockStoreContext[] = [];
-    const make = (context: LockStoreContext): FakeStore => {
-      told.push(context);
-      return store;
-    };
-    expect(storeOf(make, context)).toBe(store);
-    expect(told).toEqual([context]);
-  });
-
-  it('checks what a factory makes', () => {
-    const error = thrownBy(() => storeOf((async () => new FakeStore()) as never, context));
-    expect(error.message).toContain('the result of the factory `store` to be a LockStore, got a promise');
-  });
-
   it('lets the error of a factory pass', () => {
     const failure = new RangeError('no database');
     const fail = (): never => {
       throw failure;
     };
     expect(thrownBy(() => storeOf(fail, context))).toBe(failure);
-  });
-
-  it('refuses a store that another module has used', () => {
-    const store = new FakeStore();
-    expect(storeOf(store, context)).toBe(store);
-    const error = thrownBy(() => storeOf(store, context));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toContain('`store: () => new MyStore()`');
   });
 });

@@ -6,7 +6,7 @@ import { readTransferText } from '../../../../../lib/core/hold/transfer-text.js'
 import { UnlockedHandle } from '../../../../../lib/core/reentry/unlocked-run.js';
 import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
-import { busy, gone, granted } from '../../../../support/core/fake-store.js';
+import { gone, granted } from '../../../../support/core/fake-store.js';
 import { collectGarbage } from '../../../../support/waiting/collect-garbage.js';
 import { rejection } from '../../../../support/waiting/rejection.js';
 
@@ -83,60 +83,6 @@ describe('a handle that is transferred', () => {
     }
   });
 
-  it('passes the lock to no other call of its process: the next one asks the store', async () => {
-    const { store, locker, acquire } = setUp({ reservesTokens: true });
-    const lock = await acquire('k');
-    store.onAcquire = () => busy();
-    const waiting = acquire('k', { waitMs: 60_000 });
-    await settled();
-    expect(store.acquires).toHaveLength(1);
-    await lock.transfer();
-    await settled();
-    expect([store.acquires.length, locker.live]).toMatchObject([2, { locks: 0, waiting: 1 }]);
-    store.onAcquire = () => granted(LEASE_MS, 200);
-    locker.onListening();
-    expect((await waiting).fencingToken).toBe(200);
-  });
-
-  it('keeps the token that another call of its process handed on', async () => {
-    const { acquire } = setUp({ reservesTokens: true });
-    const first = await acquire('k');
-    const second = acquire('k');
-    await first.release();
-    const lock = await second;
-    expect(lock.fencingToken).toBe(101);
-    expect(readTransferText(await lock.transfer())).toMatchObject({ handedOn: 1, holds: [{ fencingToken: 100 }] });
-  });
-
-  it.each([
-    ['with one command', (keys: readonly string[]) => [keys.toSorted()]],
-    ['one after the other', (keys: readonly string[]) => keys.map((key) => [key])],
-  ])('gives one text for several keys that were acquired %s', async (_how, groups) => {
-    const { clock, store, locker, acquire, events } = setUp();
-    store.groups = groups;
-    const lock = await acquire(['b', 'a', 'c']);
-    const { holds } = readTransferText(await lock.transfer());
-    const attemptOf = (key: string) =>
-      store.acquires.find(({ request }) => request.keys.includes(key))!.request.attempt;
-    const expected = lock.keys.map((key, i) => ({ key, attempt: attemptOf(key), fencingToken: lock.fencingTokens[i] }));
-    expect(holds).toMatchObject(expected);
-    await clock.advance(10 * LEASE_MS);
-    expect([lock.held, await lock.release(), locker.live, store.releases]).toEqual([false, false, NOTHING, []]);
-    expect(events.filter((event) => event.startsWith('lost'))).toEqual([]);
-  });
-
-  it('is kept when the store does not confirm that it is held', async () => {
-    const { clock, store, acquire } = setUp();
-    const lock = await acquire('k');
-    const renewing = store.onRenew;
-    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
-    await expect(lock.transfer()).rejects.toMatchObject({ code: 'LOCK_STORE' });
-    store.onRenew = renewing;
-    await clock.advance(LEASE_MS);
-    expect(lock.held).toBe(true);
-    await lock.transfer();
-  });
-
   it('rejects when it is lost, released or transferred, before or in this moment, and is not given away', async () => {
     const { store, locker, acquire } = setUp();
     const [lost, released, twice] = [await acquire('a'), await acquire('b'), await acquire('c')];
@@ -194,17 +140,8 @@ describe('a handle that is transferred', () => {
   });
 });
 
-describe('a lock that has no handle', () => {
-  it('cannot be transferred: the call whose work holds it releases it', async () => {
-    const { store, under } = setUp();
-    await under('k', async (outer) => {
-      for (const lock of [outer, await under('k', (nested) => nested)]) {
-        const message = expect.stringContaining('take it with `acquire` or `tryAcquire`');
-        await expect(lock.transfer()).rejects.toMatchObject({ code: 'LOCK_CONFIGURATION', message });
-      }
-      expect(outer.held).toBe(true);
-    });
-    expect([store.renews, store.givenBack]).toEqual([[], ['k']]);
+describe('a run without its lock', () => {
+  it('cannot be transferred', async () => {
     await expect(new UnlockedHandle(['k'], 'write').transfer()).rejects.toMatchObject({ code: 'LOCK_NOT_HELD' });
   });
 });

@@ -44,15 +44,6 @@ describe('the watchdog, when the store does not answer', () => {
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
   });
 
-  it('retries once more before the end, however little time is left after a failure', async () => {
-    const { clock, store, lock, renewing } = await hold('k', { leaseMs: 30_000 });
-    await clock.advance(28_900);
-    store.renews[0]!.fail(new Error('down'));
-    store.onRenew = renewing;
-    await clock.advance(60_000);
-    expect(lock.lost).toBeNull();
-  });
-
   it('renews as before once it gets an answer again', async () => {
     const { clock, store, lock, renewing, down, reporter } = await hold();
     down();
@@ -77,37 +68,6 @@ describe('the watchdog, when the store does not answer', () => {
 });
 
 describe('the watchdog, when the lock is lost', () => {
-  it.each([
-    ['expired', gone(100)],
-    ['expired', gone(0)],
-    ['taken', gone(101)],
-    ['revoked', gone(999, true)],
-  ])('reports %s when our token is 100 and the renewal finds %j', async (reason, reply) => {
-    const found = await hold();
-    await found.toRenewal();
-    await found.reply(reply);
-    expect(found.lock.lost).toMatchObject({ reason, code: 'LOCK_LOST', key: 'k' });
-    expect([found.lock.held, found.lock.signal.aborted, found.locker.live]).toEqual([false, true, NOTHING]);
-  });
-
-  it('fires the signal in the first turn after a pause longer than the lease, without a command', async () => {
-    const { clock, store, lock } = await hold();
-    const { signal } = lock;
-    clock.jump(60_000);
-    clock.turn();
-    expect(signal.reason).toMatchObject({ reason: 'expired' });
-    expect(store.renews).toHaveLength(0);
-  });
-
-  it('reports max-hold after maxHoldMs from the grant, despite its renewals', async () => {
-    const { clock, store, lock, locker, renewing } = await hold('k', { maxHoldMs: 5_000 });
-    store.onRenew = renewing;
-    await clock.advance(4_999);
-    expect(lock.held).toBe(true);
-    await clock.advance(1);
-    expect([lock.lost, locker.live.timers]).toEqual([expect.objectContaining({ reason: 'max-hold' }), 0]);
-  });
-
   it('reports max-hold in the first turn after a pause, although the lease has ended, too', async () => {
     const { clock, lock } = await hold('k', { maxHoldMs: 2_000 });
     clock.jump(60_000);
@@ -148,18 +108,6 @@ describe('the watchdog and a lock of several keys', () => {
     expect(store.renews.map(({ request }) => request)).toMatchObject([asked]);
     await reply(renewed(), renewed(2_500), renewed(2_800));
     expect(lock.remainingMs).toBe(2_500 * 0.99 - 2);
-  });
-
-  it.each([
-    ['taken', [gone(999), renewed(), UNKNOWN]],
-    ['expired', [UNKNOWN, gone(101), renewed()]],
-    ['taken', [UNKNOWN, gone(102), renewed()]],
-    ['revoked', [renewed(), UNKNOWN, gone(999, true)]],
-  ])('is lost when any hold is gone (%s), whatever the other replies: %j', async (reason, replies) => {
-    const { lock, locker, reply } = await ofKeys();
-    await reply(...replies);
-    expect(lock.lost).toMatchObject({ reason, key: 'a, b, c' });
-    expect(locker.live).toEqual(NOTHING);
   });
 
   it.each([0, 1, 2])('renews all again when the renewal of one (%i) had no answer', async (nth) => {

@@ -2,7 +2,6 @@ import { RENEWALS_AT_A_TIME } from '../../../../../lib/core/timing.js';
 import { type Hold } from '../../../../../lib/core/hold/hold.js';
 import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
-import { gone } from '../../../../support/core/fake-store.js';
 
 const [MANY, LEASE_MS] = [1_000, 30_000];
 
@@ -93,15 +92,6 @@ describe('the watchdog and a thousand locks', () => {
       calls.push(store.renews.length);
     }
     expect(calls[1]).toBeLessThanOrEqual(Math.ceil(MANY / RENEWALS_AT_A_TIME) * (calls[0]! + 2));
-  });
-
-  it('loses only those whose holds are gone', async () => {
-    const { clock, store, locker, locks } = await startMany();
-    store.onRenew = (requests) =>
-      requests.map(({ key }) => (key.endsWith('7') ? gone(5_000) : { outcome: 'renewed', remainingMs: LEASE_MS }));
-    await clock.advance(10_000);
-    expect(locks.every(({ key, held }) => held !== key.endsWith('7'))).toBe(true);
-    expect(locker.live.locks).toBe(MANY - MANY / 10);
   });
 
   it('reports the losses of the others even if the logger throws at one of them', async () => {

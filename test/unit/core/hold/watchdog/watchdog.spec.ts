@@ -92,27 +92,6 @@ describe('the watchdog, renewing', () => {
     expect(timeoutMs).toBeGreaterThan(1_500);
   });
 
-  it('renews with one command what is due in one turn, apart from locks with another time limit', async () => {
-    const { clock, store, enter } = startLocker();
-    store.onRenew = null;
-    const long = await Promise.all(['l1', 'l2'].map((key) => enter(key, { leaseMs: 9_000 })));
-    clock.jump(2_700);
-    const short = await enter('short', { leaseMs: 1_000 });
-    clock.jump(400);
-    clock.turn();
-    await settled();
-    const keys = store.renews.map(({ request }) =>
-      request
-        .map(({ key }) => key)
-        .toSorted()
-        .join(' '),
-    );
-    expect(keys.toSorted()).toEqual(['l1 l2', 'short']);
-    store.renews.find(({ request }) => request.length === 1)!.reply([{ outcome: 'renewed', remainingMs: 1_000 }]);
-    await settled();
-    expect([short.remainingMs, long.every(({ held }) => held)]).toEqual([988, true]);
-  });
-
   it('renews at once when messages were missed, also while its grant was under way', async () => {
     const { clock, store, locker, enter } = startLocker();
     await enter('before');
@@ -127,15 +106,6 @@ describe('the watchdog, renewing', () => {
     expect(store.renews.flatMap(({ request }) => request.map(({ key }) => key)).toSorted()).toEqual(['before', 'k']);
   });
 
-  it('never renews with renew: false, and the lock ends with its lease', async () => {
-    const { clock, store, reporter, lock } = await hold(LEASE_MS, { renew: false });
-    await clock.advance(PROVEN_MS - 1);
-    expect(lock.held).toBe(true);
-    await clock.advance(2);
-    expect([store.renews, lock.lost]).toEqual([[], expect.objectContaining({ reason: 'expired' })]);
-    expect(reporter.lines[0]).toMatch(/^error The lock "k" .* was lost/);
-  });
-
   it('makes held false after a jump of the wall clock until a renewal confirms the lock', async () => {
     const { clock, lock } = await hold();
     clock.wallOffsetMs += 3_600_000;
@@ -146,16 +116,6 @@ describe('the watchdog, renewing', () => {
 });
 
 describe('an extension', () => {
-  it('asks for the given lease at once, after which a lock without renewals ends', async () => {
-    const { clock, store, lock } = await hold(LEASE_MS, { renew: false });
-    await lock.extend(60_000);
-    expect(store.renews[0]!.request[0]).toMatchObject({ leaseMs: 60_000 });
-    await clock.advance(59_000);
-    expect(lock.held).toBe(true);
-    await clock.advance(1_000);
-    expect(lock.lost).toMatchObject({ reason: 'expired' });
-  });
-
   it.each([
     ['of a grant for a short time', 600, 300],
     ['by less than what is left', 600, 1],
@@ -169,16 +129,6 @@ describe('an extension', () => {
     expect(store.renews).toHaveLength(1);
     await clock.advance(third * 0.1);
     expect(store.renews.map(({ request }) => request[0]!.leaseMs)).toEqual([leaseMs, LEASE_MS]);
-    await clock.advance(60_000);
-    expect(lock.lost).toBeNull();
-  });
-
-  it('is followed by a renewal before what is left after an outage ends', async () => {
-    const { clock, store, lock, renewing } = await hold();
-    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
-    await clock.advance(2_700);
-    store.onRenew = renewing;
-    await lock.extend(100);
     await clock.advance(60_000);
     expect(lock.lost).toBeNull();
   });

@@ -1,6 +1,5 @@
 import { Hold } from '../../../../../lib/core/hold/hold.js';
 import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
-import { currentLock } from '../../../../../lib/core/reentry/context.js';
 import { enterLock } from '../../../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../../../lib/core/reentry/run.js';
 import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
@@ -24,37 +23,6 @@ function start() {
 }
 
 describe('a nested call on a key that its chain of calls holds', () => {
-  it('runs under the hold of the outer one, and sends nothing', async () => {
-    const { store, locker, under } = startLocker();
-    const result = await under('k', (outer) =>
-      under('k', async (inner) => {
-        expect(inner).not.toBe(outer);
-        expect(inner).toMatchObject({ key: 'k', keys: ['k'], mode: 'write', owner: outer.owner, held: true });
-        expect([inner.fencingToken, inner.signal, inner.remainingMs]).toEqual([100, outer.signal, outer.remainingMs]);
-        expect(currentLock('k')).toBe(inner);
-        await inner.extend(60_000);
-        expect(outer.remainingMs).toBe(60_000 * 0.99 - 2);
-        return under('k', () => 'deepest');
-      }),
-    );
-    expect([result, store.asked, store.givenBack, store.renews.length]).toEqual(['deepest', ['k'], ['k'], 1]);
-    expect(locker.live).toEqual(NOTHING);
-  });
-
-  it('releases alone: the outer call keeps the hold, and the next nested call enters', async () => {
-    const { store, under } = startLocker();
-    await under('k', async (outer) => {
-      await under('k', async (inner) => {
-        await inner.release();
-        await inner.release();
-        expect([inner.held, outer.held, currentLock()]).toEqual([false, true, outer]);
-        await expect(inner.extend(100)).rejects.toMatchObject({ code: 'LOCK_NOT_HELD' });
-      });
-      await under('k', (inner) => expect(inner.held).toBe(true));
-    });
-    expect([store.asked, store.givenBack]).toEqual([['k'], ['k']]);
-  });
-
   it('runs its work in the turn of the call, with its event, and has left when plain work returns', async () => {
     const { under, underNow, locker } = start();
     const seen: unknown[] = [];
@@ -74,19 +42,6 @@ describe('a nested call on a key that its chain of calls holds', () => {
     const descend = (depth: number): string | Promise<string> =>
       depth === 0 ? 'bottom' : underNow(() => descend(depth - 1));
     expect(await under('k', () => descend(2_000))).toBe('bottom');
-    expect(locker.live).toEqual(NOTHING);
-  });
-
-  it('rejects when its work throws, and the outer call and the next nested one go on', async () => {
-    const { under, underNow, locker } = start();
-    await under('k', async (outer) => {
-      const failing = underNow(() => {
-        throw new Error('business');
-      });
-      expect(await underNow(() => 'next')).toBe('next');
-      await expect(failing).rejects.toThrow('business');
-      expect(outer.held).toBe(true);
-    });
     expect(locker.live).toEqual(NOTHING);
   });
 
@@ -146,12 +101,6 @@ describe('a nested call on a key that its chain of calls holds', () => {
     });
     await expect(outer).rejects.toMatchObject({ code: 'LOCK_LOST', reason, result: 'returned' });
     expect([store.asked, locker.live]).toEqual([['k'], NOTHING]);
-  });
-
-  it('learns of a loss that happens while it is inside', async () => {
-    const { clock, under } = startLocker();
-    const running = under('k', () => under('k', (inner) => (clock.jump(60_000), inner.held)));
-    await expect(running).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'expired', result: false });
   });
 });
 
@@ -224,19 +173,6 @@ describe('siblings under one hold', () => {
 });
 
 describe('a call that is not nested', () => {
-  it('acquires the lock itself in a context that outlives its hold, and in another chain of calls', async () => {
-    const { store, under } = startLocker();
-    const { opened, open } = gate();
-    let late!: Promise<string>;
-    await under('k', () => {
-      late = opened.then(() => under('k', (lock) => `token ${lock.fencingToken}`));
-    });
-    open();
-    expect([await late, store.asked, store.givenBack]).toEqual(['token 101', ['k', 'k'], ['k', 'k']]);
-    await Promise.all([under('k', () => settled()), under('k', () => settled())]);
-    expect(store.asked).toHaveLength(4);
-  });
-
   it('does not see the holds of another locker', async () => {
     const clock = new FakeClock();
     const [one, two] = [startLocker({ clock, clientId: 'one' }), startLocker({ clock, clientId: 'two' })];

@@ -22,41 +22,6 @@ describe('a nested call for several keys', () => {
     expect(store.givenBack.toSorted()).toEqual(['a', 'b', 'c']);
   });
 
-  it('sends nothing when all are held, by one outer call or by two', async () => {
-    const { store, under } = startLocker();
-    await under(['a', 'b', 'c'], () =>
-      under('d', () =>
-        under(['b', 'd', 'a'], (lock) => {
-          expect([lock.keys, lock.fencingTokens]).toEqual([
-            ['b', 'd', 'a'],
-            [101, 103, 100],
-          ]);
-        }),
-      ),
-    );
-    expect([store.asked, store.givenBack.length]).toEqual([['a+b+c', 'd'], 4]);
-  });
-
-  it('waits at most waitMs for its turn and for the missing keys together, and says so', async () => {
-    const { clock, store, under } = startLocker();
-    const { opened, open } = gate();
-    let both: { error?: unknown } = {};
-    const outer = under('a', () => {
-      const sibling = under('a', () => opened);
-      both = outcomeOf(under(['a', 'b'], () => 'ran', { waitMs: 2_000 }));
-      return sibling;
-    });
-    await settled();
-    store.onAcquire = () => busy({ ahead: 1 });
-    await clock.advance(500);
-    open();
-    await clock.advance(1_499);
-    expect(both.error).toBeUndefined();
-    await clock.advance(1);
-    expect(both.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', key: 'b', waitedMs: 2_000 });
-    await outer;
-  });
-
   it('does not wait for siblings on other keys of one hold, and enters in the order of the keys', async () => {
     const { store, under } = startLocker();
     const order: string[] = [];

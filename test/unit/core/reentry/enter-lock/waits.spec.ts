@@ -38,19 +38,6 @@ describe('a nested call that waits for its sibling', () => {
     expect(sibling).toEqual({ value: 'entered' });
   });
 
-  it('rejects with LockWaitTimeoutError after waitMs, and with LockBusyError at once with waitMs 0', async () => {
-    const { clock, end, sibling, store } = await startSiblings({ waitMs: 1_500 });
-    await clock.advance(1_499);
-    expect(sibling).toEqual({});
-    await clock.advance(1);
-    expect(sibling.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', key: 'k', mode: 'write', waitedMs: 1_500 });
-    await end();
-    expect([store.asked, store.givenBack]).toEqual([['k'], ['k']]);
-    const atOnce = await startSiblings({ waitMs: 0 });
-    expect(atOnce.sibling.error).toMatchObject({ code: 'LOCK_BUSY' });
-    await atOnce.end();
-  });
-
   it('rejects with the reason of its signal', async () => {
     const controller = new AbortController();
     const { end, sibling } = await startSiblings({ signal: controller.signal });
@@ -67,27 +54,6 @@ describe('a nested call that waits for its sibling', () => {
     open();
     expect(sibling.error).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
     await expect(outer).rejects.toMatchObject({ message: (sibling.error as LockError).message });
-  });
-
-  it('rejects, and does not run, when the lease of the hold ran out before any timer fired', async () => {
-    const { clock, under, locker } = startLocker();
-    const { opened, open } = gate();
-    let [sibling, ran]: [{ error?: unknown }, boolean] = [{}, false];
-    const outer = outcomeOf(
-      under('k', () => {
-        // Work that fails is not asked whether its lock was lost: only the clock says so.
-        const inside = under('k', () => opened.then(() => Promise.reject(new Error('business'))));
-        sibling = outcomeOf(under('k', () => void (ran = true)));
-        return inside;
-      }),
-    );
-    await settled();
-    clock.jump(60_000);
-    open();
-    await settled();
-    expect([ran, outer.error]).toEqual([false, new Error('business')]);
-    expect(sibling.error).toMatchObject({ code: 'LOCK_LOST', reason: 'expired', result: undefined });
-    expect(locker.live).toEqual(NOTHING);
   });
 });
 
@@ -110,18 +76,6 @@ describe('a nested call that is still inside when the outer work has returned', 
     });
     return { ...started, open, late: { promise: late }, nested, result };
   }
-
-  it('does not delay the outer call, keeps the hold renewed and extends it, and releases it when it leaves', async () => {
-    const { clock, store, locker, open, late, nested, result } = await startLate();
-    expect([result, store.givenBack, nested.held]).toEqual(['outer', [], true]);
-    await clock.advance(10_000);
-    expect([nested.held, locker.live.locks]).toEqual([true, 1]);
-    expect(store.renews.length).toBeGreaterThan(8);
-    await nested.extend(60_000);
-    open();
-    expect(await late.promise).toBe('late');
-    expect([store.givenBack, locker.live]).toEqual([['k'], NOTHING]);
-  });
 
   it('learns the loss of the hold', async () => {
     const { clock, open, late, nested } = await startLate();

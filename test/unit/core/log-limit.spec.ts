@@ -1,4 +1,4 @@
-import { startLocker } from '../../../support/core/core-parts.js';
+import { startLocker } from '../../support/core/core-parts.js';
 
 const LOCKS = 500;
 
