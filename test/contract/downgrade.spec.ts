@@ -139,34 +139,6 @@ describe('downgrade', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('downgrades each of several keys', async () => {
-    const [a, b] = await startTwo();
-    const keys = [freshKey(), freshKey()];
-    const lock = await a.locks.acquire(keys);
-    await lock.downgrade();
-    const reader = await b.locks.acquire(keys, { mode: 'read', waitMs: 0 });
-    for (const key of keys) expect(await b.locks.tryAcquire(key)).toBeNull();
-    await Promise.all([lock.release(), reader.release()]);
-    for (const key of keys) expect(await b.locks.isLocked(key)).toBe(false);
-  });
-
-  it('is refused when an outer call writes one of the keys, and all stay locked for writing', async () => {
-    const [a, b] = await startTwo();
-    const keys = [freshKey(), freshKey(), freshKey()];
-    for (const outer of keys) {
-      await a.locks.withLock(outer, () =>
-        a.locks.withLock(keys, async (lock) => {
-          expect(await rejection(lock.downgrade())).toBeInstanceOf(LockReentryError);
-          expect([lock.mode, lock.held]).toEqual(['write', true]);
-          for (const key of keys) {
-            expect(await b.locks.inspect(key)).toMatchObject({ mode: 'write', holders: [{ mode: 'write' }] });
-            expect(await b.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
-          }
-        }),
-      );
-    }
-  });
-
   it('lets nested work read, and refuses to write or to downgrade the hold of an outer call', async () => {
     const { locks } = await startApp();
     const [key, entered, leave] = [freshKey(), gate(), gate()];

@@ -1,14 +1,39 @@
 import 'reflect-metadata';
-import { LockNotHeldError, type LockEventMap } from '../../lib/index.js';
-import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { type DemotionReason, type Leadership, LockNotHeldError, type LockEventMap } from '../../lib/index.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { gate } from '../support/waiting/gate.js';
 import { outcomeOf } from '../support/waiting/outcome.js';
-import { LONG_MS, type Candidate, campaign } from './support/candidates.js';
 import { startMortalApp } from './support/mortal.js';
 import { itInMemory } from '../support/topologies/topology.js';
 
 const SHORT_MS = 1_500;
+/** So long that no test sees the end of one. */
+const LONG_MS = 120_000;
+
+interface Candidate extends LockApp {
+  readonly leadership: Leadership;
+  /** What it was told, in order. */
+  readonly told: string[];
+}
+
+/** Starts an instance that campaigns; `leading` has the instances that lead now. */
+async function campaign(key: string, leading = new Set<unknown>()): Promise<Candidate> {
+  const app = await startApp();
+  const told: string[] = [];
+  const leadership = app.locks.lead(key, {
+    leaseMs: LONG_MS,
+    onElected: () => {
+      told.push(leading.size === 0 ? 'elected' : 'elected beside another');
+      leading.add(app);
+    },
+    onDemoted: (_term, reason: DemotionReason) => {
+      leading.delete(app);
+      told.push(reason);
+    },
+  });
+  return Object.assign(app, { leadership, told });
+}
 
 const leaderOf = (candidates: readonly Candidate[]): Promise<Candidate> =>
   eventually(() => candidates.find(({ leadership }) => leadership.isLeader()), { timeoutMs: 20_000 });

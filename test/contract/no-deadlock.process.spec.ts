@@ -5,6 +5,7 @@ import { openStore } from './support/stores.js';
 import { itOnSingle, itWithQueue, topology } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
+import { untilQueuedAtFirst, waiters } from './support/queued.js';
 import { deadlineOf, grantedAt, queued } from '../support/redis/records.js';
 
 describe('promise 3: no deadlock', () => {
@@ -94,6 +95,19 @@ describe('promise 3: no deadlock', () => {
       expect((await next).held).toBe(true);
     },
   );
+
+  itWithQueue('drops a killed waiter for several keys from all queues', async () => {
+    const [a, gone] = [await startApp(), await startMortal()];
+    const keys = [freshKey(), freshKey()];
+    const busy = await Promise.all(keys.map((key) => a.locks.acquire(key)));
+    void gone.acquire(keys as unknown as string, { waitMs: 25_000 });
+    await untilQueuedAtFirst(a, keys);
+    await gone.kill();
+    const next = keys.map((key) => a.locks.acquire(key, { waitMs: 25_000 }));
+    await eventually(async () => String(await waiters(a, keys)) === '1,1', { timeoutMs: 40_000 });
+    for (const lock of busy) await lock.release();
+    expect((await Promise.all(next)).map(({ held }) => held)).toEqual([true, true]);
+  });
 
   it('has readers and writers wait behind a killed reader until its lease ends', async () => {
     const [b, gone, store] = [await startApp(), await startMortal(), openStore()];

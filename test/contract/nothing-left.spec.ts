@@ -5,15 +5,8 @@ import { ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
 import { ownPlace } from './support/stores.js';
 import { itOnRedis, itOnSingle } from '../support/topologies/topology.js';
-import { inQueue, untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
+import { expectNothingAlive, inQueue, untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
 import { rejection } from '../support/waiting/rejection.js';
-
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
-
-async function expectNothingAlive(apps: readonly LockApp[]): Promise<void> {
-  const all = JSON.stringify(apps.map(() => NOTHING));
-  await eventually(() => JSON.stringify(apps.map(({ locker }) => locker.live)) === all, { timeoutMs: 20_000 });
-}
 
 /** Everything that a lock can go through, on a few keys at once. */
 async function useLocks([a, b]: readonly [LockApp, LockApp], signal: AbortSignal): Promise<void> {

@@ -44,37 +44,6 @@ describe('readers and writers', () => {
     expect(writer.fencingToken).toBeGreaterThan(Math.max(...readers.map(({ fencingToken }) => fencingToken)));
   });
 
-  itWithQueue('new readers wait behind a waiting writer', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const first = await a.locks.acquire(key, READ);
-    const writer = b.locks.acquire(key, PATIENT);
-    await untilWaiting(a, key, 1);
-    expect(await a.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
-    const second = a.locks.acquire(key, READ);
-    await untilWaiting(a, key, 2);
-    expect((await a.locks.inspect(key)).holders).toHaveLength(1);
-    await first.release();
-    const written = await writer;
-    expect(await a.locks.inspect(key)).toMatchObject({ mode: 'write', waiters: 1 });
-    await written.release();
-    expect((await second).fencingToken).toBeGreaterThan(written.fencingToken);
-  });
-
-  it('readers that wait side by side are granted together', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const writer = await a.locks.acquire(key);
-    const readers: Promise<Lock>[] = [];
-    for (let i = 0; i < 4; i++) {
-      readers.push([a, b][i % 2]!.locks.acquire(key, READ));
-      await untilWaiting(a, key, i + 1);
-    }
-    await writer.release();
-    await Promise.all(readers);
-    expect(await a.locks.inspect(key)).toMatchObject({ mode: 'read', waiters: 0, holders: [{}, {}, {}, {}] });
-  });
-
   it('a read re-enters a read while a writer waits, without a deadlock', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();

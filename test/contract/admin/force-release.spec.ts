@@ -4,8 +4,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { disconnect, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, openAdmins, startApp } from '../../support/apps/lock-app.js';
 import { nodesOf } from '../support/stores.js';
-import { itOnSingle, itWithQueue, topology } from '../../support/topologies/topology.js';
-import { enqueue } from '../../support/waiting/waiters.js';
+import { itOnSingle, topology } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -118,20 +117,6 @@ describe('forceRelease', () => {
       return 'value';
     });
     expect(await rejection(work)).toMatchObject({ ...OPERATOR, result: 'value' });
-  });
-
-  itWithQueue('hands the lock to the next waiter with a greater token, and keeps the queue', async () => {
-    const [a, b, c] = await startThree();
-    const key = freshKey();
-    const old = await a.locks.acquire(key, { leaseMs: 600_000 });
-    const [first, second] = [await enqueue(b, key), await enqueue(c, key)];
-    expect(await c.locks.forceRelease(key)).toBe(true);
-    const next = await first.lock;
-    expect(next.fencingToken).toBeGreaterThan(old.fencingToken);
-    const state = { mode: 'write', waiters: 1, holders: [{ fencingToken: next.fencingToken }] };
-    expect(await c.locks.inspect(key)).toMatchObject(state);
-    await next.release();
-    expect((await second.lock).fencingToken).toBeGreaterThan(next.fencingToken);
   });
 
   itOnSingle('is not undone by commands that the old holder still sends', async () => {

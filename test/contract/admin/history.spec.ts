@@ -98,29 +98,6 @@ describe('the history', () => {
     expect(await reader.locks.history()).toHaveLength(2);
   });
 
-  it('of one lock has those of several keys, too', async () => {
-    const [app, keys] = [await start(), [freshKey('a'), freshKey('b')]];
-    await app.locks.withLock(keys, () => undefined);
-    await app.locks.withLock(keys[1]!, () => undefined);
-    const own = (await app.locks.history({ key: keys[0]! })).filter(({ key }) => key.includes(keys[0]!));
-    expect(own.length).toBeGreaterThanOrEqual(2);
-    expect((await app.locks.history({ key: keys[1]! })).length).toBeGreaterThanOrEqual(own.length + 2);
-    expect(await app.locks.history({ key: keys[0]!.slice(0, -1) })).toEqual([]);
-  });
-
-  it('of one lock has nothing of another whose key has a comma in it', async () => {
-    const [app, key] = [await start(), freshKey()];
-    await app.locks.withLock(`${key}, b`, () => undefined);
-    await app.locks.withLock([key, 'b'], () => undefined);
-    const keysIn = async (wanted: string) => [
-      ...new Set((await app.locks.history({ key: wanted })).flatMap(({ keys }) => keys)),
-    ];
-    expect((await keysIn(`${key}, b`)).every((one) => one === `${key}, b`)).toBe(true);
-    expect(await keysIn(key)).not.toContain(`${key}, b`);
-    expect(await keysIn('b')).not.toContain(`${key}, b`);
-    expect(await keysIn(`${key}, b`)).toHaveLength(1);
-  });
-
   it('leaves out the calls that are skipped because another one does their work', async () => {
     const [a, b] = [await start({}, { providers: [Jobs] }), await start({}, { providers: [Jobs] })];
     const [key, shared] = [freshKey('job'), freshKey('shared')];
@@ -135,18 +112,6 @@ describe('the history', () => {
     await b.locks.history();
     expect(eventsOf(entries)).toEqual(['released', 'acquired', 'released', 'acquired']);
     expect(await a.locks.history()).toHaveLength(4);
-  });
-
-  it('tells the times of one instance in their order', async () => {
-    const [app, key] = [await start(), freshKey()];
-    for (let i = 0; i < 3; i += 1) {
-      await app.locks.withLock(key, () => undefined);
-      await app.locks.history();
-    }
-    const entries = await app.locks.history();
-    expect(eventsOf(entries)).toEqual(Array.from({ length: 3 }, () => ['released', 'acquired']).flat());
-    const times = entries.map(({ at }) => at.getTime());
-    expect(times).toEqual([...times].sort((x, y) => y - x));
   });
 
   it('has at most as many entries as asked for', async () => {
@@ -166,21 +131,6 @@ describe('the history', () => {
     }
     expect(await rejection(app.locks.history({ key: '' }))).toMatchObject({ code: 'LOCK_KEY' });
     expect(await rejection(app.locks.forceRelease(key, { by: '' }))).toMatchObject({ code: 'LOCK_CONFIGURATION' });
-  });
-
-  it('keeps any key, note and name as it is', async () => {
-    const [app, odd] = [await start(), '\u0000 \n\r\t"\\%{x}, *?[é😀'];
-    const [key, other] = [odd, `${odd}2`];
-    await app.locks.withLock(other, () => undefined);
-    await app.locks.withLock(key, { note: odd }, () => undefined);
-    const held = await app.locks.acquire(key);
-    await app.locks.forceRelease(key, { by: odd });
-    await held.release();
-    const entries = await app.locks.history({ key });
-    expect(new Set(entries.map((entry) => entry.key))).toEqual(new Set([key]));
-    // In one line of the store.
-    expect(entries.filter(({ note }) => note === odd.replace('\n', ' ') || note === odd)).toHaveLength(2);
-    expect(entries.filter(({ event }) => event === 'forced')).toMatchObject([{ by: odd }]);
   });
 
   it('keeps about as many entries as the option says, the newest ones', async () => {

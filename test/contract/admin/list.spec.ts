@@ -1,4 +1,4 @@
-import { type Lock, LockConfigurationError, type LockState } from '../../../lib/index.js';
+import { LockConfigurationError, type LockState } from '../../../lib/index.js';
 import { appClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
@@ -64,27 +64,6 @@ describe('list', () => {
     expect([shared.mode, elsewhere.held]).toEqual(['read', true]);
   });
 
-  it.each([
-    ['order:', ['order:1', 'order:2']],
-    ['order:1', ['order:1']],
-    ['*', ['*', '*:1']],
-    ['?', ['?']],
-    ['[a]', ['[a]']],
-    ['[^a]', ['[^a]b']],
-    ['a\\', ['a\\b']],
-    ['{x}', ['{x}:1']],
-    ['100%', ['100%', '100%25']],
-    ['ü', ['üb']],
-    ['missing', []],
-  ])('yields the locks whose key begins with %p, which is not a pattern', async (prefix, expected) => {
-    const { a } = await startAlone();
-    const names = ['order:1', 'order:2', '*', '*:1', '?', '[a]', '[^a]b', 'a', 'ab', 'a\\b', '{x}:1', '100%', '100%25'];
-    const held: Lock[] = [];
-    for (const name of [...names, 'üb', 'x']) held.push(await a.locks.acquire(name));
-    expect(keysOf(await listed(a, { prefix }))).toEqual(expected.toSorted());
-    expect(held.every((lock) => lock.held)).toBe(true);
-  });
-
   it('ends after `limit` locks, or when the reader stops', async () => {
     const { a } = await startAlone();
     const held = await Promise.all(Array.from({ length: 30 }, (_, i) => a.locks.acquire(`key-${i}`)));
@@ -114,21 +93,12 @@ describe('list', () => {
     expect(await admin.get(`${prefix}text`)).toBe('x');
   });
 
-  it.each([
-    { limit: 0 },
-    { limit: -1 },
-    { limit: 1.5 },
-    { limit: NaN },
-    { limit: '10' },
-    { prefix: 7 },
-    { prefix: null },
-    { limit: null },
-    { limits: 5 },
-    { prefix: '\ud800' },
-    null,
-  ])('rejects invalid options with LockConfigurationError: %p', async (options) => {
-    const { a, place } = await startAlone();
-    expect(await rejection(listed(a, options as object))).toBeInstanceOf(LockConfigurationError);
-    await place.expectNotSent('scan');
-  });
+  it.each([{ limit: 0 }, { limit: '10' }, { prefix: 7 }, { limits: 5 }, { prefix: '\ud800' }, null])(
+    'rejects invalid options with LockConfigurationError: %p',
+    async (options) => {
+      const { a, place } = await startAlone();
+      expect(await rejection(listed(a, options as object))).toBeInstanceOf(LockConfigurationError);
+      await place.expectNotSent('scan');
+    },
+  );
 });

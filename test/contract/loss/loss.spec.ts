@@ -70,13 +70,6 @@ describe('promise 4: a loss is reported', () => {
     await b.locks.acquire(key);
   });
 
-  it('reports the end of a lease that is not renewed', async () => {
-    const { locks } = await startApp();
-    const lock = await locks.acquire(freshKey(), { leaseMs: 200, renew: false });
-    expect(await lossOf(lock)).toMatchObject({ reason: 'expired' });
-    expect(lock.remainingMs).toBe(0);
-  });
-
   it('gives a signal that is read after the loss the same reason', async () => {
     const { locks } = await startApp();
     const lock = await locks.acquire(freshKey(), { leaseMs: 1_000, renew: false });

@@ -6,14 +6,12 @@ import {
   Locked,
   type LockLostError,
   type LockLostReason,
-  LockNotHeldError,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, openStore } from '../support/stores.js';
-import { itOnSingle, topology } from '../../support/topologies/topology.js';
-import { untilWaiting } from '../../support/waiting/waiters.js';
+import { topology } from '../../support/topologies/topology.js';
 import { grantedAt } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -154,58 +152,6 @@ describe('maxHoldMs', () => {
     // The server runs on this machine: the clocks are one.
     expect(told).toBeLessThanOrEqual(error.result as number);
   });
-
-  it('also ends a handle of acquire(), which can then be released but not extended', async () => {
-    const { locks } = await startApp();
-    const lock = await locks.acquire(freshKey(), { maxHoldMs: 60 });
-    await eventually(() => lock.signal.aborted);
-    expect(await rejection(lock.extend(5_000))).toBe(lock.signal.reason);
-    await lock.release();
-    expect(lock.held).toBe(false);
-  });
-});
-
-describe('forceRelease', () => {
-  afterEach(closeAll);
-
-  it('tells the holders of all apps, and admits the next one', async () => {
-    const [a, b, c] = [await startApp(), await startApp(), await startApp()];
-    const key = freshKey();
-    const held = [await a.locks.acquire(key, { mode: 'read' }), await b.locks.acquire(key, { mode: 'read' })];
-    const next = c.locks.acquire(key, { waitMs: 25_000 });
-    await untilWaiting(a, key);
-    expect(await c.locks.forceRelease(key)).toBe(true);
-    await eventually(() => held.every(({ signal }) => signal.aborted));
-    for (const { signal } of held) expect(signal.reason).toMatchObject({ reason: 'revoked', key });
-    const { fencingToken } = await next;
-    for (const lock of held) expect(fencingToken).toBeGreaterThan(lock.fencingToken);
-    await Promise.all(held.map((lock) => lock.release()));
-    expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken }]);
-  });
-
-  itOnSingle('tells a holder that missed the message at its next renewal', async () => {
-    const [proxy, b] = [await proxyTo(), await startApp()];
-    const a = await startApp({ connection: proxy.url });
-    await loadScripts(openAdmin());
-    const key = freshKey();
-    const lock = await a.locks.acquire(key, { leaseMs: 20_000 });
-    disconnect(proxy);
-    await b.locks.forceRelease(key);
-    proxy.refuse(false);
-    const told = await eventually(async () => {
-      await lock.extend(20_000).catch(() => undefined);
-      return lock.signal.aborted && (lock.signal.reason as LockLostError);
-    });
-    expect(told).toMatchObject({ reason: 'revoked' });
-  });
-
-  it('resolves to false for a lock that nobody holds', async () => {
-    const { locks } = await startApp();
-    const key = freshKey();
-    expect(await locks.forceRelease(key)).toBe(false);
-    await locks.withLock(key, () => undefined);
-    expect(await locks.forceRelease(key)).toBe(false);
-  });
 });
 
 describe('the signal', () => {
@@ -225,14 +171,5 @@ describe('the signal', () => {
       expect(await store.now()).toBeGreaterThanOrEqual(toldAt - 1);
       return;
     }
-  });
-
-  it('does not fire after a release, whatever happens to the key', async () => {
-    const [{ locks }, store] = [await startApp(), openStore()];
-    const lock = await locks.acquire(freshKey(), { leaseMs: 1_000 });
-    await lock.release();
-    await eventually(async () => (await store.now()) > grantedAt(lock) + 1_200);
-    expect(lock.signal.aborted).toBe(false);
-    expect(await rejection(lock.extend(1_000))).toBeInstanceOf(LockNotHeldError);
   });
 });

@@ -1,6 +1,5 @@
 import 'reflect-metadata';
-import { types } from 'node:util';
-import { LockConfigurationError, Locked, type LockedOptions } from '../../../lib/index.js';
+import { LockConfigurationError, Locked } from '../../../lib/index.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
@@ -66,12 +65,6 @@ describe('a job whose fire is named by a function of its arguments', () => {
     });
   });
 
-  it('is claimed by one of many concurrent calls', async () => {
-    const [a, b, id] = [await start(), await start(), freshKey()];
-    const calls = Array.from({ length: 20 }, (_, i) => [a, b][i % 2]!.reports.of(id, NOON));
-    expect((await Promise.all(calls)).filter((result) => result !== undefined)).toHaveLength(1);
-  });
-
   it('calls the function with the instance as `this`', async () => {
     const [{ reports, locks }, id] = [await start(), freshKey()];
     expect([await reports.own(id), await reports.own(id)]).toEqual(['ran', undefined]);
@@ -96,36 +89,9 @@ describe('a job whose fire is named by a function of its arguments', () => {
     expect(await locks.lastRun(`given:${id}`)).toBeNull();
   });
 
-  it('accepts a Date of any kind', async () => {
-    const [{ reports }, id] = [await start(), freshKey()];
-    const ofSubclass = new (class extends Date {})(NOON);
-    expect(types.isDate(ofSubclass)).toBe(true);
-    expect(await reports.given(id, ofSubclass)).toBe('ran');
-    expect(await reports.given(id, new Date(0))).toBe('ran');
-  });
-
   it('rejects with the error of the function itself', async () => {
     const { reports } = await start();
     const error = await rejection(reports.failing(freshKey()));
     expect([error.name, error.message]).toEqual(['RangeError', 'of the function']);
-  });
-});
-
-describe('the name of a fire', () => {
-  it.each<[string, unknown, string]>([
-    ['another word', 'fires', 'got `fires` (string)'],
-    ['a date itself', NOON, 'got a value of type object'],
-    ['half a millisecond', 0.5, 'got `0.5` (number)'],
-    ['null', null, 'got `null` (object)'],
-  ])('cannot be %s', (_what, oncePer, told) => {
-    const define = () =>
-      Locked('job', { oncePer } as LockedOptions)(Reports.prototype, 'own', {
-        value: async () => undefined,
-      });
-    expect(define).toThrow(LockConfigurationError);
-    expect(define).toThrow(
-      "Expected `oncePer` to be 'fire', a function that returns a Date, or a whole number of milliseconds from 1 to",
-    );
-    expect(define).toThrow(told);
   });
 });

@@ -1,59 +1,12 @@
 import 'reflect-metadata';
-import { hostname } from 'node:os';
-import { Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { startJob } from '../../support/processes/job-app.js';
-import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { topology } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { startMortalApp } from '../support/mortal.js';
-
-/** So long that no test sees the end of one. */
-const SLOT_MS = 30 * 24 * 3_600_000;
-
-type Task = () => Promise<unknown>;
-
-class Jobs {
-  @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 2_000 })
-  async run(_id: string, task: Task): Promise<unknown> {
-    return task();
-  }
-
-  @Locked('job:<0>', { oncePer: 20, spreadMs: 0 })
-  async often(_id: string, task: Task): Promise<unknown> {
-    return task();
-  }
-}
-
-/** The same job, as an instance has it whose app says that lost runs are run again. */
-const Rerunning = (() => {
-  class Jobs {
-    @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 1_500, rerunOnLoss: true, waitMs: 25_000 })
-    async run(_id: string, task: Task): Promise<unknown> {
-      return task();
-    }
-  }
-  return Jobs;
-})();
-
-/** An instance in this process; `skipped` are the reasons why it did not run. */
-async function start() {
-  const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Jobs, Rerunning] });
-  const skipped: string[] = [];
-  locks.events.on('skipped', ({ reason }) => skipped.push(reason));
-  return {
-    jobs: app.get(Jobs),
-    rerunning: app.get(Rerunning),
-    lastRun: (id: string) => locks.lastRun(`job:${id}`),
-    skipped,
-    locks,
-    close: () => app.close(),
-  };
-}
-
-const run = async (): Promise<string> => 'ran';
-const HERE = `${hostname().slice(0, 40)}:${process.pid}`;
+import { HERE, Jobs, SLOT_MS, run, start } from '../support/once-per-jobs.js';
 
 describe('a process that dies in the midst of a fire', () => {
   afterEach(closeAll);

@@ -1,75 +1,14 @@
 import 'reflect-metadata';
-import { hostname } from 'node:os';
-import { Cron } from '@nestjs/schedule';
-import { type LastRun, LockConfigurationError, Locked, type LockedOptions, ReadLocked } from '../../../lib/index.js';
+import { LockConfigurationError, Locked, type LockedOptions, ReadLocked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin } from '../../support/apps/lock-app.js';
+import { HERE, SLOT_MS, WIDTH_MS, run, start } from '../support/once-per-jobs.js';
 import { openStore } from '../support/stores.js';
-import { itOnRedis, itWithOneClock } from '../../support/topologies/topology.js';
+import { itOnRedis } from '../../support/topologies/topology.js';
 import { whenAllHeard } from '../../support/waiting/waiters.js';
-
-/** So long that no test sees the end of one. */
-const SLOT_MS = 30 * 24 * 3_600_000;
-/** Of slots that do end. */
-const WIDTH_MS = 500;
-
-type Task = () => Promise<unknown>;
-
-class Jobs {
-  @Locked('job:<0>', { oncePer: SLOT_MS })
-  async run(_id: string, task: Task): Promise<unknown> {
-    return task();
-  }
-
-  @Locked('job:<0>', { oncePer: 20, spreadMs: 0 })
-  async often(_id: string, task: Task): Promise<unknown> {
-    return task();
-  }
-
-  @Locked('job:<0>', { oncePer: WIDTH_MS, spreadMs: 4 * WIDTH_MS })
-  async late(_id: string, task: Task): Promise<unknown> {
-    return task();
-  }
-
-  @Locked('job:<0>', { oncePer: 'fire' })
-  async unscheduled(_id: string): Promise<void> {}
-
-  @Cron('* * * * * *')
-  @Locked('job', { oncePer: 'fire' })
-  async nowhere(): Promise<void> {}
-}
-
-/** The same job, as an instance has it whose app says that lost runs are run again. */
-const Rerunning = (() => {
-  class Jobs {
-    @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 1_500, rerunOnLoss: true, waitMs: 25_000 })
-    async run(_id: string, task: Task): Promise<unknown> {
-      return task();
-    }
-  }
-  return Jobs;
-})();
-
-/** An instance in this process; `skipped` are the reasons why it did not run. */
-async function start() {
-  const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Jobs, Rerunning] });
-  const skipped: string[] = [];
-  locks.events.on('skipped', ({ reason }) => skipped.push(reason));
-  return {
-    jobs: app.get(Jobs),
-    rerunning: app.get(Rerunning),
-    lastRun: (id: string) => locks.lastRun(`job:${id}`),
-    skipped,
-    locks,
-    close: () => app.close(),
-  };
-}
-
-const run = async (): Promise<string> => 'ran';
-const HERE = `${hostname().slice(0, 40)}:${process.pid}`;
 
 describe('the last run of a job', () => {
   afterEach(closeAll);
@@ -219,15 +158,5 @@ describe('oncePer', () => {
     };
     expect(define).toThrow(LockConfigurationError);
     expect(define).toThrow(/^Orders\.run: `oncePer` needs one key, got 2; give the job one name\.$/);
-  });
-
-  itWithOneClock('claims the slot in which the call was made, by the clock of the server', async () => {
-    const [{ jobs, lastRun }, store, id] = [await start(), openStore(), freshKey()];
-    const before = await store.now();
-    const { fire, started } = (await jobs.often(id, () => lastRun(id))) as LastRun;
-    // The time of the call is told to the millisecond: of what it is made from, one is cut and one is rounded.
-    expect(fire.getTime()).toBeGreaterThanOrEqual(Math.floor((before - 2) / 20) * 20);
-    expect(fire.getTime()).toBeLessThanOrEqual(started.getTime());
-    expect(fire.getTime() % 20).toBe(0);
   });
 });

@@ -7,7 +7,6 @@ import {
   type LockOptions,
   LockReentryError,
   LockShutdownError,
-  Locked,
   LockWaitTimeoutError,
   ReadLocked,
 } from '../../../lib/index.js';
@@ -80,34 +79,6 @@ describe('perInstance', () => {
     expect((await a.locks.inspect(key)).holders).toEqual([]);
   });
 
-  itWithPermits('never has more inside an instance, and serves its calls in their order', async () => {
-    const [a, b, key] = [await startApp(), await startApp(), freshKey()];
-    const inside = [0, 0];
-    const most = [0, 0];
-    const order: number[][] = [[], []];
-    const work = (app: number, nr: number) => async (): Promise<void> => {
-      inside[app]! += 1;
-      most[app] = Math.max(most[app]!, inside[app]!);
-      order[app]!.push(nr);
-      await new Promise((resolve) => setImmediate(resolve));
-      inside[app]! -= 1;
-    };
-    const options: LockOptions = { ...LIMIT, perInstance: 1 };
-    const all = [a, b].flatMap(({ locks }, app) =>
-      Array.from({ length: 12 }, (_, nr) => locks.withLock(key, options, work(app, nr))),
-    );
-    await Promise.all(all);
-    const numbers = Array.from({ length: 12 }, (_, nr) => nr);
-    expect([most, order]).toEqual([
-      [1, 1],
-      [numbers, numbers],
-    ]);
-    expect([a, b].map(({ locks }) => locks.activity)).toEqual([
-      { held: 0, waiting: 0 },
-      { held: 0, waiting: 0 },
-    ]);
-  });
-
   itWithPermits('tells whose limit it is', async () => {
     const [a, b, key] = [await startApp(), await startApp(), freshKey()];
     const held = [await a.locks.acquire(key, LIMIT), await a.locks.acquire(key, LIMIT)];
@@ -143,29 +114,14 @@ describe('perInstance', () => {
     await eventually(() => [held, adopted, ofB].every((lock) => !lock.held));
   });
 
-  itWithPermits('ends the wait of a call that is aborted, or whose module closes', async () => {
+  itWithPermits('ends the wait of a call whose module closes', async () => {
     const [{ app, locks }, key] = [await startApp({ drainMs: 0 }), freshKey()];
     const held = [await locks.acquire(key, LIMIT), await locks.acquire(key, LIMIT)];
-    const leave = new AbortController();
-    const aborted = rejection(locks.acquire(key, { ...LIMIT, signal: leave.signal }));
     const waiting = rejection(locks.acquire(key, LIMIT));
-    await untilWaiting({ locks }, key, 2);
-    leave.abort(new Error('no time'));
-    expect((await aborted).message).toBe('no time');
     await untilWaiting({ locks }, key, 1);
     await app.close();
     expect(await waiting).toBeInstanceOf(LockShutdownError);
     expect(held.map((lock) => lock.held)).toEqual([false, false]);
-  });
-
-  itWithPermits('counts in each module by itself', async () => {
-    const key = freshKey();
-    const [one, other] = [await startApp(), await startApp()];
-    const options: LockOptions = { ...LIMIT, permits: 20, perInstance: 1, waitMs: 0 };
-    const held = [await one.locks.acquire(key, options), await other.locks.acquire(key, options)];
-    expect(await one.locks.tryAcquire(key, options)).toBeNull();
-    for (const lock of held) await lock.release();
-    expect(await (await one.locks.acquire(key, options)).release()).toBe(true);
   });
 
   itWithoutPermits('is refused as `permits` are', async () => {
@@ -222,17 +178,6 @@ describe('perInstance of a method', () => {
         /^Imports\.ofArgument: Expected `perInstance` to be a whole number from 1 to 100000/,
       );
     }
-  });
-
-  it('is checked when the class is defined', () => {
-    const define = (decorator: (...args: any[]) => unknown) => () =>
-      decorator(Imports.prototype, 'run', { value: async () => undefined });
-    expect(define(Locked('tenant', { perInstance: 2 }))).toThrow('used with `permits`');
-    expect(define(ReadLocked('tenant', { perInstance: () => 2 }))).toThrow('used with `permits`');
-    expect(define(Limited('tenant', 3, { perInstance: 0 }))).toThrow('Expected `perInstance`');
-    expect(define(Limited(['a', 'b'], 3, { perInstance: 2 }))).toThrow(
-      'Imports.run: `perInstance` needs one key, got 2; leave it out, or lock the keys one by one.',
-    );
   });
 });
 

@@ -105,21 +105,6 @@ describe('permits', () => {
     expect(await b.locks.tryAcquire(key, permit(1))).not.toBeNull();
   });
 
-  itWithPermits('exclude a writer, are excluded by one, and do not overtake a waiting one', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const key = freshKey();
-    const one = await a.locks.acquire(key, permit(5));
-    expect(await b.locks.tryAcquire(key)).toBeNull();
-    const writing = b.locks.acquire(key, PATIENT);
-    await untilWaiting(a, key);
-    expect(await a.locks.tryAcquire(key, permit(5))).toBeNull();
-    await one.release();
-    const writer = await writing;
-    expect(await a.locks.tryAcquire(key, permit(5))).toBeNull();
-    await writer.release();
-    expect(await a.locks.tryAcquire(key, permit(5))).not.toBeNull();
-  });
-
   itWithPermits('are not taken twice by a nested call', async () => {
     const { app, locks } = await startApp({}, { providers: [Imports] });
     const id = freshKey();
@@ -241,23 +226,6 @@ describe('nested calls of a semaphore', () => {
     });
     expect(await locks.isLocked(key)).toBe(false);
   });
-
-  itWithPermits('are refused at once with `waitMs: 0` while a sibling is inside', async () => {
-    const { locks } = await startApp();
-    const key = freshKey();
-    await locks.withLock(key, permit(2), async () => {
-      await locks.withLock(key, permit(2), async () => undefined);
-      let sibling: Promise<unknown> = Promise.resolve();
-      await Promise.all([
-        locks.withLock(key, permit(2), async () => {
-          await eventually(() => sibling !== undefined);
-          await rejection(sibling);
-        }),
-        (sibling = locks.withLock(key, { ...permit(2), waitMs: 0 }, () => 'ran')).catch(() => undefined),
-      ]);
-      expect(await rejection(sibling)).toMatchObject({ code: 'LOCK_BUSY' });
-    });
-  });
 });
 
 describe('invalid permits', () => {
@@ -285,22 +253,5 @@ describe('invalid permits', () => {
       expect(await rejection(call)).toBeInstanceOf(LockConfigurationError);
     }
     await place.expectNotSent('evalsha');
-  });
-
-  const define = (permits: unknown) => () => {
-    class Wrong {
-      @Limited('tenant:<0>', permits as number)
-      async run(_tenant: string): Promise<void> {}
-    }
-    return Wrong;
-  };
-
-  it.each([0, -1, 1.5, NaN, Infinity, '2', null])('are refused when a class is defined: @Limited(…, %p)', (permits) => {
-    expect(define(permits)).toThrow(LockConfigurationError);
-    expect(define(permits)).toThrow('Wrong.run');
-  });
-
-  it('are refused when a class is defined without a number, which would be no limit', () => {
-    expect(define(undefined)).toThrow(LockConfigurationError);
   });
 });

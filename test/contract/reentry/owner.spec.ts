@@ -1,10 +1,8 @@
-import { LockLostError, LockNotHeldError, LockReentryError } from '../../../lib/index.js';
-import { type LockStore } from '../../../lib/core/store/lock-store.js';
-import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
+import { LockLostError, LockReentryError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { loadScripts, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
-import { itOnSingle, itWithQueue } from '../../support/topologies/topology.js';
+import { itOnSingle } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -102,33 +100,6 @@ describe('reentry across processes: one owner', () => {
     await eventually(async () => (await a.locks.inspect(key)).holders.length === 1);
   });
 
-  it('is unaffected when another client releases or renews', async () => {
-    const [a, b] = await startTwo();
-    const [key, owner] = [freshKey(), 'order-7'];
-    const lock = await a.locks.acquire(key, { owner });
-    const attempt = (await a.locks.inspect(key)).holders[0]!.attempt;
-    const other = await b.locks.acquire(freshKey(), { owner });
-    const store = b.app.get<LockStore>(LOCK_STORE);
-    const { fencingToken } = lock;
-    const foreign = (await b.locks.inspect(other.key)).holders[0]!.attempt;
-    const release = store.release({ key, attempt: foreign, holdAtLeastMs: 0, leaseMs: 10_000 }, 5_000);
-    expect(await release).toMatchObject({ outcome: 'unknown', holds: 1 });
-    const wish = { mode: 'write', owner, holder: 'test' } as const;
-    const renewal = { key, leaseMs: 60_000, timeoutMs: 5_000, ...wish };
-    const replies = await store.renew([
-      { ...renewal, attempt: foreign, fencingToken },
-      { ...renewal, attempt, fencingToken: fencingToken - 1 },
-      { ...renewal, attempt, fencingToken: other.fencingToken },
-    ]);
-    expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'lost', 'lost']);
-    const { holders } = await a.locks.inspect(key);
-    expect(holders).toMatchObject([{ owner, attempt, fencingToken }]);
-    expect(holders[0]!.remainingMs).toBeLessThanOrEqual(30_000);
-    await other.release();
-    expect(await rejection(other.extend(60_000))).toBeInstanceOf(LockNotHeldError);
-    await lock.extend(60_000);
-  });
-
   itOnSingle('has one hold when its acquire is sent again', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
@@ -168,34 +139,5 @@ describe('reentry across processes: names of owners', () => {
       await Promise.all(readers.map((reader) => reader.release()));
       expect(await a.locks.isLocked(key)).toBe(false);
     }
-  });
-
-  it('are distinct from each other, and from having no name', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    for (const owner of [undefined, ...OWNERS]) {
-      const held = await a.locks.acquire(key, owner === undefined ? {} : { owner });
-      const others = [undefined, ...OWNERS].filter((other) => other !== owner);
-      const tries = others.map((other) => b.locks.tryAcquire(key, other === undefined ? {} : { owner: other }));
-      expect(await Promise.all(tries)).toEqual(others.map(() => null));
-      await held.release();
-    }
-  });
-
-  itWithQueue('wait for their turn, and enter together with the same name only', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const held = await a.locks.acquire(key);
-    const waiting = [b.locks.acquire(key, { owner: '-', waitMs: 25_000 })];
-    await untilWaiting(a, key);
-    waiting.push(b.locks.acquire(key, { owner: 'a b', waitMs: 25_000 }));
-    await untilWaiting(a, key, 2);
-    await held.release();
-    const first = await waiting[0]!;
-    const together = await a.locks.acquire(key, { owner: '-', waitMs: 0 });
-    expect(together.fencingToken).toBe(first.fencingToken);
-    expect(await a.locks.tryAcquire(key, { owner: 'a b' })).toBeNull();
-    await Promise.all([first.release(), together.release()]);
-    expect((await waiting[1]!).fencingToken).toBeGreaterThan(first.fencingToken);
   });
 });

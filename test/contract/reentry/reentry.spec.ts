@@ -3,10 +3,12 @@ import { Injectable } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 import {
   LockBusyError,
+  type LockOptions,
   LockReentryError,
   Locked,
   type RedisLockModuleOptions,
   currentLock,
+  LockWaitTimeoutError,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { loadScripts, ownRedis } from '../../support/redis/own-redis.js';
@@ -15,6 +17,7 @@ import { itOnRedis, itOnSingle } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { AsyncResource } from 'node:async_hooks';
 
 /** How often a server has run these commands; all but INFO, which counts them, when none is named. */
 async function commands(admin: Redis, name?: string): Promise<number> {
@@ -215,9 +218,20 @@ describe('reentry: a call that would wait for itself', () => {
   it('is refused at once with reentrant: false, and runs when it is not nested', async () => {
     const { app, locks } = await startApp({}, { providers: [Stock] });
     const [stock, id] = [app.get(Stock), freshKey()];
-    expect(await rejection(stock.strictly(id))).toMatchObject({ code: 'LOCK_REENTRY', key: `stock:${id}` });
+    const key = `stock:${id}`;
+    expect(await rejection(stock.strictly(id))).toMatchObject({ code: 'LOCK_REENTRY', key });
     expect(await stock.alone(id)).toBe('alone');
-    expect(await locks.isLocked(`stock:${id}`)).toBe(false);
+    const strict: LockOptions = { reentrant: false, waitMs: Infinity };
+    await locks.withLock(key, async () => {
+      const nested = [
+        locks.withLock([freshKey(), key], strict, () => 'inside'),
+        locks.acquire(key, strict),
+        locks.tryAcquire(key, { reentrant: false }),
+      ];
+      for (const call of nested) expect(await rejection(call)).toMatchObject({ code: 'LOCK_REENTRY', key });
+      expect(await locks.withLock(freshKey(), strict, () => 'another key')).toBe('another key');
+    });
+    expect(await locks.isLocked(key)).toBe(false);
   });
 });
 
@@ -250,5 +264,21 @@ describe('reentry: two modules', () => {
     const key = freshKey();
     const nested = a.locks.withLock(key, () => b.locks.withLock(key, { waitMs: 0 }, () => 'inside'));
     expect(await rejection(nested)).toBeInstanceOf(LockBusyError);
+  });
+});
+
+describe('a call whose context was lost', () => {
+  afterEach(closeAll);
+
+  it('waits for its own lock until its wait is over, and is told that its process holds it', async () => {
+    const { locks } = await startApp();
+    const [key, outside] = [freshKey(), new AsyncResource('outside')];
+    await locks.withLock(key, async (lock) => {
+      const call = outside.runInAsyncScope(() => rejection(locks.acquire(key, { waitMs: 300 })));
+      const error = await call;
+      expect(error).toBeInstanceOf(LockWaitTimeoutError);
+      expect(error.message).toContain(`:${process.pid}`);
+      expect(lock.held).toBe(true);
+    });
   });
 });

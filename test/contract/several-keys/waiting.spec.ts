@@ -1,12 +1,13 @@
-import { type Lock } from '../../../lib/index.js';
+import { type Lock, LockWaitTimeoutError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { untilQueued, untilQueuedAtFirst, waiters } from '../support/queued.js';
 import { IN_ONE_SLOT, itWithOneMoment, itWithOneScript, itWithQueue } from '../../support/topologies/topology.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { expectNothingAlive } from '../../support/waiting/waiters.js';
+import { gate } from '../../support/waiting/gate.js';
 
 const PATIENT = { waitMs: 25_000 };
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
 
@@ -54,17 +55,6 @@ describe('waiting for several keys', () => {
       lock.fencingTokens.forEach((token, i) => expect(token).toBeGreaterThan(held[i]!.fencingToken));
       await lock.release();
     } // prettier-ignore
-  });
-
-  it('leaves no waiter of a single key behind when all are released', async () => {
-    const [a, b] = await startTwo();
-    const keys = [freshKey(), freshKey(), freshKey()];
-    const lock = await a.locks.acquire(keys);
-    const single = keys.map((key) => b.locks.acquire(key, PATIENT));
-    await untilQueued(a, keys);
-    await lock.release();
-    const granted = await Promise.all(single);
-    granted.forEach(({ fencingToken }, i) => expect(fencingToken).toBeGreaterThan(lock.fencingTokens[i]!));
   });
 
   itWithOneMoment('does not block a holder of an earlier key that requests a later one', async () => {
@@ -150,8 +140,7 @@ describe('waiting for several keys', () => {
       }
     };
     await Promise.all([...apps, ...apps, ...apps].map(lane));
-    const all = JSON.stringify(apps.map(() => NOTHING));
-    await eventually(() => JSON.stringify(apps.map(({ locker }) => locker.live)) === all);
+    await expectNothingAlive(apps);
     expect(await waiters(apps[0], keys)).toEqual([0, 0, 0, 0]);
     expect(await apps[0].locks.tryAcquire(keys)).not.toBeNull();
   });
@@ -174,6 +163,31 @@ describe('waiting for several keys', () => {
       }
     };
     await Promise.all(Array.from({ length: 6 }, () => lane([freshKey(), freshKey()])));
-    await eventually(() => JSON.stringify([a.locker.live, b.locker.live]) === JSON.stringify([NOTHING, NOTHING]));
+    await expectNothingAlive([a, b]);
+  });
+});
+
+describe('two chains of calls that lock two keys in opposite order, one inside the other', () => {
+  afterEach(closeAll);
+
+  it('end with a LockWaitTimeoutError for one of them at least, and leave nothing locked', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const keys = [freshKey('a'), freshKey('b')];
+    const both = gate();
+    let inside = 0;
+    const chain = ({ locks }: LockApp, [outer, inner]: readonly string[]) =>
+      locks.withLock(outer!, async () => {
+        if (++inside === 2) both.open();
+        await both.opened;
+        return locks.withLock(inner!, { waitMs: 300 }, () => 'done');
+      });
+    const chains = [chain(a, keys), chain(b, keys.toReversed())];
+    const outcomes = await Promise.allSettled(chains);
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+    expect(failures.length).toBeGreaterThan(0);
+    for (const failure of failures) expect(failure).toBeInstanceOf(LockWaitTimeoutError);
+    for (const key of keys) expect(await a.locks.isLocked(key)).toBe(false);
+    const lock = await a.locks.acquire(keys, { waitMs: 20_000 });
+    expect(lock.held).toBe(true);
   });
 });

@@ -1,13 +1,9 @@
-import { type Lock, LockConfigurationError, LockWaitTimeoutError } from '../../../lib/index.js';
-import { eventually } from '../../support/waiting/eventually.js';
+import { type Lock, LockConfigurationError } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { openStore } from '../support/stores.js';
 import { itWithQueue, itWithoutQueue, topology } from '../../support/topologies/topology.js';
-import { enqueue, releaseAndAbort, untilWaiting } from '../../support/waiting/waiters.js';
+import { enqueue } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
-
-const PATIENT = { waitMs: 25_000 };
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 async function startTwo() {
   return { a: await startApp(), b: await startApp(), store: openStore(), key: freshKey() };
@@ -48,50 +44,6 @@ describe('fair: first in, first out', () => {
   });
 });
 
-describe('fair: waiters that miss their turn', () => {
-  it('leave the queue at once when they time out or are aborted', async () => {
-    const { a, b, key } = await startTwo();
-    const [abort, reason] = [new AbortController(), new Error('the user left')];
-    const held = await a.locks.acquire(key);
-    const waiters = async () => (await a.locks.inspect(key)).waiters;
-    const aborted = rejection(b.locks.acquire(key, { waitMs: Infinity, signal: abort.signal }));
-    const read = rejection(b.locks.acquire(key, { waitMs: Infinity, signal: abort.signal, mode: 'read' }));
-    await untilWaiting(a, key, 2);
-    abort.abort(reason);
-    expect([await aborted, await read]).toEqual([reason, reason]);
-    await eventually(async () => (await waiters()) === 0);
-    expect(await rejection(b.locks.acquire(key, { waitMs: 100 }))).toBeInstanceOf(LockWaitTimeoutError);
-    await eventually(async () => (await waiters()) === 0);
-    expect(held.held).toBe(true);
-    await held.release();
-    expect(await b.locks.tryAcquire(key)).not.toBeNull();
-  });
-
-  it('hand the lock on when they are aborted at the moment of their grant', async () => {
-    const { a, b } = await startTwo();
-    const count = { granted: 0, aborted: 0 };
-    const lane = async (key: string) => {
-      for (let round = 0; round < 20; round++) {
-        const [abort, held] = [new AbortController(), await a.locks.acquire(key, PATIENT)];
-        const next = b.locks.acquire(key, { ...PATIENT, signal: abort.signal }).then(
-          (lock) => (count.granted++, lock.release()),
-          () => void count.aborted++,
-        );
-        await untilWaiting(a, key);
-        const released = releaseAndAbort(held, abort, next, round);
-        await Promise.all([released, next]);
-        await (await a.locks.acquire(key, PATIENT)).release();
-      }
-    };
-    const keys = Array.from({ length: 10 }, () => freshKey());
-    await Promise.all(keys.map(lane));
-    expect(count.granted + count.aborted).toBe(200);
-    expect(Math.min(count.granted, count.aborted)).toBeGreaterThan(0);
-    await eventually(() => JSON.stringify([a.locker.live, b.locker.live]) === JSON.stringify([NOTHING, NOTHING]));
-    for (const key of keys) expect(await a.locks.inspect(key)).toMatchObject({ mode: 'free', waiters: 0 });
-  });
-});
-
 describe('fair: false', () => {
   it('still grants a waiting call, alone or among others', async () => {
     const { a, b, key } = await startTwo();
@@ -112,15 +64,6 @@ describe('fair: false', () => {
     })); // prettier-ignore
     expect(new Set(tokens).size).toBe(8);
     expect(await a.locks.inspect(key)).toMatchObject({ mode: 'free', waiters: 0 });
-  });
-
-  it('may overtake waiters', async () => {
-    const { a, b, key } = await startTwo();
-    const reader = await a.locks.acquire(key, { mode: 'read' });
-    const { lock } = await enqueue(b, key);
-    const overtaking = await a.locks.acquire(key, { mode: 'read', fair: false, waitMs: 0 });
-    await Promise.all([reader.release(), overtaking.release()]);
-    expect((await lock).fencingToken).toBeGreaterThan(overtaking.fencingToken);
   });
 });
 

@@ -4,17 +4,14 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, openStore } from '../support/stores.js';
 import { itWithQueue, topology } from '../../support/topologies/topology.js';
-import { rejection } from '../../support/waiting/rejection.js';
-import { releaseAndAbort, untilFree, untilWaiting } from '../../support/waiting/waiters.js';
+import { expectNothingAlive, releaseAndAbort, untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 25_000 };
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 const startThree = async (): Promise<LockApp[]> => [await startApp(), await startApp(), await startApp()];
 
 async function expectNothingLeft(apps: readonly LockApp[], key: string): Promise<void> {
-  const all = JSON.stringify(apps.map(() => NOTHING));
-  await eventually(() => JSON.stringify(apps.map(({ locker }) => locker.live)) === all);
+  await expectNothingAlive(apps);
   expect(await apps[0]!.locks.inspect(key)).toMatchObject({ mode: 'free', waiters: 0, holders: [] });
 }
 
@@ -203,18 +200,5 @@ describe('a lock that is handed on in a process', () => {
     expect(count.granted + count.aborted).toBe(200);
     expect(Math.min(count.granted, count.aborted)).toBeGreaterThan(0);
     for (const key of keys) await expectNothingLeft([a, b], key);
-  });
-
-  itWithQueue('is not handed to a call whose wait is over', async () => {
-    const a = await startApp();
-    const key = freshKey();
-    const held = await a.locks.acquire(key, PATIENT);
-    const impatient = Array.from({ length: 5 }, () => rejection(a.locks.acquire(key, { waitMs: 30 })));
-    const patient = a.locks.acquire(key, PATIENT);
-    for (const error of await Promise.all(impatient)) expect(error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
-    await held.release();
-    expect((await patient).held).toBe(true);
-    await (await patient).release();
-    await expectNothingLeft([a], key);
   });
 });

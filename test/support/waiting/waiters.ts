@@ -1,5 +1,5 @@
 import { type Lock, type LockOptions } from '../../../lib/index.js';
-import { eventually, eventuallyPasses } from './eventually.js';
+import { type EventuallyOptions, eventually, eventuallyPasses } from './eventually.js';
 import { type LockApp, freshKey } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
 
@@ -14,6 +14,20 @@ export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: strin
 /** Waits until nobody holds the lock. */
 export async function untilFree({ locks }: Pick<LockApp, 'locks'>, key: string): Promise<void> {
   await eventually(async () => !(await locks.isLocked(key)), { message: `The lock "${key}" was not released` });
+}
+
+/** Waits until an instance has renewed its locks so many times from now on. */
+export async function untilRenewed({ locks }: Pick<LockApp, 'locks'>, times: number, options?: EventuallyOptions) {
+  let renewals = 0;
+  locks.events.on('renewed', () => (renewals += 1));
+  await eventually(() => renewals >= times, options);
+}
+
+/** Waits until nothing of any lock is alive in these instances. */
+export async function expectNothingAlive(apps: readonly Pick<LockApp, 'locker'>[]): Promise<void> {
+  const nothing = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
+  const live = () => apps.map(({ locker }) => locker.live);
+  await eventuallyPasses(() => expect(live()).toEqual(apps.map(() => nothing)), { timeoutMs: 20_000 });
 }
 
 /** The order of arrival among all callers, each of which has a place in the queue, where there is one. */
