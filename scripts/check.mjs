@@ -30,6 +30,7 @@ const OF_CLIENT = contract([
   'exclusion',
   'nothing-left',
   'several-keys/several-keys',
+  'several-keys/waiting',
   'waiting/wake-up',
 ]);
 const STORE = contract(['lock-store-contract']);

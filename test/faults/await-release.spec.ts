@@ -1,9 +1,8 @@
-import { type LockLostError, type RedisLockModuleOptions } from '../../lib/index.js';
+import { type RedisLockModuleOptions } from '../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { startChildApp } from '../support/processes/child-app.js';
-import { disconnect, ownRedis, proxyTo, startAgain } from '../support/redis/own-redis.js';
+import { disconnect, ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { outcomeOf } from '../support/waiting/outcome.js';
 import { rejection } from '../support/waiting/rejection.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 
@@ -43,18 +42,6 @@ describe('a call that does not wait for its release', () => {
     await eventually(() => app.locker.live.releasing === 0);
   });
 
-  it('is waited for by a shutdown until its release has arrived', async () => {
-    const { url, pause, goOn } = await startPausable();
-    const [app, other] = [await startApp({ ...NO_WAIT, connection: url }), await startApp({ connection: url })];
-    const key = freshKey();
-    await app.locks.withLock(key, pause);
-    const closing = app.close();
-    expect(app.locker.live.releasing).toBe(1);
-    await goOn();
-    await closing;
-    expect(await other.locks.isLocked(key)).toBe(false);
-  });
-
   it('rejects when its lease was over before its work was, as one that waits', async () => {
     const { url } = await ownRedis();
     const proxy = await proxyTo(url);
@@ -77,24 +64,5 @@ describe('a call that does not wait for its release', () => {
     const next = await other.locks.acquire(key, { waitMs: 25_000 });
     expect(next.held).toBe(true);
     await eventually(() => app.locker.live.releasing === 0);
-  });
-
-  it('returns when Redis has forgotten the lock; an event tells the loss', async () => {
-    const redis = await ownRedis();
-    const app = await startApp({ ...NO_WAIT, leaseMs: 20_000, connection: redis.url });
-    const losses: LockLostError[] = [];
-    app.locks.events.on('lost', ({ error }) => losses.push(error));
-    const key = freshKey();
-    const work = async (): Promise<string> => {
-      await redis.kill();
-      await startAgain(redis);
-      await eventually(() => app.locks.isLocked(key).then(() => true, () => false)); // prettier-ignore
-      return 'done';
-    };
-    const call = outcomeOf(app.locks.withLock(key, { renew: false }, work));
-    await eventually(() => 'value' in call || 'error' in call, { timeoutMs: 15_000 });
-    expect(call).toEqual({ value: 'done' });
-    await eventually(() => losses.length > 0);
-    expect(losses).toMatchObject([{ key, reason: 'expired' }]);
   });
 });

@@ -5,7 +5,7 @@ import { LIBRARY, itOnNodeRedis } from '../support/clients/library.js';
 import { appClient, givenIoredis, givenNodeRedis } from '../support/redis/connections.js';
 import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { untilWaiting } from '../support/waiting/waiters.js';
+import { untilRenewed, untilWaiting } from '../support/waiting/waiters.js';
 
 /** A Buffer for each text of a reply, and a text for each number: as node-redis names them. */
 const TYPE_MAPPING = { [RESP_TYPES.BLOB_STRING]: Buffer, [RESP_TYPES.NUMBER]: String };
@@ -94,9 +94,7 @@ describe('locks on a client of the application', () => {
     const held = await locks.acquire(key, { leaseMs: 6_000 });
     const popped = app.send('BLPOP', 'jobs', '0');
     // Longer than the lease: it is renewed by another connection.
-    let renewals = 0;
-    locks.events.on('renewed', () => (renewals += 1));
-    await eventually(() => renewals >= 4, { timeoutMs: 20_000 });
+    await untilRenewed({ locks }, 4, { timeoutMs: 20_000 });
     expect(held.held).toBe(true);
     expect(await other.locks.tryAcquire(key)).toBeNull();
     await admin.rpush('jobs', 'one');
@@ -116,9 +114,7 @@ describe('locks on a client of the application', () => {
       const waiting = other.locks.acquire(key, { waitMs: 30_000 });
       await untilWaiting(other, key);
       await app[how]();
-      let renewals = 0;
-      locks.events.on('renewed', () => (renewals += 1));
-      await eventually(() => renewals >= 4, { timeoutMs: 20_000 });
+      await untilRenewed({ locks }, 4, { timeoutMs: 20_000 });
       expect(held.held).toBe(true);
       await held.release();
       expect((await waiting).fencingToken).toBeGreaterThan(held.fencingToken);

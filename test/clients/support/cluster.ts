@@ -1,9 +1,9 @@
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
-import { startCluster } from '../../../scripts/topologies.mjs';
 import { closeAll, closeLater, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady, writesDuring } from './subject.js';
+import { ownCluster } from '../../support/redis/own-topologies.js';
 
 const HOST = '127.0.0.1';
 
@@ -19,9 +19,7 @@ export function clusterConformance(subject: Subject): void {
     afterEach(closeAll);
 
     it.each(['our own', 'the application'])('of %s knows the nodes and which of them serves a key', async (whose) => {
-      const clients = new SubjectClients(subject);
-      const cluster =
-        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const cluster = await new SubjectClients(subject).oneCluster(whose, node.port);
       const at = { host: HOST, port: node.port };
       expect(cluster).toMatchObject({
         isCluster: true,
@@ -41,9 +39,7 @@ export function clusterConformance(subject: Subject): void {
     });
 
     it.each(['our own', 'the application'])('of %s sends commands to the node of their key', async (whose) => {
-      const clients = new SubjectClients(subject);
-      const cluster =
-        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const cluster = await new SubjectClients(subject).oneCluster(whose, node.port);
       const text = "return {KEYS[1], ARGV[1], redis.call('SET', KEYS[1], ARGV[1])}";
       expect(await cluster.evaluate(text, [1, 'lock:{a}:x', 7])).toEqual(['lock:{a}:x', '7', 'OK']);
       expect(await node.admin.get('lock:{a}:x')).toBe('7');
@@ -56,9 +52,7 @@ export function clusterConformance(subject: Subject): void {
     });
 
     it.each(['our own', 'the application'])('of %s sends in one write what belongs together', async (whose) => {
-      const clients = new SubjectClients(subject);
-      const cluster =
-        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const cluster = await new SubjectClients(subject).oneCluster(whose, node.port);
       const all: Promise<unknown>[] = [];
       const send = (): void => {
         for (let i = 0; i < 50; i += 1) all.push(cluster.evaluate('return ARGV[1]', [1, `lock:${i}`, i]));
@@ -106,8 +100,7 @@ export function clusterConformance(subject: Subject): void {
     });
 
     it('leaves a node that hangs once another one serves its slots, and it has asked for them', async () => {
-      const { masters, replicas, stop } = await startCluster({ replicas: 1 });
-      closeLater({ close: stop });
+      const { masters, replicas } = await ownCluster({ replicas: 1 });
       const cluster = await new SubjectClients(subject).connectedCluster(masters[0]!.port);
       const isAt = (port: number) => (one: SingleClient) => one.address === `${HOST}:${port}`;
       const [hanging, heir] = [masters[1]!, replicas[1]!];
@@ -149,9 +142,7 @@ export function clusterConformance(subject: Subject): void {
     });
 
     it.each(['our own', 'the application'])('of %s has duplicates', async (whose) => {
-      const clients = new SubjectClients(subject);
-      const cluster =
-        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const cluster = await new SubjectClients(subject).oneCluster(whose, node.port);
       const copy = closeLater(cluster.duplicate());
       await untilReady(copy);
       expect(copy.masterAddressOf('lock:a')).toEqual({ host: HOST, port: node.port });

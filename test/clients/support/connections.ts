@@ -82,9 +82,7 @@ export function connectionConformance(subject: Subject): void {
     );
 
     it.each(['our own', 'the application'])('of %s has duplicates, which connect by themselves', async (whose) => {
-      const clients = new SubjectClients(subject);
-      const client =
-        whose === 'our own' ? await clients.connected(redisUrl()) : (await clients.given(redisUrl())).client;
+      const client = await new SubjectClients(subject).one(whose, redisUrl());
       const copy = client.duplicate();
       expect(copy).not.toBe(client);
       await untilReady(copy);

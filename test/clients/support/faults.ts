@@ -2,9 +2,8 @@ import { jest } from '@jest/globals';
 import { type Socket, createServer } from 'node:net';
 import { isLost } from '../../../lib/redis/connection/redis-errors.js';
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
-import { CLOSE_TIMEOUT_MS } from '../../../lib/redis/timing.js';
 import { closeAll, closeLater, freshKey, openAdmin } from '../../support/apps/lock-app.js';
-import { FREEZE_MS, disconnect, ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
+import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
@@ -62,8 +61,7 @@ export function faultConformance(subject: Subject): void {
 
     it.each(['our own', 'the application'])('is opened again: one of %s', async (whose) => {
       const proxy = await proxyTo();
-      const clients = new SubjectClients(subject);
-      const client = whose === 'our own' ? await clients.connected(proxy.url) : (await clients.given(proxy.url)).client;
+      const client = await new SubjectClients(subject).one(whose, proxy.url);
       const record = recordOf(client);
       disconnect(proxy);
       await eventually(() => record[0] === 'closed');
@@ -73,16 +71,6 @@ export function faultConformance(subject: Subject): void {
       await untilReady(client);
       expect(record.at(-1)).toBe('ready');
       expect(record).not.toContain('ended');
-      expect(await client.evaluate('return 1', [0])).toBe(1);
-    });
-
-    it('is opened again after a restart of the server', async () => {
-      const server = await ownRedis();
-      const client = await connected(server.url);
-      await server.stop();
-      await eventually(() => !client.isWritable);
-      await startAgain(server);
-      await untilReady(client);
       expect(await client.evaluate('return 1', [0])).toBe(1);
     });
 
@@ -152,9 +140,7 @@ export function faultConformance(subject: Subject): void {
       const client = await connected(proxy.url);
       proxy.blackhole(true);
       const pending = rejection(client.evaluate('return 1', [0]));
-      const start = performance.now();
       await client.close();
-      expect(performance.now() - start).toBeLessThan(CLOSE_TIMEOUT_MS + FREEZE_MS);
       await eventually(() => client.status === 'ended');
       expect(isLost(await pending)).toBe(true);
     });

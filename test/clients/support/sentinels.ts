@@ -1,8 +1,8 @@
-import { startSentinels } from '../../../scripts/topologies.mjs';
 import { type LeadsToMaster, type SingleClient } from '../../../lib/redis/client/redis-client.js';
-import { closeAll, closeLater, openAdmin } from '../../support/apps/lock-app.js';
+import { closeAll, openAdmin } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type Subject, SubjectClients, untilReady } from './subject.js';
+import { ownSentinels } from '../../support/redis/own-topologies.js';
 
 const FAILOVER_MS = 20_000;
 
@@ -15,8 +15,7 @@ export function sentinelConformance(subject: Subject): void {
     afterEach(closeAll);
 
     it('leads to the master, and learns of another one', async () => {
-      const { connection, master, sentinels, stop } = await startSentinels({ downAfterMs: 20_000 });
-      closeLater({ close: stop });
+      const { connection, master, sentinels } = await ownSentinels({ downAfterMs: 20_000 });
       const client = await new SubjectClients(subject).connected(connection);
       expect(client.peer).toEqual({ host: '127.0.0.1', port: master.port });
       expect(client.address).toBe(`sentinel mymaster of 127.0.0.1:${connection.sentinels[0]!.port}`);

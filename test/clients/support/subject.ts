@@ -81,6 +81,15 @@ export class SubjectClients {
     return this.#given(this.subject.give(url));
   }
 
+  /** One of our own, or that of a client of the application. */
+  async one(whose: string, url: string): Promise<SingleClient> {
+    return whose === 'our own' ? this.connected(url) : (await this.given(url)).client;
+  }
+
+  oneCluster(whose: string, port: number): Promise<ClusterClient> {
+    return whose === 'our own' ? this.connectedCluster(port) : this.givenCluster(port);
+  }
+
   async givenWithPrefix(url: string, prefix: string): Promise<SingleClient> {
     return (await this.#given(this.subject.giveWithPrefix!(url, prefix))).client;
   }

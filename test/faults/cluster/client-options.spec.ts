@@ -1,16 +1,12 @@
-import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
+import { type StartedCluster } from '../../../scripts/topologies.mjs';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { createCluster } from 'redis';
 import { LIBRARY, itLikeIoredis } from '../../support/clients/library.js';
+import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { givenIoredisCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
-
-async function start(options: Parameters<typeof startCluster>[0] = {}): Promise<StartedCluster> {
-  const cluster = await startCluster(options);
-  closeLater({ close: () => cluster.stop() });
-  return cluster;
-}
+import { ownCluster } from '../../support/redis/own-topologies.js';
 
 /** A client whose application reads from replicas. */
 async function readingFromReplicas({ connection }: StartedCluster) {
@@ -41,7 +37,7 @@ describe('a cluster client of the application', () => {
   afterEach(closeAll);
 
   it('that reads from replicas reads the state of a lock from its master', async () => {
-    const cluster = await start();
+    const cluster = await ownCluster();
     const client = await readingFromReplicas(cluster);
     const [a, b] = [await startApp({ connection: client }), await startApp({ connection: cluster.connection })];
     for (let i = 0; i < 6; i += 1) await takeTurns(a, b);
@@ -58,8 +54,15 @@ describe('a cluster client of the application', () => {
     });
   });
 
+  it('that connects lazily hears messages', async () => {
+    const { admin, port } = await startClusterNode();
+    const { locks } = await startApp({ connection: openCluster(port, { lazyConnect: true }) });
+    await locks.withLock(freshKey(), () => undefined);
+    await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
+  });
+
   itLikeIoredis('that sends commands in pipelines serves locks on all masters at once', async () => {
-    const cluster = await start({ replicas: 0 });
+    const cluster = await ownCluster({ replicas: 0 });
     const connection = givenIoredisCluster(cluster.connection.cluster, { enableAutoPipelining: true });
     const [a, b] = [await startApp({ connection }), await startApp({ connection: cluster.connection })];
     await Promise.all(Array.from({ length: 12 }, () => takeTurns(a, b)));

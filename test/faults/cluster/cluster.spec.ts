@@ -1,23 +1,18 @@
-import { type Lock, type RedisLockModuleOptions } from '../../../lib/index.js';
-import { startCluster } from '../../../scripts/topologies.mjs';
-import { beginMove, keyOn, masterOf } from '../../support/redis/cluster-slots.js';
+import { type RedisLockModuleOptions } from '../../../lib/index.js';
+import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { expectWoken } from '../../support/waiting/waiters.js';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { expectWoken, untilRenewed } from '../../support/waiting/waiters.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { ownCluster } from '../../support/redis/own-topologies.js';
 
-const LEASE_MS = 20_000;
-
-async function start(options: Parameters<typeof startCluster>[0] = {}) {
-  const cluster = await startCluster(options);
-  closeLater({ close: () => cluster.stop() });
+async function start() {
+  const cluster = await ownCluster({ replicas: 0 });
   const { connection } = cluster;
   const startApps = (count: number, more: RedisLockModuleOptions = {}) =>
     Promise.all(Array.from({ length: count }, () => startApp({ connection, ...more })));
   return { ...cluster, startApps };
 }
-
-const release = async (locks: readonly Lock[]) => void (await Promise.all(locks.map((lock) => lock.release())));
 
 describe('a cluster', () => {
   afterEach(closeAll);
@@ -36,24 +31,8 @@ describe('a cluster', () => {
     }
   });
 
-  it('lists the locks on all its masters', async () => {
-    const cluster = await start({ replicas: 0 });
-    const { locks } = (await cluster.startApps(1))[0]!;
-    const prefix = freshKey();
-    const held = await Promise.all(Array.from({ length: 30 }, (_, i) => locks.acquire(`${prefix}:${i}`)));
-    const owners = held.map(({ key }) => masterOf(`lock:${key}`));
-    expect(new Set(owners).size).toBe(3);
-    const listed: string[] = [];
-    for await (const { key, mode } of locks.list({ prefix })) {
-      expect(mode).toBe('write');
-      listed.push(key);
-    }
-    expect(listed.sort()).toEqual(held.map(({ key }) => key).sort());
-    await release(held);
-  });
-
   it('locks keys of one tag in one command', async () => {
-    const cluster = await start({ replicas: 0 });
+    const cluster = await start();
     const hashTag = (key: string) => (key.startsWith('order') ? key.split(':')[1] : undefined);
     const { locks } = (await cluster.startApps(1, { hashTag }))[0]!;
     const id = freshKey();
@@ -73,7 +52,7 @@ describe('a cluster', () => {
   });
 
   it('keeps holds and serves waiters while the slot moves (MOVED, ASK)', async () => {
-    const cluster = await start({ replicas: 0 });
+    const cluster = await start();
     const [a, b, c] = (await cluster.startApps(3)) as [LockApp, LockApp, LockApp];
     const key = keyOn(0);
     const lock = await a.locks.acquire(key, { leaseMs: 4_000 });
@@ -82,9 +61,7 @@ describe('a cluster', () => {
     const move = await beginMove(cluster, `lock:${key}`);
     await move.moveKey(`lock:${key}`);
     // Its key is where the slot is not yet: ASK.
-    let renewals = 0;
-    a.locks.events.on('renewed', () => (renewals += 1));
-    await eventually(() => renewals >= 2);
+    await untilRenewed(a, 2);
     expect(await c.locks.tryAcquire(key)).toBeNull();
     await move.end();
     await lock.extend(1_000);
@@ -97,7 +74,7 @@ describe('a cluster', () => {
   });
 
   it('locks several keys of a moving slot once all of them have arrived (TRYAGAIN)', async () => {
-    const cluster = await start({ replicas: 0 });
+    const cluster = await start();
     const hashTag = () => 'one';
     const [a, b] = (await cluster.startApps(2, { hashTag })) as [LockApp, LockApp];
     const keys = [freshKey(), freshKey()];
@@ -116,27 +93,4 @@ describe('a cluster', () => {
     expect(lock.fencingTokens[0]).toBeGreaterThan(single.fencingToken);
     await lock.release();
   });
-
-  it('keeps working when a master dies and its replica is promoted', async () => {
-    const cluster = await start();
-    const [a, b] = (await cluster.startApps(2)) as [LockApp, LockApp];
-    const keys = [0, 1, 2].map(keyOn);
-    const held = await Promise.all(keys.map((key) => a.locks.acquire(key, { leaseMs: LEASE_MS })));
-    const waiting = keys.map((key) => b.locks.acquire(key, { leaseMs: LEASE_MS, waitMs: 60_000 }));
-    await eventually(async () => {
-      const states = await Promise.all(keys.map((key) => a.locks.inspect(key)));
-      return states.every(({ waiters }) => waiters === 1);
-    });
-    const replica = openAdmin(cluster.replicas[0]!.url);
-    await eventually(async () => (await replica.info('replication')).includes('master_link_status:up'));
-    await cluster.masters[0]!.kill();
-    await eventually(async () => (await replica.info('replication')).includes('role:master'), { timeoutMs: 15_000 });
-    await eventually(() => held.every((lock) => lock.held && lock.remainingMs > LEASE_MS / 2), {
-      timeoutMs: 2 * LEASE_MS,
-    });
-    await release(held);
-    const next = await Promise.all(waiting);
-    for (const [i, lock] of next.entries()) expect(lock.fencingToken).toBeGreaterThan(held[i]!.fencingToken);
-    await release(next);
-  }, 60_000);
 });

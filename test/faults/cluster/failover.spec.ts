@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type Lock } from '../../../lib/index.js';
-import { startCluster } from '../../../scripts/topologies.mjs';
 import { startBus } from '../../support/network/cluster-bus.js';
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type LockApp, closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { ownCluster } from '../../support/redis/own-topologies.js';
 
 const LEASE_MS = 3_000;
 /** A holder that the new master does not know goes on until its next renewal, and those that the old master takes meanwhile. */
@@ -16,8 +16,7 @@ const isMaster = async (node: Redis): Promise<boolean> => (await node.info('repl
 
 async function start() {
   const bus = startBus();
-  const cluster = await startCluster({ announceBus: bus.announceBus });
-  closeLater({ close: () => cluster.stop() });
+  const cluster = await ownCluster({ announceBus: bus.announceBus });
   const nodes = [...cluster.masters, ...cluster.replicas].map(({ url }) => openAdmin(url));
   const ids = await Promise.all(nodes.map((node) => node.cluster('MYID')));
   const replica = nodes[3]!;
@@ -69,6 +68,7 @@ async function expectServed({ locks }: LockApp, lock: Lock, waiting: readonly Pr
 }
 
 const FAILOVERS: [string, (started: Started) => Promise<unknown>][] = [
+  ['the death of the master', ({ cluster, isPromoted }) => cluster.masters[0]!.kill().then(isPromoted)],
   ['a failover that does not wait for the master', ({ failOver }) => failOver('FORCE')],
   ['a takeover that asks nobody', ({ failOver }) => failOver('TAKEOVER')],
   [

@@ -4,17 +4,18 @@ import { type RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../../scripts/redis.mjs';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
-import { keyOn } from '../../support/redis/cluster-slots.js';
+import { keyOn, masterOf } from '../../support/redis/cluster-slots.js';
 import { withGiven } from '../../support/clients/library.js';
 import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type LockApp, closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { ownCluster } from '../../support/redis/own-topologies.js';
+import { untilRenewed } from '../../support/waiting/waiters.js';
 
 const LEASE_MS = 8_000;
 
 async function start(options: Parameters<typeof startCluster>[0]) {
-  const cluster = await startCluster(options);
-  closeLater({ close: () => cluster.stop() });
+  const cluster = await ownCluster(options);
   const seeds = cluster.connection.cluster.slice(0, 1);
   const seed = cluster.masters.find(({ port }) => port === seeds[0]!.port)!;
   return { ...cluster, seeds, seed };
@@ -77,9 +78,7 @@ describe('a hanging node of a cluster that is the only one in the options', () =
       await hang(seed, async () => {
         await eventually(() => works(app, 0), { timeoutMs: 60_000 });
         const lock = await app.locks.acquire(keyOn(0), { leaseMs: 2_000 });
-        let renewals = 0;
-        app.locks.events.on('renewed', () => (renewals += 1));
-        await eventually(() => renewals >= 2);
+        await untilRenewed(app, 2);
         await lock.release();
       });
       for (const n of [0, 1, 2]) await eventually(() => works(app, n));
@@ -98,8 +97,7 @@ describe('the epoch of the commands of a cluster', () => {
   ];
 
   it.each(withGiven(OPTIONS))('changes when the connection to any node is lost (%s)', async (_name, options) => {
-    const cluster = await startCluster({ replicas: 0 });
-    closeLater({ close: () => cluster.stop() });
+    const cluster = await ownCluster({ replicas: 0 });
     const { masters, connection } = cluster;
     const given = options && givenCluster(connection.cluster, options);
     const app = await startApp({ connection: given ?? connection });
@@ -112,4 +110,38 @@ describe('the epoch of the commands of a cluster', () => {
       await eventually(() => works(app, n));
     }
   });
+});
+
+const LOCKS = 300;
+
+describe('a history whose node hangs', () => {
+  afterEach(closeAll);
+
+  it('delays no lock on the other nodes, and is written afterwards', async () => {
+    // Nobody takes over.
+    const cluster = await ownCluster({ replicas: 0, nodeTimeoutMs: 60_000 });
+    const { locks } = await startApp({ connection: cluster.connection, history: true });
+    const at = masterOf('lock:{history}');
+    const [near, far] = [keyOn((at + 1) % 3), keyOn((at + 2) % 3)];
+    for (const key of [near, far]) await locks.withLock(key, () => undefined);
+    expect(await locks.history()).toHaveLength(4);
+    let renewals = 0;
+    locks.events.on('renewed', () => (renewals += 1));
+    const { pid } = cluster.masters[at]!;
+    process.kill(pid, 'SIGSTOP');
+    try {
+      const held = await locks.acquire(far, { leaseMs: 6_000 });
+      // More than one batch, of which the first has no answer by now.
+      for (let i = 0; i < LOCKS; i += 1) expect(await locks.withLock(near, () => i)).toBe(i);
+      await eventually(() => renewals >= 3, { timeoutMs: 20_000 });
+      expect(held.held).toBe(true);
+      await held.release();
+      expect(locks.activity).toEqual({ held: 0, waiting: 0 });
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+    const entriesOf = async (key: string) => locks.history({ key, limit: 1_000 }).catch(() => []);
+    await eventually(async () => (await entriesOf(far)).length === 4, { timeoutMs: 60_000 });
+    expect(await entriesOf(near)).toHaveLength(2 * LOCKS + 2);
+  }, 120_000);
 });

@@ -1,16 +1,16 @@
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../../scripts/redis.mjs';
-import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
+import { type StartedCluster } from '../../../scripts/topologies.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
 import { expectWoken } from '../../support/waiting/waiters.js';
-import { type LockApp, closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { ownCluster } from '../../support/redis/own-topologies.js';
 
 type Node = Pick<StartedRedis, 'port' | 'url'> & { readonly admin: ReturnType<typeof openAdmin> };
 
 async function start() {
-  const cluster = await startCluster();
-  closeLater({ close: () => cluster.stop() });
+  const cluster = await ownCluster();
   const nodes = [...cluster.masters, ...cluster.replicas].map(({ port, url }) => ({
     port,
     url,

@@ -6,6 +6,7 @@ import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { heldRow, startNet } from '../../support/redis/quorum-net.js';
 import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { untilRenewed } from '../../support/waiting/waiters.js';
 
 /** How each hold of a lock is held, as a server has it. */
 async function modesOn(admin: Redis, key: string): Promise<string[]> {
@@ -28,9 +29,7 @@ describe('a downgrade that did not arrive', () => {
     a.reaches(0, 1);
     await lock.downgrade();
     // By then the command for that node has been given up.
-    let renewals = 0;
-    a.locks.events.on('renewed', () => (renewals += 1));
-    await eventually(() => renewals >= 2);
+    await untilRenewed(a, 2);
     expect(await modesOn(net.admins[2]!, key)).toEqual(['write']);
     a.reaches(0, 1, 2);
     await eventually(async () => (await modesOn(net.admins[2]!, key))[0] === 'read');

@@ -59,24 +59,6 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
     expect(believers(granted)).toBe(1);
   }, 90_000);
 
-  it('a waiter is woken again after the move, by the server that serves it', async () => {
-    const { b, vip, failOver } = await start();
-    const [h, w] = [
-      await startApp({ connection: connectionTo(vip) }),
-      await startApp({ connection: connectionTo(vip) }),
-    ];
-    const key = freshKey();
-    await h.locks.withLock(key, () => undefined);
-    await failOver();
-    const held = await h.locks.acquire(key, { waitMs: 30_000 });
-    const waiting = w.locks.acquire(key, { waitMs: 60_000 });
-    await eventually(async () => (await queued(b.admin, key)) === 1, { timeoutMs: 20_000 });
-    // Both instances listen to the new server, and nothing listens to the old one.
-    await eventually(async () => (await b.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2, { timeoutMs: 20_000 });
-    await held.release();
-    expect((await waiting).held).toBe(true);
-  }, 90_000);
-
   it('locks go on at the new master, although the old one answers whoever only looks', async () => {
     const { vip, failOver } = await start();
     const { locks } = await startApp({ connection: connectionTo(vip) });
@@ -99,30 +81,6 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
 
 describe('a subscriber that is silently dead', () => {
   afterEach(closeAll);
-
-  it('is replaced, and waiters keep their places', async () => {
-    const server = await ownRedis();
-    const vip = closeLater(await startVip(server.port));
-    const [w, other] = [await startApp({ connection: vip.url }), await startApp({ connection: server.url })];
-    const key = freshKey();
-    const held = await other.locks.acquire(key);
-    const order: string[] = [];
-    const wait = ({ locks }: LockApp, name: string): Promise<void> =>
-      locks.withLock(key, { waitMs: 60_000 }, () => void order.push(name));
-    const first = wait(w, 'first');
-    await eventually(async () => (await queued(server.admin, key)) === 1);
-    const second = wait(other, 'second');
-    await eventually(async () => (await queued(server.admin, key)) === 2);
-    await eventually(async () => (await server.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2);
-    const { accepted } = vip;
-    expect(vip.forget(hasSubscribed)).toBe(1);
-    // The server may not have noticed at once.
-    await eventually(() => vip.accepted > accepted, { timeoutMs: 20_000 });
-    await eventually(async () => (await server.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2);
-    await held.release();
-    await Promise.all([first, second]);
-    expect(order).toEqual(['first', 'second']);
-  }, 90_000);
 
   it('does not let its waiters starve while others are served', async () => {
     const server = await ownRedis();

@@ -1,11 +1,11 @@
 import { LockStoreError } from '../../../lib/index.js';
+import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { isCommand, loadScripts, ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
+import { isCommand, loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { hashOf, queued } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
-
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
+import { expectNothingAlive } from '../../support/waiting/waiters.js';
 
 async function expectOneHold({ locks }: LockApp, key: string, token: number): Promise<void> {
   // The last token is that of the hold: no second one was granted.
@@ -128,8 +128,25 @@ describe('promise 7: commands may be sent twice', () => {
     }
     for (const key of keys) await eventually(async () => Number((await hashOf(admin, key))['token']) > 0);
     proxy.delayMs = 0;
-    await eventually(() => JSON.stringify(a.locker.live) === JSON.stringify(NOTHING), { timeoutMs: 20_000 });
+    await expectNothingAlive([a]);
     for (const key of keys) expect(await b.locks.tryAcquire(key)).not.toBeNull();
+  });
+
+  it('gives back a claim that is cancelled after Redis granted it, and another instance runs the fire', async () => {
+    const { proxy, admin, a, b } = await startPair();
+    for (const { locks } of [a, b]) await locks.withLock(freshKey(), () => undefined);
+    const key = freshKey();
+    const controller = new AbortController();
+    proxy.dropNextReply(isCommand('acquire'));
+    const failed = rejection(claimFire(a, key, {}, { signal: controller.signal }));
+    await eventually(async () => (await hashOf(admin, key))['run:Jobs.run'] !== undefined);
+    controller.abort(new Error('given up'));
+    expect(await failed).toHaveProperty('message', 'given up');
+    await eventually(() => a.locker.live.releasing === 0);
+    const lock = await claimFire(b, key);
+    await lock.releaseAfter('done');
+    expect(await b.locks.lastRun(key)).toMatchObject({ outcome: 'done' });
+    expect((await rejection(claimFire(a, key))).name).toBe('LockBusyError');
   });
 });
 
@@ -151,25 +168,5 @@ describe('promise 7: scripts that were flushed', () => {
     expect((await next).held).toBe(true);
     await admin.script('FLUSH');
     expect((await b.locks.inspect(key)).holders).toHaveLength(1);
-  });
-
-  it('waiting calls go on by themselves after a restart of Redis', async () => {
-    const server = await ownRedis();
-    const [a, b] = [await startApp({ connection: server.url }), await startApp({ connection: server.url })];
-    const [busy, free] = [freshKey('busy'), freshKey('free')];
-    const held = await a.locks.acquire(busy);
-    const queuedBefore = b.locks.acquire(busy, { waitMs: 28_000 });
-    await eventually(async () => (await queued(server.admin, busy)) === 1);
-    await server.kill();
-    const askedMeanwhile = [a.locks.acquire(free, { waitMs: 28_000 }), b.locks.acquire(free, { waitMs: 28_000 })];
-    const released = held.release();
-    await eventually(() => a.locker.live.releasing === 1);
-    await startAgain(server);
-    await released;
-    expect((await queuedBefore).held).toBe(true);
-    const first = await Promise.race(askedMeanwhile);
-    await first.release();
-    const [one, two] = await Promise.all(askedMeanwhile);
-    expect(one!.fencingToken).not.toBe(two!.fencingToken);
   });
 });

@@ -1,11 +1,11 @@
 import { LockStoreError } from '../../../lib/index.js';
-import { startSentinels } from '../../../scripts/topologies.mjs';
 import { CONNECTIONS, givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { startVip } from '../../support/network/vip.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { ownSentinels } from '../../support/redis/own-topologies.js';
 
 /** Calls of a process that does not know that its server hangs, all the time. */
 function keepCalling({ locks }: LockApp) {
@@ -83,8 +83,7 @@ describe('a hung master behind sentinels', () => {
   it.each(['a connection of its own', 'a given client'])(
     'is replaced by the new master, and runs no command when it wakes (%s)',
     async (name) => {
-      const topology = await startSentinels();
-      closeLater({ close: () => topology.stop() });
+      const topology = await ownSentinels();
       const { connection, master, replicas } = topology;
       const app = await startApp({ connection: name === 'a given client' ? givenBySentinels(connection) : connection });
       await app.locks.withLock(freshKey(), () => undefined);
@@ -122,8 +121,7 @@ describe('a hanging sentinel', () => {
   it.each(['a connection of its own', 'a given client'])(
     'is skipped (%s)',
     async (name) => {
-      const topology = await startSentinels();
-      closeLater({ close: () => topology.stop() });
+      const topology = await ownSentinels();
       const { connection, sentinels, master } = topology;
       const app = await startApp({ connection: name === 'a given client' ? givenBySentinels(connection) : connection });
       await app.locks.withLock(freshKey(), () => undefined);

@@ -8,6 +8,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { untilRenewed } from '../../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 20_000 };
 
@@ -117,9 +118,7 @@ describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_
     const error = await rejection<LockStoreError>(refused.locks.acquire(freshKey(), { waitMs: 300 }));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
     const waiting = refused.locks.acquire(freshKey(), PATIENT);
-    let renewals = 0;
-    first.locks.events.on('renewed', () => (renewals += 1));
-    await eventually(() => renewals >= 3);
+    await untilRenewed(first, 3);
     await admin.config('SET', 'maxclients', 1_000);
     await (await waiting).release();
     expect(held.held).toBe(true);

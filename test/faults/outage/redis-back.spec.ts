@@ -1,12 +1,17 @@
 import 'reflect-metadata';
-import { LockStoreError } from '../../../lib/index.js';
+import { LockStoreError, type LockLostError } from '../../../lib/index.js';
 import { withGiven } from '../../support/clients/library.js';
 import { CONNECTIONS, RELUCTANT, appClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin, startApp, closeLater } from '../../support/apps/lock-app.js';
 import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type StartedRedis } from '../../../scripts/redis.mjs';
+import { untilRenewed } from '../../support/waiting/waiters.js';
 
 /** Long enough that no test waits for its end. */
 const LONG = { leaseMs: 300_000, waitMs: 0 };
@@ -60,4 +65,45 @@ describe('when Redis is back', () => {
       expect(locksThen.map((lock) => lock.held)).toEqual([true, true]);
     },
   );
+});
+
+const LEASE_MS = 20_000;
+
+/** One instance that holds a lock, and one that waits for it. */
+async function holdAndWait({ url }: StartedRedis) {
+  const [a, b, key] = [await startApp({ connection: url }), await startApp({ connection: url }), freshKey()];
+  const held = await a.locks.acquire(key, { leaseMs: LEASE_MS });
+  const next = b.locks.acquire(key, { waitMs: 60_000 });
+  await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+  return { a, b, key, held, next };
+}
+
+describe('a server that restarts', () => {
+  afterEach(closeAll);
+
+  it('tells holders that the data is gone, and grants greater tokens', async () => {
+    const server = await ownRedis();
+    const { held, next } = await holdAndWait(server);
+    await server.kill();
+    await startAgain(server);
+    const lock = await next;
+    expect(lock.fencingToken).toBeGreaterThan(held.fencingToken);
+    await eventually(() => held.signal.aborted, { timeoutMs: 2 * LEASE_MS });
+    expect(['taken', 'expired']).toContain((held.signal.reason as LockLostError).reason);
+    expect(lock.held).toBe(true);
+  }, 60_000);
+
+  it('keeps holds and waiters when the data is kept', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'kept-'));
+    closeLater({ close: async () => rmSync(folder, { recursive: true, force: true }) });
+    const server = await ownRedis(['--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always']);
+    const { a, key, held, next } = await holdAndWait(server);
+    await server.kill();
+    await startAgain(server);
+    await untilRenewed(a, 2, { timeoutMs: 2 * LEASE_MS });
+    expect([held.held, (await a.locks.inspect(key)).waiters]).toEqual([true, 1]);
+    await held.release();
+    const lock = await next;
+    expect(lock.fencingToken).toBeGreaterThan(held.fencingToken);
+  }, 60_000);
 });

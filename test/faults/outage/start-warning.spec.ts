@@ -2,7 +2,6 @@ import { type AddressInfo, type Server, type Socket, createServer } from 'node:n
 import { jest } from '@jest/globals';
 import { type RedisConnection } from '../../../lib/index.js';
 import { freePorts } from '../../../scripts/redis.mjs';
-import { startSecured } from '../../../scripts/topologies.mjs';
 import { withGiven } from '../../support/clients/library.js';
 import { appClient, givenClient, givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -10,6 +9,7 @@ import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js'
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { PASSWORD, SECRET, spyOnLogs } from '../security/support.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { ownSecured } from '../../support/redis/own-topologies.js';
 
 const ENCODED = encodeURIComponent(PASSWORD);
 
@@ -26,6 +26,12 @@ const DOWN: Record<string, (port: number) => RedisConnection> = {
   'a cluster of URLs': (port) => ({ cluster: [`redis://locks:${ENCODED}@127.0.0.1:${port}`] }),
   'a given cluster': (port) => givenCluster([{ host: '127.0.0.1', port }], { clusterRetryStrategy: () => 50 }),
 };
+
+/** What is logged from now on; `told` are the warnings of the start. */
+function spyOnStart() {
+  const { lines } = spyOnLogs();
+  return { lines, told: () => lines().filter((line) => START.test(line)) };
+}
 
 /** Takes connections and does this with them; gives how many there were. */
 async function listen(onConnection: (socket: Socket) => void) {
@@ -53,10 +59,9 @@ describe('a Redis that is down when the app starts', () => {
   it.each(withGiven(Object.entries(DOWN)))(
     'causes one warning at once, with address and reason: %s',
     async (_form, open) => {
-      const { lines } = spyOnLogs();
+      const { lines, told } = spyOnStart();
       const [port] = await freePorts(1);
       const { locks } = await startApp({ connection: open(port!) });
-      const told = () => lines().filter((line) => START.test(line));
       await eventually(() => told().length > 0);
       expect(told()[0]).toContain(`127.0.0.1:${port}`);
       expect(told()[0]).toMatch(/connect ECONNREFUSED|no node of the cluster could be reached/);
@@ -69,11 +74,10 @@ describe('a Redis that is down when the app starts', () => {
   );
 
   it('causes a warning behind Sentinel, with a sentinel and the name of the master', async () => {
-    const { lines, warnings } = spyOnLogs();
+    const { lines, told } = spyOnStart();
     const [port] = await freePorts(1);
     const sentinels = [{ host: '127.0.0.1', port: port! }];
     const { locks } = await startApp({ connection: { sentinels, name: 'mymaster', sentinelPassword: PASSWORD } });
-    const told = () => warnings().filter((line) => START.test(line));
     await eventually(() => told().length > 0);
     expect(told()[0]).toMatch(
       new RegExp(`sentinel mymaster of 127.0.0.1:${port}.*sentinels are unreachable.*\`name\``),
@@ -85,30 +89,27 @@ describe('a Redis that is down when the app starts', () => {
   });
 
   it('causes a warning for each master of a quorum', async () => {
-    const { warnings } = spyOnLogs();
+    const { told } = spyOnStart();
     const [a, b] = await freePorts(2);
     const { url } = await ownRedis();
     await startApp({ connection: [url, `redis://127.0.0.1:${a}`, `redis://127.0.0.1:${b}`] });
-    const told = () => warnings().filter((line) => START.test(line));
     await eventually(() => told().length === 2);
     expect([a, b].filter((port) => told().some((line) => line.includes(`127.0.0.1:${port}`)))).toEqual([a, b]);
   });
 
   it('causes a warning when the password is refused', async () => {
-    const { warnings } = spyOnLogs();
+    const { told } = spyOnStart();
     const { port } = await ownRedis(['--requirepass', 'another']);
     await startApp({ connection: `redis://:${ENCODED}@127.0.0.1:${port}` });
-    const told = () => warnings().filter((line) => START.test(line));
     await eventually(() => told().length > 0);
     expect(told()[0]).toMatch(/WRONGPASS.*Check user and password/);
     expect(told().filter((line) => SECRET.test(line))).toEqual([]);
   });
 
   it('causes a warning when something else answers', async () => {
-    const { warnings } = spyOnLogs();
+    const { told } = spyOnStart();
     const { port, connections } = await listen((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
     await startApp({ connection: `redis://127.0.0.1:${port}` });
-    const told = () => warnings().filter((line) => START.test(line));
     // Two connections a try.
     await eventually(() => connections() > 5);
     expect(told()).toHaveLength(1);
@@ -122,17 +123,15 @@ describe('a Redis that is down when the app starts', () => {
     [
       'speaks TLS, and is not asked to',
       async () => {
-        const secured = await startSecured();
-        closeLater({ close: () => secured.stop() });
+        const secured = await ownSecured();
         return `redis://127.0.0.1:${secured.connection.port}`;
       },
     ],
   ])(
     'causes a warning when it %s',
     async (_what, start) => {
-      const { warnings } = spyOnLogs();
+      const { told } = spyOnStart();
       const { locks } = await startApp({ connection: await start() });
-      const told = () => warnings().filter((line) => START.test(line));
       await eventually(() => told().length > 0, { timeoutMs: 20_000 });
       expect(told()[0]).toMatch(TLS);
       expect(await rejection(locks.acquire(freshKey(), { waitMs: 8_000 }))).toMatchObject({
@@ -144,11 +143,10 @@ describe('a Redis that is down when the app starts', () => {
   );
 
   it('is used as soon as it is up, and a later outage causes no warning', async () => {
-    const { warnings } = spyOnLogs();
+    const { told } = spyOnStart();
     const server = await ownRedis();
     await server.kill();
     const { locks } = await startApp({ connection: server.url });
-    const told = () => warnings().filter((line) => START.test(line));
     await eventually(() => told().length === 1);
     await startAgain(server);
     await locks.withLock(freshKey(), { waitMs: 20_000 }, () => undefined);
@@ -161,7 +159,7 @@ describe('a Redis that is up when the app starts', () => {
   afterEach(() => jest.restoreAllMocks());
 
   it('causes no warning, even when it goes away later, and leaves no listener on a given client', async () => {
-    const { warnings } = spyOnLogs();
+    const { told } = spyOnStart();
     const proxy = await proxyTo();
     const { client } = appClient(proxy.url, { isLazy: true });
     const before = client.eventNames().length;
@@ -170,7 +168,7 @@ describe('a Redis that is up when the app starts', () => {
     proxy.refuse(true);
     proxy.cutAll();
     await own.locks.acquire(freshKey(), { waitMs: 300 }).catch(() => undefined);
-    expect(warnings().filter((line) => START.test(line))).toEqual([]);
+    expect(told()).toEqual([]);
     await given.close();
     // The client itself has two more while it tries to connect again.
     await eventually(() => client.eventNames().length === before);

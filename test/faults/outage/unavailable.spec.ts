@@ -125,15 +125,6 @@ describe('onUnavailable', () => {
     }
     expect(work.ran).toEqual([]);
   });
-
-  it('does not apply to a busy lock', async () => {
-    const [{ locks }, { app, locks: itsLocks }] = [await startApp(), await startApp({}, { providers: [Work] })];
-    const id = freshKey();
-    await locks.acquire(`work:${id}`);
-    // Until it is connected.
-    await itsLocks.isLocked(id);
-    expect(await rejection(app.get(Work).runUnlocked(id))).toMatchObject({ code: 'LOCK_BUSY' });
-  });
 });
 
 /** A duplicate of ioredis, or of node-redis. */

@@ -4,14 +4,14 @@ import { createLockScripts, LOCK_SCRIPTS, RedisLockModule, RedisLockService } fr
 import { type RedisConnection } from '../../../lib/redis/client/redis-connection.js';
 import { lua } from '../../../lib/redis/scripts/lua.js';
 import { LOCK_CLOCK, LOCKER } from '../../../lib/redis-lock.tokens.js';
-import { startCluster } from '../../../scripts/topologies.mjs';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
-import { closeAll, closeLater, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 import { StoppedClock } from '../../support/core/stopped-clock.js';
 import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
 import { hashOf } from '../../support/redis/records.js';
+import { ownCluster } from '../../support/redis/own-topologies.js';
 
 const LEASE_MS = 6_000;
 /** How far ahead the clock is by which the lock is granted. A place in the queue of six seconds outlasts it. */
@@ -51,8 +51,7 @@ const SERVERS: readonly [string, () => Promise<Servers>][] = [
   [
     'by a node of a cluster whose clock is ahead, to which the slot is moved meanwhile',
     async () => {
-      const cluster = await startCluster({ replicas: 0 });
-      closeLater({ close: () => cluster.stop() });
+      const cluster = await ownCluster({ replicas: 0 });
       const key = keyOn(0);
       const admins = cluster.masters.map(({ url }) => openAdmin(url));
       const target = admins[1]!;

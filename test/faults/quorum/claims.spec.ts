@@ -86,39 +86,4 @@ describe('fires that a quorum grants', () => {
     expect(await rejection(again)).toBeInstanceOf(LockClaimedError);
     await eventually(async () => (await heldRow(net.admins, key)) === '000');
   });
-
-  it('are reported as the last run when only one of the answering nodes knows it', async () => {
-    const net = await startNet(5);
-    const [a, b] = [await net.app(), await net.app()];
-    const [key, patient] = [freshKey(), { waitMs: 5_000 }];
-    await (await claimFire(a, key, { ms: 1_000 }, patient)).releaseAfter('done');
-    await eventually(async () => {
-      const hashes = await Promise.all(net.admins.map((admin) => hashOf(admin, key)));
-      return hashes.every((hash) => hash['run:Jobs.run']?.endsWith('done'));
-    });
-    a.reaches(0, 1, 2);
-    await (await claimFire(a, key, { ms: 2_000 }, patient)).releaseAfter('done');
-    b.reaches(2, 3, 4);
-    await eventually(async () => (await b.locks.lastRun(key))?.fire.getTime() === 2_000);
-  });
-
-  it('are reported with the outcome that a majority knows', async () => {
-    const net = await startNet(3);
-    const [a, b] = [await net.app(), await net.app()];
-    await a.locks.withLock(freshKey(), () => undefined);
-    const key = freshKey();
-    a.proxies[2]!.delayMs = 50;
-    const lock = await claimFire(a, key, {}, { leaseMs: 2_000 });
-    await eventually(async () => (await heldRow(net.admins, key)) === '111');
-    a.reaches(0, 1);
-    await lock.releaseAfter('done');
-    const outcomes = new Set<string | undefined>();
-    // Until after the lease on the third node.
-    const until = performance.now() + 2_500;
-    await eventually(async () => {
-      outcomes.add((await b.locks.lastRun(key))?.outcome);
-      return performance.now() > until;
-    });
-    expect([...outcomes]).toEqual(['done']);
-  });
 });

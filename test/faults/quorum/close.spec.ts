@@ -9,13 +9,13 @@ import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { expectNothingAlive } from '../../support/waiting/waiters.js';
 
 const DRAIN_MS = 300;
 /** A close that waited for the end of a lease would hang. */
 const LEASE_MS = 600_000;
 /** For how long a closed app is watched: it would have connected again by then. */
 const QUIET_MS = 500;
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 /** What befalls the nodes before the close, and which of them are up. */
 interface Trouble {
@@ -110,7 +110,7 @@ describe.each(TROUBLES)('app.close() with $name', ({ up, befall }) => {
     expect([lock.held, signal.aborted]).toEqual([false, true]);
     expect((await rejection<Error & { code: string }>(app.locks.acquire(freshKey()))).code).toBe('LOCK_SHUTDOWN');
     await released;
-    await eventually(() => JSON.stringify(app.locker.live) === JSON.stringify(NOTHING));
+    await expectNothingAlive([app]);
     const linesAtClose = lines.length;
     // What was sent into the hole is lost, and its connections close.
     for (const proxy of app.proxies) proxy.blackhole(false);
@@ -154,6 +154,6 @@ describe('app.close() while commands are under way', () => {
     for (const proxy of app.proxies.slice(1)) disconnect(proxy);
     await app.close();
     await released;
-    expect(app.locker.live).toEqual(NOTHING);
+    expect(app.locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
 });

@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../../lib/core/store/lock-store.js';
-import { type LockStoreError } from '../../../lib/core/lock.errors.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { Beliefs } from './support/beliefs.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from '../../support/redis/quorum-net.js';
@@ -47,19 +45,6 @@ describe('an attempt that was given back in part', () => {
     const reply = await ask(other, key);
     expect(reply).toMatchObject({ outcome: 'given-back', cause: { retryable: true } });
     await lock.release();
-  });
-
-  it('may be sent again where nothing was sent', async () => {
-    const { net, apps } = await start();
-    const [holder, other] = apps;
-    const key = freshKey();
-    await holder.locks.acquire(key, { leaseMs: 20_000 });
-    await eventually(async () => (await heldRow(net.admins, key)) === '11111');
-    other.reaches(0, 4);
-    // Until it knows that they are away.
-    await eventually(() => ask(other, key).then(() => false, Boolean));
-    const error = await rejection<LockStoreError>(ask(other, key));
-    expect(error.nodes!.map(({ answer }) => answer)).toEqual(['busy', ...Array(3).fill('unreachable'), 'busy']);
   });
 
   it('never counts again: there is one writer when two nodes are away and one connection breaks', async () => {

@@ -5,6 +5,7 @@ import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js
 import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
 import { hashOf, setToken } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { expectNothingAlive } from '../../support/waiting/waiters.js';
 
 type Command = 'acquire' | 'writeBack' | 'renew' | 'release' | 'downgrade';
 
@@ -15,7 +16,6 @@ const WHERE: [string, readonly number[]][] = [
 ];
 
 const LEASE_MS = 5_000;
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 /** How often each event came. */
 function countEvents({ locks }: LockApp): Partial<Record<LockEventName, number>> {
@@ -86,9 +86,7 @@ async function expectOneHold({ admins }: QuorumNet, key: string, token: number):
 /** Asserts that the lock is free on every node well before the lease ends, and that nothing of it is alive. */
 async function expectNothingLeft({ admins }: QuorumNet, apps: readonly LockApp[], key: string): Promise<void> {
   await eventually(async () => (await heldRow(admins, key)) === '000', { timeoutMs: 20_000 });
-  for (const { locker } of apps) {
-    await eventually(() => JSON.stringify(locker.live) === JSON.stringify(NOTHING), { timeoutMs: 20_000 });
-  }
+  await expectNothingAlive(apps);
 }
 
 describe.each(WHERE)('a lost reply from %s', (_name, nodes) => {

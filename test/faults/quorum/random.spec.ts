@@ -3,12 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LockError, type Lock, type LockOptions } from '../../../lib/index.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
-import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
+import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf, serverTime } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { Beliefs } from './support/beliefs.js';
 import { type NetApp, type QuorumNet, holdsOn, startNet } from '../../support/redis/quorum-net.js';
 import { type Random, fastClocks, randomFrom, startFaults } from './support/random-faults.js';
+import { expectNothingAlive } from '../../support/waiting/waiters.js';
 
 const SEED = Number(process.env['QUORUM_SEED'] ?? 1);
 const DURATION_MS = Number(process.env['QUORUM_MS'] ?? 5_000);
@@ -20,7 +21,6 @@ const APPS = 4;
 const CALLERS = 4;
 const MAX_LEASE_MS = 2_000;
 const PATIENCE_MS = 20_000;
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 const ABORTED = new Error('aborted by the test');
 
 /** The work under one lock, chosen before the lock is requested. */
@@ -126,7 +126,7 @@ async function expectNothingLeft(net: QuorumNet, apps: readonly NetApp[], keys: 
     await lock.release();
   };
   await Promise.all(keys.map(take));
-  await eventuallyPasses(() => expect(apps.map(({ locker }) => locker.live)).toEqual(apps.map(() => NOTHING)));
+  await expectNothingAlive(apps);
   for (const key of keys) {
     const message = `${key} is still leased`;
     await eventually(async () => !(await isLeased(net, key)), { timeoutMs: MAX_LEASE_MS + 500, message });

@@ -33,14 +33,6 @@ describe('a quorum whose grants are confirmed by replicas', () => {
     await (await waiting).release();
   });
 
-  it('waits for replicas that confirm another lock, too', async () => {
-    const { apps } = await start(400, 2_000, 4_000);
-    const keys = Array.from({ length: 6 }, () => freshKey());
-    const locks = await Promise.all(keys.map((key) => apps[0].locks.acquire(key)));
-    expect(locks.every(({ held }) => held)).toBe(true);
-    await Promise.all(locks.map((lock) => lock.release()));
-  });
-
   it('gives back what the replicas did not confirm in time, and says so', async () => {
     const { masters, apps, admins } = await start(0, 300, 8_000);
     for (const master of masters) master.roundTripMs = 4_000;

@@ -1,19 +1,14 @@
 import { type Lock, type RedisConnection } from '../../../lib/index.js';
-import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
+import { type StartedCluster } from '../../../scripts/topologies.mjs';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { LIBRARY, withGiven } from '../../support/clients/library.js';
 import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { ownCluster } from '../../support/redis/own-topologies.js';
 
 const LEASE_MS = 3_000;
-
-async function start(replicas = 1): Promise<StartedCluster> {
-  const cluster = await startCluster({ replicas });
-  closeLater({ close: () => cluster.stop() });
-  return cluster;
-}
 
 /** Our own connections of node-redis refuse the option. */
 const PREFIXED_OPTIONS: [string, (connection: StartedCluster['connection']) => RedisConnection][] = [
@@ -35,7 +30,7 @@ describe('minReplicas on a cluster', () => {
   it.each(withGiven(PREFIXED))(
     'confirms the keys that the client writes, with a key prefix of %s',
     async (_whose, open) => {
-      const cluster = await start();
+      const cluster = await ownCluster({ replicas: 1 });
       const { locks } = await startApp({ connection: open(cluster.connection), minReplicas: 1, leaseMs: LEASE_MS });
       const held = await Promise.all(Array.from({ length: 24 }, () => locks.acquire(freshKey(), { waitMs: 10_000 })));
       const several = await locks.acquire([freshKey(), freshKey(), freshKey()]);
@@ -51,7 +46,7 @@ describe('minReplicas on a cluster', () => {
   );
 
   it('grants the locks of a slot that moves (ASK, MOVED)', async () => {
-    const cluster = await start();
+    const cluster = await ownCluster({ replicas: 1 });
     const { locks } = await startApp({ connection: cluster.connection, minReplicas: 1, leaseMs: LEASE_MS });
     const key = keyOn(0);
     // The node has not loaded any script yet.
@@ -71,7 +66,7 @@ describe('minReplicas on a cluster', () => {
   });
 
   it('uses the addresses of `natMap`, even where a node names its own (MOVED, ASK)', async () => {
-    const cluster = await start();
+    const cluster = await ownCluster({ replicas: 1 });
     const natMap = await hideAddresses(cluster);
     const connection = { ...cluster.connection, natMap };
     const [a, b] = [await startApp({ connection, minReplicas: 1 }), await startApp({ connection })];

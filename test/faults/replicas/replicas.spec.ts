@@ -1,23 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type LockStoreError } from '../../../lib/index.js';
-import { startCluster } from '../../../scripts/topologies.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
 import { withKeyPrefix } from '../../support/redis/connections.js';
-import { ownRedis } from '../../support/redis/own-redis.js';
+import { ownRedis, startReplicated, isCommand, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
-
-/** A master with replicas. */
-async function startReplicated(count: number) {
-  const master = await ownRedis();
-  const follow = () => ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
-  const replicas = await Promise.all(Array.from({ length: count }, follow));
-  const isOnline = async () => (await master.admin.info('replication')).match(/state=online/g)?.length === count;
-  await eventually(isOnline, { timeoutMs: 20_000 });
-  return { master, replicas };
-}
 
 /** Has a replica answer only now and then. */
 function slow(replica: Awaited<ReturnType<typeof ownRedis>>, everyMs: number) {
@@ -126,33 +115,6 @@ describe('minReplicas', () => {
     expect(await replicas[0]!.admin.keys(`*${key}`)).toEqual([`app:lock:${key}`]);
     await lock.release();
   });
-
-  it('asks the right master of a cluster', async () => {
-    const cluster = await startCluster();
-    closeLater({ close: () => cluster.stop() });
-    const { connection } = cluster;
-    const { locks } = await startApp({ connection, minReplicas: 1, replicaTimeoutMs: 200 });
-    const keys = Array.from({ length: 12 }, () => freshKey());
-    const held = await Promise.all(keys.map((key) => locks.acquire(key)));
-    await Promise.all(held.map((lock) => lock.release()));
-    const more = await startApp({ connection, minReplicas: 2, replicaTimeoutMs: 200 });
-    const error = await rejection<LockStoreError>(more.locks.acquire(freshKey(), { waitMs: 3_000 }));
-    expect(error.message).toContain('Only 1 of 2 replicas confirmed');
-  });
-
-  it('asks each master of a quorum', async () => {
-    const [one, other] = [await startReplicated(1), await startReplicated(1)];
-    const third = await ownRedis();
-    const connection = [one.master.url, other.master.url, third.url];
-    const { locks } = await startApp({ connection, minReplicas: 1, replicaTimeoutMs: 100, leaseMs: 20_000 });
-    const key = freshKey();
-    const lock = await locks.acquire(key);
-    const isHeldThere = async () =>
-      Object.keys(await hashOf(third.admin, key)).some((field) => field.startsWith('hold:'));
-    await eventually(async () => !(await isHeldThere()));
-    expect(lock.held).toBe(true);
-    await lock.release();
-  });
 });
 
 describe('a failover that lost the last writes', () => {
@@ -177,5 +139,35 @@ describe('a failover that lost the last writes', () => {
     await replicas[0]!.admin.call('REPLICAOF', 'NO', 'ONE');
     const after = await startApp({ connection: replicas[0]!.url });
     expect(await after.locks.withLock(key, ({ fencingToken }) => fencingToken)).toBeGreaterThan(lost);
+  });
+});
+
+describe('grants that replicas confirm', () => {
+  afterEach(closeAll);
+
+  it('are confirmed after SCRIPT FLUSH, also when it comes between the acquire and its confirmation', async () => {
+    const { master, replicas } = await startReplicated();
+    const proxy = await proxyTo(master.url);
+    const { locks } = await startApp({ connection: proxy.url, minReplicas: 1 });
+    await locks.withLock(freshKey(), () => undefined);
+    await master.admin.script('FLUSH');
+    const first = await locks.acquire(freshKey());
+    const key = freshKey();
+    const sent: string[] = [];
+    // Long enough for the server to flush its scripts while a command is on its way.
+    proxy.delayMs = 200;
+    proxy.dropNextReply((text) => {
+      if (isCommand('acquire')(text) && text.includes(key)) {
+        sent.push(text.split(' ')[0]!);
+        if (sent.length === 2) master.admin.script('FLUSH').catch(() => undefined);
+      }
+      return false;
+    });
+    const second = await locks.acquire(key);
+    // The acquire, and its confirmation, for which the script was gone.
+    expect(sent).toEqual(['evalsha', 'evalsha']);
+    for (const { key: name, fencingToken } of [first, second]) {
+      expect(JSON.stringify(await replicas[0]!.admin.hgetall(`lock:${name}`))).toContain(String(fencingToken));
+    }
   });
 });

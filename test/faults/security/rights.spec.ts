@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { createLockScripts, LockStoreError, LockWaitTimeoutError } from '../../../lib/index.js';
-import { type StartedSecured, documentedRights, startSecured, startSentinels } from '../../../scripts/topologies.mjs';
+import { documentedRights } from '../../../scripts/topologies.mjs';
 import { LIBRARY, itLikeIoredis, itOnNodeRedis } from '../../support/clients/library.js';
 import { appClient } from '../../support/redis/connections.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
@@ -14,6 +14,7 @@ import { allow, asLocks, PASSWORD, SECRET, spyOnLogs } from './support.js';
 import { keysOf } from '../../support/apps/listed.js';
 import { hashOf, queued } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { ownSecured, ownSentinels } from '../../support/redis/own-topologies.js';
 
 /** How long a waiter sleeps at most when nobody wakes it. */
 const POLL_MS = 2_000;
@@ -42,12 +43,6 @@ async function refusedBy(admin: Redis): Promise<unknown[]> {
   const lines = (await admin.call('ACL', 'LOG')) as unknown[][];
   const refused = lines.map((line) => line[line.indexOf('object') + 1]);
   return refused.filter((name) => name !== 'client|setinfo' && name !== 'client');
-}
-
-async function ownSecured(): Promise<StartedSecured> {
-  const secured = await startSecured();
-  closeLater({ close: () => secured.stop() });
-  return secured;
 }
 
 describe('over TLS, with a client certificate and a user for locks only', () => {
@@ -216,8 +211,7 @@ describe('the documented rights', () => {
   });
 
   it('are enough behind Sentinel, whose own user needs two', async () => {
-    const started = await startSentinels();
-    closeLater({ close: () => started.stop() });
+    const started = await ownSentinels();
     const { connection, master, replicas, sentinels } = started;
     const rightsOfSentinel = ['-@all', '+sentinel|get-master-addr-by-name', '+sentinel|sentinels'];
     const allowOn = async ({ port }: { port: number }, rights: readonly string[]) => {
@@ -322,8 +316,7 @@ describe('a missing right', () => {
   });
 
   it('certificate: a call rejects with the reason', async () => {
-    const secured = await startSecured();
-    closeLater({ close: () => secured.stop() });
+    const secured = await ownSecured();
     const { tls: _tls, ...rest } = secured.connection;
     const { locks } = await startApp({ connection: { ...rest, tls: {} } });
     const error = await rejection(locks.withLock('k', { waitMs: 300 }, () => undefined));

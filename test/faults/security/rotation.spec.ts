@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type LockLostError } from '../../../lib/index.js';
-import { startSecured } from '../../../scripts/topologies.mjs';
 import { makeCertificates } from '../../../scripts/topologies/secured.mjs';
 import { SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { ownSecured } from '../../support/redis/own-topologies.js';
 
 const LEASE_MS = 3_000;
 
@@ -18,8 +18,7 @@ afterEach(closeAll);
 async function startWithCertificates() {
   const folder = mkdtempSync(join(tmpdir(), 'certificate-'));
   closeLater({ close: async () => rmSync(folder, { recursive: true, force: true }) });
-  const secured = await startSecured();
-  closeLater({ close: () => secured.stop() });
+  const secured = await ownSecured();
   const admin = new Redis({ ...secured.admin, ...SOON_CLOSED });
   closeLater({ close: async () => admin.disconnect() });
   const { server } = await makeCertificates();

@@ -6,7 +6,9 @@ import { LIBRARY, withGiven } from '../../support/clients/library.js';
 import { givenBySentinels, givenIoredis } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { startAgain } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { ownSentinels } from '../../support/redis/own-topologies.js';
+import { untilRenewed } from '../../support/waiting/waiters.js';
 
 const LEASE_MS = 3_000;
 /** How often a hold is renewed that is lost, at most: once a second, until a message comes. Sentinel demotes after 8 s or more. */
@@ -18,8 +20,7 @@ const PASSWORD = 'sentinel-password';
 type Connection = Awaited<ReturnType<typeof startSentinels>>['connection'];
 
 async function start(options: Parameters<typeof startSentinels>[0] = {}) {
-  const topology = await startSentinels(options);
-  closeLater({ close: () => topology.stop() });
+  const topology = await ownSentinels(options);
   const sentinels = topology.sentinels.map(({ url }) => openAdmin(url));
   const replicas = topology.replicas.map(({ url }) => openAdmin(url));
   const masterOf = async (sentinel: Redis) =>
@@ -159,9 +160,7 @@ describe('a planned failover that the old master notices last', () => {
     const lock = await locks.acquire(freshKey());
     const waiting = other.locks.acquire(lock.key, { waitMs: 60_000 });
     await Promise.all(topology.sentinels.map((sentinel) => sentinel.kill()));
-    let renewals = 0;
-    locks.events.on('renewed', () => (renewals += 1));
-    await eventually(() => renewals >= 3, { timeoutMs: 2 * LEASE_MS });
+    await untilRenewed({ locks }, 3, { timeoutMs: 2 * LEASE_MS });
     await lock.release();
     await (await waiting).release();
     await Promise.all(topology.sentinels.map(startAgain));

@@ -1,10 +1,11 @@
 import { type RedisConnection } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { withGiven } from '../../support/clients/library.js';
 import { givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
+import { ownSentinels } from '../../support/redis/own-topologies.js';
 
 const LEASE_MS = 20_000;
 const FAILOVER_MS = 20_000;
@@ -12,8 +13,7 @@ const FAILOVER_MS = 20_000;
 type Sentinels = Awaited<ReturnType<typeof startSentinels>>;
 
 async function start(open: (connection: Sentinels['connection']) => RedisConnection = (connection) => connection) {
-  const topology = await startSentinels();
-  closeLater({ close: () => topology.stop() });
+  const topology = await ownSentinels();
   const apps = [await startApp({ connection: open(topology.connection) })];
   apps.push(await startApp({ connection: open(topology.connection) }));
   const sentinel = openAdmin(topology.sentinels[0]!.url);

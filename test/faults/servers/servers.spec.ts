@@ -1,6 +1,5 @@
 import { jest } from '@jest/globals';
-import { type LockStoreError, type RedisConnection } from '../../../lib/index.js';
-import { startCluster, startSentinels } from '../../../scripts/topologies.mjs';
+import { type LockStoreError, type RedisConnection, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { bulk, startDisguise } from '../../support/network/disguise.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { LIBRARY, withGiven } from '../../support/clients/library.js';
@@ -11,6 +10,7 @@ import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../suppo
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { spyOnLogs } from '../security/support.js';
+import { ownCluster, ownSentinels } from '../../support/redis/own-topologies.js';
 
 /** The ready check of ioredis needs INFO, too; node-redis has none, and refuses the option. */
 const WITHOUT_CHECK = LIBRARY === 'node-redis' ? {} : { enableReadyCheck: false };
@@ -44,6 +44,17 @@ async function told(said: () => string[], pattern: RegExp): Promise<void> {
 async function disguised(answer: (command: string) => string | undefined, args: string[] = []) {
   const server = await ownRedis(args);
   return closeLater(await startDisguise(server.port, answer));
+}
+
+/** A server that says it is this version of Redis. */
+const ofVersion = (version: string) => async (): Promise<string> =>
+  (await disguised((command) => (isInfo(command) ? bulk(`redis_version:${version}\r\n`) : undefined))).url;
+
+async function withoutWait(): Promise<string> {
+  const [master, replica] = [await ownRedis(['--rename-command', 'WAIT', '']), await ownRedis()];
+  await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
+  await eventually(async () => (await master.admin.info('replication')).includes('state=online'));
+  return master.url;
 }
 
 const isInfo = (command: string): boolean => /^info\b/i.test(command);
@@ -85,8 +96,7 @@ describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, 
   });
 
   it('is refused: a sentinel', async () => {
-    const started = await startSentinels();
-    closeLater({ close: () => started.stop() });
+    const started = await ownSentinels();
     const said = spyOnServers();
     const { locks } = await startApp({ connection: open(started.sentinels[0]!.url) });
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
@@ -140,58 +150,52 @@ describe.each(withGiven(KINDS))('an operator is told once, by %s,', (_kind, open
     await told(said, /is a node of a cluster.*cluster: \[\.\.\.\]/);
   });
 
-  it('that there are too few replicas for `minReplicas`', async () => {
-    const said = spyOnServers();
-    const { url } = await ownRedis();
-    await startApp({ connection: open(url), minReplicas: 2 });
-    await told(said, /has 0 replicas now, and `minReplicas` is 2/);
-  });
-
-  it('that WAIT is missing while `minReplicas` is set', async () => {
-    const said = spyOnServers();
-    const [master, replica] = [await ownRedis(['--rename-command', 'WAIT', '']), await ownRedis()];
-    await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
-    await eventually(async () => (await master.admin.info('replication')).includes('state=online'));
-    await startApp({ connection: open(master.url), minReplicas: 1 });
-    await told(said, /refused WAIT .*unknown command/);
-  });
-
-  it('that the server is too old for the scripts', async () => {
-    const said = spyOnServers();
-    const old = await disguised((command) => (isInfo(command) ? bulk('redis_version:4.0.14\r\n') : undefined));
-    await startApp({ connection: open(old.url) });
-    await told(said, /says that it is Redis 4\.0\.14.*need Redis 5/);
-  });
-
-  it('that the server is too old for the history, if there is one', async () => {
-    const said = spyOnServers();
-    const old = await disguised((command) => (isInfo(command) ? bulk('redis_version:6.0.20\r\n') : undefined));
-    const { locks } = await startApp({ connection: open(old.url), history: true });
-    await locks.withLock(freshKey(), () => undefined);
-    await told(
-      said,
+  const TOLD: [string, () => Promise<string>, RedisLockModuleOptions, RegExp][] = [
+    [
+      'there are too few replicas for `minReplicas`',
+      async () => (await ownRedis()).url,
+      { minReplicas: 2 },
+      /has 0 replicas now, and `minReplicas` is 2/,
+    ],
+    ['WAIT is missing while `minReplicas` is set', withoutWait, { minReplicas: 1 }, /refused WAIT .*unknown command/],
+    ['it is too old for the scripts', ofVersion('4.0.14'), {}, /says that it is Redis 4\.0\.14.*need Redis 5/],
+    [
+      'it is too old for the history, if there is one',
+      ofVersion('6.0.20'),
+      { history: true },
       /says that it is Redis 6\.0\.20\. The history of the locks needs Redis 6\.2.* leave out `history`/,
-    );
+    ],
+  ];
+  it.each(TOLD)('that %s', async (_what, start, options, pattern) => {
+    const said = spyOnServers();
+    await startApp({ connection: open(await start()), ...options });
+    await told(said, pattern);
   });
 });
 
 describe('nothing is said', () => {
-  it.each([
-    ['of a policy that never applies, without a limit', ['--maxmemory', '0', '--maxmemory-policy', 'allkeys-lru']],
-    ['of a limit with noeviction', ['--maxmemory', '50mb', '--maxmemory-policy', 'noeviction']],
-  ])('%s', async (_what, args) => {
-    const said = spyOnServers();
-    const { port } = await ownRedis(args);
-    const { locks } = await startApp({ connection: { port } });
-    await locks.withLock(freshKey(), () => undefined);
-    expect(said()).toEqual([]);
+  const limited = (maxmemory: string, policy: string) => async () => ({
+    port: (await ownRedis(['--maxmemory', maxmemory, '--maxmemory-policy', policy])).port,
   });
-
-  it('where INFO was renamed, and locks work', async () => {
-    const said = spyOnServers();
+  const withoutInfo = async () => {
     const refusal = "-ERR unknown command 'info', with args beginning with:\r\n";
     const { port } = await disguised((command) => (isInfo(command) ? refusal : undefined), EVICTING);
-    const { locks } = await startApp({ connection: { port, ...WITHOUT_CHECK } });
+    return { port, ...WITHOUT_CHECK };
+  };
+  const withoutRights = async () => {
+    const { admin, port } = await ownRedis(EVICTING);
+    await admin.call('ACL', 'SETUSER', 'locks', 'on', '>secret', '~*', '&*', '+@all', '-info', '-config');
+    return { port, username: 'locks', password: 'secret', ...WITHOUT_CHECK };
+  };
+
+  it.each([
+    ['of a policy that never applies, without a limit', limited('0', 'allkeys-lru')],
+    ['of a limit with noeviction', limited('50mb', 'noeviction')],
+    ['where INFO was renamed, and locks work', withoutInfo],
+    ['where the user lacks the rights, and locks work', withoutRights],
+  ])('%s', async (_what, start) => {
+    const said = spyOnServers();
+    const { locks } = await startApp({ connection: await start() });
     await locks.withLock(freshKey(), () => undefined);
     await (await locks.acquire([freshKey(), freshKey()])).release();
     expect(said()).toEqual([]);
@@ -204,17 +208,6 @@ describe('nothing is said', () => {
     const { locks } = await startApp({ connection: url });
     await locks.withLock(freshKey(), () => undefined);
     await eventually(() => commands.some((command) => command.startsWith('eval return 1 1 lock:')));
-    expect(said()).toEqual([]);
-  });
-
-  it('where the user lacks the rights, and locks work', async () => {
-    const said = spyOnServers();
-    const { admin, port } = await ownRedis(EVICTING);
-    await admin.call('ACL', 'SETUSER', 'locks', 'on', '>secret', '~*', '&*', '+@all', '-info', '-config');
-    const { locks } = await startApp({
-      connection: { port, username: 'locks', password: 'secret', ...WITHOUT_CHECK },
-    });
-    await locks.withLock(freshKey(), () => undefined);
     expect(said()).toEqual([]);
   });
 
@@ -232,8 +225,7 @@ describe('nothing is said', () => {
 
 describe('the servers of a cluster', () => {
   it('are asked each, and a policy is told once', async () => {
-    const cluster = await startCluster();
-    closeLater({ close: () => cluster.stop() });
+    const cluster = await ownCluster();
     const said = spyOnServers();
     for (const { url } of cluster.masters) {
       const admin = openAdmin(url);
@@ -255,25 +247,26 @@ describe('the servers of a cluster', () => {
     expect(said()).toEqual([]);
   });
 
+  /** A cluster of one node that answers some commands in another way. */
+  async function disguisedNode(answer: (command: string) => string | undefined) {
+    const { port } = await startClusterNode();
+    const node = closeLater(await startDisguise(port, answer));
+    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: node.port } };
+    return { cluster: [{ host: '127.0.0.1', port: node.port }], natMap };
+  }
+
   it('run no Lua scripts: that is told', async () => {
     const said = spyOnServers();
-    const { port } = await startClusterNode();
-    const node = await startDisguise(port, (command) =>
-      isScript(command) ? '-ERR This instance has Lua scripting support disabled\r\n' : undefined,
-    );
-    closeLater(node);
-    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: node.port } };
-    const { locks } = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: node.port }], natMap } });
+    const refusal = '-ERR This instance has Lua scripting support disabled\r\n';
+    const connection = await disguisedNode((command) => (isScript(command) ? refusal : undefined));
+    const { locks } = await startApp({ connection });
     expect(await rejection(locks.acquire(freshKey(), PATIENT))).toMatchObject({ retryable: false });
     await told(said, /refused a script/);
   });
 
   it('are Garnet: they are refused', async () => {
-    const { port } = await startClusterNode();
-    const node = await startDisguise(port, (command) => (isInfo(command) ? GARNET : undefined));
-    closeLater(node);
-    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: node.port } };
-    const { locks } = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: node.port }], natMap } });
+    const connection = await disguisedNode((command) => (isInfo(command) ? GARNET : undefined));
+    const { locks } = await startApp({ connection });
     expect((await rejection(locks.acquire(freshKey(), PATIENT))).message).toContain('Garnet');
   });
 });

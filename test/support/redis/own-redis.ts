@@ -4,6 +4,7 @@ import { type StartedRedis, startRedisServer } from '../../../scripts/redis.mjs'
 import { closeLater, openAdmin } from '../apps/lock-app.js';
 import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
 import { redisUrl } from '../topologies/topology.js';
+import { eventually } from '../waiting/eventually.js';
 
 /** How long this machine may freeze, on top of any promised bound. */
 export const FREEZE_MS = 4_000;
@@ -18,6 +19,16 @@ export async function ownRedis(args: string[] = []): Promise<StartedRedis & { re
   const server = await startRedisServer({ args: args.includes('--sentinel') ? args : [...args, ...SYNC_AT_ONCE] });
   closeLater({ close: () => server.stop() });
   return { ...server, admin: openAdmin(server.url) };
+}
+
+/** Starts a master whose replicas are in step. */
+export async function startReplicated(count = 1) {
+  const master = await ownRedis();
+  const follow = () => ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
+  const replicas = await Promise.all(Array.from({ length: count }, follow));
+  const isOnline = async () => (await master.admin.info('replication')).match(/state=online/g)?.length === count;
+  await eventually(isOnline, { timeoutMs: 20_000 });
+  return { master, replicas };
 }
 
 /** Restarts a stopped server, without its data. */

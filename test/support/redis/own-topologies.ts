@@ -1,0 +1,15 @@
+import { startCluster, startSecured, startSentinels } from '../../../scripts/topologies.mjs';
+import { closeLater } from '../apps/lock-app.js';
+
+/** Starts servers for this test alone. */
+const ownly =
+  <O extends unknown[], T extends { stop(): Promise<unknown> }>(start: (...options: O) => Promise<T>) =>
+  async (...options: O): Promise<T> => {
+    const started = await start(...options);
+    closeLater({ close: () => started.stop() });
+    return started;
+  };
+
+export const ownCluster = ownly(startCluster);
+export const ownSentinels = ownly(startSentinels);
+export const ownSecured = ownly(startSecured);
