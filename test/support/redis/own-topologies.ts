@@ -2,7 +2,7 @@ import { startCluster, startSecured, startSentinels } from '../../../scripts/top
 import { closeLater } from '../apps/lock-app.js';
 
 /** Starts servers for this test alone. */
-const ownly =
+const forThisTest =
   <O extends unknown[], T extends { stop(): Promise<unknown> }>(start: (...options: O) => Promise<T>) =>
   async (...options: O): Promise<T> => {
     const started = await start(...options);
@@ -10,6 +10,6 @@ const ownly =
     return started;
   };
 
-export const ownCluster = ownly(startCluster);
-export const ownSentinels = ownly(startSentinels);
-export const ownSecured = ownly(startSecured);
+export const ownCluster = forThisTest(startCluster);
+export const ownSentinels = forThisTest(startSentinels);
+export const ownSecured = forThisTest(startSecured);
