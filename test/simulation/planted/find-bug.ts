@@ -2,8 +2,7 @@ import { type FailedRun, failedRuns } from '../failed/failed-runs.js';
 import { type Library, loadLibrary } from '../library/library.js';
 import { type Report, runPlan } from '../run-plan.js';
 import { planOf, PROFILE_NAMES } from '../seeds.js';
-import { BUGS } from './bugs.js';
-import { type FoundBug } from './found-bug.js';
+import { BUGS, type FoundBug } from './bugs.js';
 
 export { BUGS, failedRuns, PROFILE_NAMES };
 
