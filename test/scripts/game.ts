@@ -3,7 +3,6 @@ import { type ModelledScript, ScriptModel } from '../support/model/script-model.
 import { type Values, valuesOf } from '../support/model/wire-values.js';
 import { type Command, keysOf, MAX_AGE_MS } from './commands.js';
 import { Conditions } from './conditions.js';
-import { inconsistencies } from './hash-checks.js';
 import { NextCommand, START_MS } from './next-command.js';
 import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game } from './random-steps.js';
 import { Referee } from './referee.js';
@@ -215,10 +214,9 @@ export class LockGame {
 
   #compareRecord({ key, hash, expiresAt }: LockRecord): void {
     const model = this.#model.look(key);
-    const faults = inconsistencies(hash);
+    const faults = differences(hash, this.#model.hash(key));
     if (expiresAt !== (model.expiresAt ?? -2))
       faults.push(`expires at ${expiresAt}, model ${model.expiresAt ?? 'none'}`);
-    faults.push(...differences(hash, this.#model.hash(key)));
     if (faults.length > 0) throw new Error(`${key}: ${faults.join('; ')}\n${JSON.stringify(hash, undefined, 1)}`);
   }
 }
