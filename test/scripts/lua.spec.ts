@@ -1,40 +1,12 @@
 import { ACQUIRE } from '../../lib/redis/scripts/acquire.js';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
-import { FOLD, type LuaScript, arg, key, lua, overManyKeys } from '../../lib/redis/scripts/lua.js';
-import { inOrder, scriptPart } from '../../lib/redis/scripts/parts/script-part.js';
+import { type LuaScript, arg, key, lua } from '../../lib/redis/scripts/lua.js';
+import { scriptPart } from '../../lib/redis/scripts/parts/script-part.js';
 import { RELEASE } from '../../lib/redis/scripts/release.js';
 import { RENEW } from '../../lib/redis/scripts/renew.js';
 
-describe('the lua tag', () => {
-  it('numbers keys and arguments in the order in which they are first named', () => {
-    const script = lua`return { ${arg('b')}, ${key('k')}, ${arg('a')}, ${arg('b')} }`;
-    expect(script.text).toBe('return { ARGV[1], KEYS[1], ARGV[2], ARGV[1] }');
-    expect(script.operands({ k: 'key', a: 1, b: 'two' })).toEqual([1, 'key', 'two', 1]);
-  });
-
-  it('shares names between a script and the scripts inside it, at any depth', () => {
-    const inner = lua`local x = ${arg('x')} .. ${key('lock')}`;
-    const middle = lua`local y = ${arg('y')}; ${inner}`;
-    const outer = lua`local z = ${arg('x')} .. ${key('lock')}; ${middle}; ${inner}`;
-    expect(outer.text).toBe(
-      'local z = ARGV[1] .. KEYS[1]; local y = ARGV[2]; local x = ARGV[1] .. KEYS[1]; local x = ARGV[1] .. KEYS[1]',
-    );
-    expect(outer.operands({ lock: 'l', x: 'X', y: 'Y' })).toEqual([1, 'l', 'X', 'Y']);
-  });
-
-  it('passes a list of keys, and counts them', () => {
-    const script = overManyKeys(lua`return #KEYS .. ${arg('a')} .. ${key('lock')}`);
-    expect(script.operands({ lock: ['k', 'l', 'm'], a: 1 })).toEqual([3, 'k', 'l', 'm', 1]);
-  });
-
-  it('passes the arguments behind a fold as one text, and has Lua make arguments of it', () => {
-    const script = lua`return ${arg('a')}, ${key('k')}${FOLD}${arg('b')}, ${arg('a')}, ${arg('c')}`;
-    expect(script.operands({ k: 'key', a: 1, b: '', c: 'two' })).toEqual([1, 'key', 1, '\ntwo']);
-    expect(script.text).toContain('local position = 2\n');
-    expect(script.text).toContain('ARGV[2], ARGV[1], ARGV[3]');
-  });
-
-  it('passes an empty string and zero, and refuses an operand that is missing', () => {
+describe('the operands of a script', () => {
+  it('may be empty or zero, but not missing', () => {
     const script = lua`return ${key('k')} .. ${arg('a')}`;
     expect(script.operands({ k: '', a: 0 })).toEqual([1, '', 0]);
     expect(() => script.operands({ k: 'key' } as never)).toThrow('script operand "a", got undefined');
@@ -43,14 +15,6 @@ describe('the lua tag', () => {
 });
 
 describe('the parts of a script', () => {
-  it('stand in it once, each after the parts that it needs', () => {
-    const a = scriptPart({ name: 'a', needs: [] }, lua`a${key('lock')};`);
-    const b = scriptPart({ name: 'b', needs: [a] }, lua`b${arg('x')};`);
-    const c = scriptPart({ name: 'c', needs: [b, a] }, lua`c${arg('y')};`);
-    expect(inOrder(c, b, a).text).toBe('aKEYS[1];bARGV[1];cARGV[2];');
-    expect(inOrder(c).operands({ lock: 'k', x: 1, y: 2 })).toEqual([1, 'k', 1, 2]);
-  });
-
   it('use no variable that none of the parts they need defines', () => {
     const state = scriptPart({ name: 'state', needs: [], defines: 'now' }, lua`local now = 1`);
     const holds = scriptPart({ name: 'holds', needs: [state], reads: 'now' }, lua`f(now)`);
