@@ -6,6 +6,7 @@ import { QUORUM_MUTANTS } from './quorum-mutants.mjs';
  * A model without one of its rules: `find` is replaced. An invariant must be violated within `samples` (MUTANT_SAMPLES if
  * there is no such number) traces from seed MUTANT_SEED, so it is found each time or never.
  * @typedef {{ name: string, find: string, replace: string, samples?: number }} Mutant
+ * @typedef {readonly [name: string, find: string, replace: string, samples?: number]} Row
  */
 
 /**
@@ -20,6 +21,9 @@ export const MUTANT_SEED = 7;
 /** The traces in which each witness must come true. */
 export const REACH = { samples: 500, seed: 5 };
 
+/** @type {(rows: readonly Row[]) => readonly Mutant[]} */
+const mutantsOf = (rows) => rows.map(([name, find, replace, samples]) => ({ name, find, replace, samples }));
+
 /** @type {readonly Model[]} */
 export const MODELS = [
   {
@@ -27,7 +31,7 @@ export const MODELS = [
     steps: 80,
     invariants: ['exclusion', 'lossIsTold', 'noHoldForNobody', 'tokensRise'],
     witnesses: ['secondHold', 'isExpired', 'isForgotten', 'isLate', 'isWrittenBack', 'isRestored', 'isRenewedLong'],
-    mutants: QUORUM_MUTANTS,
+    mutants: mutantsOf(QUORUM_MUTANTS),
   },
   {
     name: 'hand-over',
@@ -43,6 +47,6 @@ export const MODELS = [
       'isHandedOn', 'isHandedOnTwice', 'isPushedAndHandedOn', 'areTokensUsedUp', 'isTurnOver', 'isTurnForOthers',
       'isUnknownInTurn', 'isRenewedInTurn', 'isNearlyOver', 'isExpiredInTurn', 'isSucceeded', 'asksAhead',
     ],
-    mutants: HAND_OVER_MUTANTS,
+    mutants: mutantsOf(HAND_OVER_MUTANTS),
   },
 ];
