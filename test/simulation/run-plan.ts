@@ -3,7 +3,7 @@ import { FaultRunner, type Stage } from './faults/fault-runner.js';
 import { Facts, RECOVERY_MS } from './judge/facts.js';
 import { Judge } from './judge/judge.js';
 import { Probe } from './judge/probe.js';
-import { ProcessEnd } from './judge/process-end.js';
+import { ProcessEnd } from './judge/leftovers.js';
 import { rulesFor } from './judge/rules.js';
 import { type Library } from './library/library.js';
 import { Network } from './network/network.js';

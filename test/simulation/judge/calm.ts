@@ -1,21 +1,16 @@
 import { CLOCK_DRIFT, ROUNDING_MS } from '../../../lib/core/timing.js';
-import { type SimProcess } from '../world/sim-process.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
-import { type Facts } from './facts.js';
-import { type Change, type Rule } from './rule.js';
+import { type SimProcess } from '../world/sim-process.js';
+import { type Change, Judging, type Rule } from './rule.js';
 
 /** A timer may be this late (`SimProcess`), once for the renewal and once for the end of the lease. */
 const LATE_MS = 2.4;
 
 /** While nothing fails, no lock is lost, no command fails, and no place in a queue is. */
-export class Calm implements Rule {
-  readonly #isOn: boolean;
+export class Calm extends Judging implements Rule {
+  readonly #isOn = this.facts.plan.profile.isCalm;
   /** When the first script of a process arrived: it has a connection, and knows the time of the server. */
   readonly #connectedAt = new Map<SimProcess, number>();
-
-  constructor(private readonly facts: Facts) {
-    this.#isOn = facts.plan.profile.isCalm;
-  }
 
   onLost(held: Held): void {
     const { lost, releasedAt, call } = held;
@@ -60,5 +55,54 @@ export class Calm implements Rule {
       if (!call?.isPending || call.attempt !== attempt || call.abortedAt < Infinity) continue;
       this.facts.world.violate('no place is lost in calm', `${key}: ${call.text} by ${script.name}`);
     }
+  }
+}
+
+/** A given client whose server has become a replica is left after three seconds of refusals (lib/redis/timing.ts). */
+export const REPLICA_MS = 4_000;
+
+/** When the last fault is over for a while, no call fails because of Redis any more. */
+export class Recovered extends Judging implements Rule {
+  readonly #replicaSince = new Map<SimProcess, number>();
+
+  onSettled(call: Call, outcome: Outcome, error: unknown): void {
+    // A packet that is sent again may take longer than a command.
+    if (outcome !== 'LockStoreError' || this.facts.plan.profile.network.resend > 0) return;
+    const { process, startedAt, plan } = call;
+    const wellMs = startedAt - this.facts.recoveredAt(process);
+    const isForeign = this.facts.network.servers.some(({ model }) =>
+      plan.keys.some((key) => model.strangers.has(`lock:${key}`)),
+    );
+    if (wellMs <= 0 || isForeign || this.#isStillGiven(call, error as Error)) return;
+    const text = `${call.text}, ${wellMs.toFixed(0)} ms after all is well: ${(error as Error).message}`;
+    this.facts.world.violate('nothing fails while Redis answers', text);
+  }
+
+  /** It may have been idle since the failover, and hears of it now. */
+  #isStillGiven({ app, process, startedAt }: Call, { message }: Error): boolean {
+    if (!app.given || !message.includes('READONLY')) return false;
+    const since = this.#replicaSince.get(process) ?? startedAt;
+    this.#replicaSince.set(process, since);
+    return this.facts.world.now <= since + REPLICA_MS;
+  }
+}
+
+/**
+ * A message, a new connection and a renewal; with a second for each sentinel that hangs, and up to two until they have told
+ * each other.
+ */
+const MOVE_MS = 6_000;
+
+/** "As soon as one of the sentinels names another master, all connections move there." While no network fails. */
+export class Moved extends Judging implements Rule {
+  onChange({ server, key, script }: Change): void {
+    const { world, failovers, plan } = this.facts;
+    const { topology, rates } = plan.profile;
+    if (topology !== 'sentinel' || rates.cut !== undefined || rates.stop !== undefined) return;
+    if (this.facts.authorityOf(key) === server) return;
+    const sinceMs = world.now - Math.max(failovers.promotedAt, failovers.sentinelsUntil);
+    if (sinceMs <= MOVE_MS) return;
+    const text = `${script.process.name} still sends ${script.name} to ${server.name}, ${sinceMs.toFixed(0)} ms after the failover`;
+    world.violate('16: connections move to the new master', text);
   }
 }

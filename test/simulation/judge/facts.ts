@@ -17,6 +17,9 @@ export const RECOVERY_MS = 14_000;
 
 export const KEY_PREFIX = 'lock:';
 
+/** As in lib/core/timing.ts: how long a place is kept without a word; a waiter polls after a third of that. */
+export const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
+
 /** What the rules know of a run. */
 export class Facts {
   readonly calls = new Map<string, Call>();

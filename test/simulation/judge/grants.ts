@@ -1,20 +1,179 @@
 import { clientOf } from '../../../lib/memory/hand-over.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
-import { type Facts, KEY_PREFIX } from './facts.js';
-import { type Change, type NewGrant, type Rule } from './rule.js';
+import { KEY_PREFIX, waiterLeaseMs } from './facts.js';
+import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
 
-/** As in lib/core/timing.ts. */
-const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
+/** Promise 1, by the clock of the server: readers share, the holds of one named owner share, nobody else does. */
+export class Exclusion extends Judging implements Rule {
+  onChange({ server, key, live }: Change): void {
+    const writer = live.find(([, { mode }]) => mode === 'write');
+    if (!writer || live.length === 1) return;
+    const ownerOf = ([attempt, { owner }]: Change['live'][number]): string => owner ?? attempt;
+    if (live.every((one) => ownerOf(one) === ownerOf(writer))) return;
+    this.facts.world.violate('1: exclusion', `${server.name} ${key}: ${this.facts.show(server, key)}`);
+  }
+
+  /** The readers of a semaphore take no more permits than there are, those included that were there before. */
+  onGrant({ server, key, live, before, now, attempt, hold, script }: NewGrant): void {
+    const waited = before.queue.find((waiter) => waiter.attempt === attempt);
+    const asked = script.name.startsWith('acquire') && script.text('attempt') === attempt;
+    const permits = waited?.permits ?? (asked ? script.number('permits') : 0);
+    if (hold.mode !== 'read' || permits === 0) return;
+    // The children of a write hold are counted by nobody.
+    if (live.some(([other, { mode }]) => other !== attempt && mode === 'write')) return;
+    const wasThere = (other: string): boolean => (before.holds.get(other)?.deadline ?? 0) > now;
+    const readers = live.filter(([other, { token }]) => other === attempt || token < hold.token || wasThere(other));
+    // What the call says, whatever the server knows of it.
+    const takeOf = ([other, { take }]: Change['live'][number]): number =>
+      this.facts.callOf.get(other)?.plan.options.take ?? take;
+    if (readers.reduce((sum, one) => sum + takeOf(one), 0) > permits) {
+      this.facts.world.violate('1: permits', `${key} has ${permits}: ${this.facts.show(server, key)}`);
+    }
+  }
+}
+
+interface GrantedToken {
+  readonly token: number;
+  readonly mode: string;
+  readonly owner: string | undefined;
+  readonly name: string;
+}
+
+/** How many tokens of a key are compared with the next one. */
+const REMEMBERED = 100;
+
+/** Promise 8: tokens rise in the order of the grants. */
+export class Tokens extends Judging implements Rule {
+  readonly #greatest = new Map<string, number>();
+  readonly #granted = new Map<string, GrantedToken[]>();
+
+  onGrant({ server, key, attempt, hold, isReentry }: NewGrant): void {
+    const id = this.#idOf(server, key);
+    const greatest = this.#greatestOf(server, id);
+    if (hold.token <= greatest && !isReentry) {
+      const text = `${key}: ${this.facts.who(attempt)} has ${hold.token} after ${greatest}`;
+      this.facts.world.violate('8: tokens rise', text);
+    }
+    this.#greatest.set(id, Math.max(greatest, hold.token));
+  }
+
+  /** The process of a writer uses the tokens behind that of its grant. */
+  #onHandedOn({ hold, keys }: Held): void {
+    const server = this.facts.authorityOf(KEY_PREFIX + keys[0]!);
+    const id = this.#idOf(server, KEY_PREFIX + keys[0]!);
+    this.#greatest.set(id, Math.max(this.#greatestOf(server, id), hold!.fencingToken));
+  }
+
+  /** A quorum may raise the token of a hold. */
+  onChange({ server, key, script, lock }: Change): void {
+    if (script.name !== 'writeBack') return;
+    const id = this.#idOf(server, key);
+    const hold = lock.holds.get(script.text('attempt'));
+    this.#greatest.set(id, Math.max(this.#greatestOf(server, id), hold?.token ?? 0));
+  }
+
+  /** A replica that takes over goes on with the tokens of its master. */
+  #idOf(server: SimServer, key: string): string {
+    return this.facts.network.topology ? key : `${server.id} ${key}`;
+  }
+
+  /** After a loss of the data, tokens rise if the clock did not step back. */
+  #greatestOf(server: SimServer, id: string): number {
+    const greatest = this.#greatest.get(id) ?? 0;
+    return server.wipes.length > 0 && greatest > server.micros ? 0 : greatest;
+  }
+
+  /** In a quorum, the tokens of exclusive holders rise across all majorities. */
+  onHeld(held: Held): void {
+    const { hold, lock, owner, call } = held;
+    if (hold && hold.handedOn > 0) this.#onHandedOn(held);
+    if (!this.facts.isQuorum || !hold || !lock.held || call.plan.options.owner !== undefined) return;
+    // An adopted hold goes on with its token.
+    if (call.plan.entry === 'adopt') return;
+    for (const [i, key] of hold.keys.entries()) {
+      const token = hold.fencingTokens[i]!;
+      const before = this.#granted.get(key) ?? [];
+      const isBroken = (one: GrantedToken): boolean =>
+        one.token >= token && (one.mode === 'write' || lock.mode === 'write');
+      const bad = before.find(isBroken);
+      if (bad)
+        this.facts.world.violate(
+          '8: tokens rise',
+          `${key}: ${call.text} has ${token} after ${bad.token} of ${bad.name}`,
+        );
+      before.push({ token, mode: lock.mode, owner, name: call.text });
+      before.sort((a, b) => b.token - a.token).splice(REMEMBERED);
+      this.#granted.set(key, before);
+    }
+  }
+}
+
+/** "Waiters are served first in, first out": nobody fair passes another fair waiter who is there, and listens. */
+export class Order extends Judging implements Rule {
+  onGrant({ server, key, lock, before, now, live, attempt, isReentry, script }: NewGrant): void {
+    const waited = before.queue.find((waiter) => waiter.attempt === attempt);
+    const isOwnCommand = script.name.startsWith('acquire') && script.text('attempt') === attempt;
+    const isFair = waited?.fair ?? (isOwnCommand ? script.number('fair') === 1 : true);
+    const isInside = live.some(([other, { mode }]) => other !== attempt && mode === 'write');
+    if (this.facts.isQuorum || !isFair || isReentry || isInside) return;
+    const channel = (waiter: string): string => `${KEY_PREFIX}wake:${clientOf(waiter)}`;
+    for (const waiter of before.queue) {
+      if (waiter.attempt === attempt) return;
+      const isThere = lock.queue.of(waiter.attempt) !== undefined && waiter.deadline > now;
+      if (!waiter.fair || waiter.isPassedOver || !isThere || !server.subscriptions.has(channel(waiter.attempt)))
+        continue;
+      const [first, second] = [this.facts.who(waiter.attempt), this.facts.who(attempt)];
+      return this.facts.world.violate(
+        'first in, first out',
+        `${key}: ${second} passes ${first}: ${this.facts.show(server, key)}`,
+      );
+    }
+  }
+}
+
+/** A named owner enters its own lock with its own token, and an upgrade is refused at once. */
+export class Owners extends Judging implements Rule {
+  onChange({ script, reply, before, live, key, server }: Change): void {
+    if (this.facts.isQuorum || script.name !== 'acquire' || reply[0] !== 'busy') return;
+    const owner = script.text('owner');
+    const own = live.filter(([attempt, hold]) => hold.token > 0 && hold.owner === owner && before.holds.has(attempt));
+    const isWaiting =
+      own.some(([, { mode }]) => mode === 'write') || (own.length > 0 && script.text('mode') === 'write');
+    if (owner === '-' || !isWaiting) return;
+    const text = `${key}: ${this.facts.who(script.text('attempt'))}: ${this.facts.show(server, key)}`;
+    this.facts.world.violate('an owner does not wait for itself', text);
+  }
+
+  onGrant({ attempt, hold, live, key, server }: NewGrant): void {
+    const { owner, token } = hold;
+    const writes = live.filter(([other, one]) => other !== attempt && one.mode === 'write' && one.token > 0);
+    if (this.facts.isQuorum || owner === undefined || writes.length === 0) return;
+    if (writes.every(([, one]) => one.owner !== owner || one.entry === token || one.token === token)) return;
+    const text = `${key}: ${this.facts.who(attempt)} has ${token}: ${this.facts.show(server, key)}`;
+    this.facts.world.violate('an owner enters its lock with its token', text);
+  }
+}
+
+/** An operator revokes what there was when he looked, and nothing that was granted since. */
+export class Operators extends Judging implements Rule {
+  onChange({ script, before, lock, key, now }: Change): void {
+    if (script.name !== 'forceRelease') return;
+    const seen = script.number('seenToken');
+    for (const [attempt, { token, deadline }] of before.holds) {
+      const isNew = token > seen && deadline > now;
+      if (isNew && !lock.holds.has(attempt))
+        this.facts.world.violate('an operator revokes what was seen', `${key}: not ${this.facts.who(attempt)}`);
+    }
+  }
+}
 
 const takenBy = (live: Change['live']): number => live.reduce((sum, [, { take }]) => sum + take, 0);
 
 /** A grant is one that its caller holds, it reaches the caller, and the first waiter gets one as soon as there is room. */
-export class Grants implements Rule {
+export class Grants extends Judging implements Rule {
   /** When an attempt was granted that its call does not know of yet. */
   readonly #unknown = new Map<string, number>();
-
-  constructor(private readonly facts: Facts) {}
 
   onHeld({ hold, lock, call }: Held): void {
     if (!hold || lock.held || hold.lost?.reason === 'revoked') return;

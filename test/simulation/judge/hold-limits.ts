@@ -1,7 +1,7 @@
 import { type SimServer } from '../server/sim-server.js';
 import { type Held } from '../workload/call.js';
-import { type Facts, KEY_PREFIX } from './facts.js';
-import { type Change, type NewGrant, type Rule } from './rule.js';
+import { KEY_PREFIX } from './facts.js';
+import { Judging, type Change, type NewGrant, type Rule } from './rule.js';
 
 /** A timer may be this late, and times are whole milliseconds. */
 const LATE_MS = 5;
@@ -14,14 +14,12 @@ interface Kept {
 }
 
 /** How long a lock is held: `leaseMs` without renewals, at least `holdAtLeastMs`, at most `maxHoldMs`. */
-export class HoldLimits implements Rule {
+export class HoldLimits extends Judging implements Rule {
   readonly #grantedAt = new Map<string, number>();
   /** By key, who keeps it taken for a least time. */
   readonly #kept = new Map<string, Kept[]>();
   /** When a holder got its lock, on the clock of its process. */
   readonly #heldMono = new Map<Held, number>();
-
-  constructor(private readonly facts: Facts) {}
 
   onGrant(grant: NewGrant): void {
     const { key, attempt, hold, server } = grant;

@@ -12,7 +12,6 @@ import { type Candidate } from '../workload/candidate.js';
 import { ABORTED, WORK_FAILED } from '../workload/reasons.js';
 import { type Facts } from './facts.js';
 import { type Change, type Rule, type SentCommand, type Snapshot } from './rule.js';
-import { isReentry } from './reentry.js';
 
 /** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
 export class Judge implements ServerWatch {
@@ -371,6 +370,15 @@ export class Judge implements ServerWatch {
   #violate(rule: string, call: Call, text: string): void {
     this.facts.world.violate(rule, `${call.text}: ${text}`);
   }
+}
+
+/** Whether this hold re-enters a lock that its owner holds, and has a token that the owner had. */
+function isReentry({ lock }: Change, attempt: string): boolean {
+  const hold = lock.holds.get(attempt)!;
+  if (hold.owner === undefined) return false;
+  return [...lock.holds].some(
+    ([other, { owner, token, entry }]) => other !== attempt && owner === hold.owner && token > 0 && entry >= hold.token,
+  );
 }
 
 function snapshotOf(server: SimServer, key: string): Snapshot {

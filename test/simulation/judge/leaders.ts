@@ -1,8 +1,7 @@
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type Candidate } from '../workload/candidate.js';
-import { type Facts } from './facts.js';
-import { type Rule } from './rule.js';
+import { Judging, type Rule } from './rule.js';
 
 /** A timer may be this late: it has steps of a millisecond, and the deadline is rounded up to one. */
 const LATE_MS = 3;
@@ -11,15 +10,13 @@ const LATE_MS = 3;
 const ELECTED_WITHIN_MS = 20_000;
 
 /** Promises of a leader: one at a time, which is told of its end before another one begins, and always one in the end. */
-export class Leaders implements Rule {
+export class Leaders extends Judging implements Rule {
   readonly #candidates = new Map<string, Candidate[]>();
   /** The terms that processes were told of, and that are not over. */
   readonly #terms = new Map<Candidate, LeaderTerm>();
   readonly #lastToken = new Map<string, number>();
   /** When a lead had a leader last. */
   readonly #ledAt = new Map<string, number>();
-
-  constructor(private readonly facts: Facts) {}
 
   onCampaign(candidate: Candidate): void {
     const { key } = candidate.plan;

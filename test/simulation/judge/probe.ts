@@ -2,7 +2,7 @@ import { type Application } from '../workload/application.js';
 import { type Call, type Outcome } from '../workload/call.js';
 import { type Caller } from '../workload/caller.js';
 import { type Facts, KEY_PREFIX } from './facts.js';
-import { REPLICA_MS } from './recovered.js';
+import { REPLICA_MS } from './calm.js';
 
 /** Its calls have numbers from here on. */
 const FIRST_ID = 1_000_000;

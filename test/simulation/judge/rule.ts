@@ -7,6 +7,7 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type Candidate } from '../workload/candidate.js';
+import { type Facts } from './facts.js';
 
 type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;
 
@@ -54,6 +55,15 @@ export interface SentCommand {
   readonly name: 'acquire' | 'renew' | 'release' | 'downgrade';
   readonly attempt: string;
   readonly keys: readonly string[];
+}
+
+/** What rules have in common. */
+export abstract class Judging {
+  constructor(protected readonly facts: Facts) {}
+
+  protected violate(rule: string, { text }: Call, what: string): void {
+    this.facts.world.violate(rule, `${text}: ${what}`);
+  }
 }
 
 /** A promise of docs/guarantees.md, checked after each event. Each method is called when the run has something for it. */

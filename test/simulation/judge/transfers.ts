@@ -1,6 +1,5 @@
 import { type Call, type Held } from '../workload/call.js';
-import { type Facts } from './facts.js';
-import { type Change, type Rule } from './rule.js';
+import { Judging, type Change, type Rule } from './rule.js';
 
 /** The share of the lease within which a text is used for sure. */
 const SAFE_SHARE = 0.9;
@@ -9,13 +8,11 @@ const SAFE_SHARE = 0.9;
  * A lock that changes hands (ADR 20): the handle counts as released, the hold goes on with its fencing token, and its text works once,
  * while the lease lasts. That nobody else is granted it meanwhile, is the rule of exclusion.
  */
-export class Transfers implements Rule {
+export class Transfers extends Judging implements Rule {
   readonly #transferredAt = new Map<Held, number>();
   readonly #adoptedBy = new Map<Held, Call>();
   /** The attempts of transferred holds that no server has given to another attempt so far, and until when one may. */
   readonly #unused = new Map<string, number>();
-
-  constructor(private readonly facts: Facts) {}
 
   onTransferred(held: Held, wasHeld: boolean): void {
     const { now } = this.facts.world;

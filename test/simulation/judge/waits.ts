@@ -1,0 +1,315 @@
+import { getEventListeners } from 'node:events';
+import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
+import { type SimServer } from '../server/sim-server.js';
+import { type Call, type Held, type Outcome } from '../workload/call.js';
+import { type SimProcess } from '../world/sim-process.js';
+import { KEY_PREFIX, waiterLeaseMs } from './facts.js';
+import { type Change, Judging, type Rule } from './rule.js';
+
+interface Freed {
+  readonly at: number;
+  readonly first: string;
+}
+
+/**
+ * Promise 6: a free lock is granted to a live waiter within the fallback poll, even if every message is lost; and while
+ * nothing fails, by one message. A queue in which a call waits for several keys, or for a fire, is left out: it may be held back.
+ */
+export class Waiting extends Judging implements Rule {
+  readonly #freeSince = new Map<string, number>();
+  readonly #freed = new Map<string, Freed>();
+  readonly #keys = new Set<string>();
+
+  onChange({ key, script, live, lock, now, before }: Change): void {
+    this.#keys.add(key);
+    // A hold may come and go between two ticks.
+    if (live.length > 0) this.#freeSince.delete(key);
+    const { isCalm, messages } = this.facts.plan.profile;
+    if (!isCalm || messages.lost > 0 || this.facts.isQuorum) return;
+    if (live.length > 0) return void this.#freed.delete(key);
+    const wasHeld = [...before.holds.values()].some(({ deadline }) => deadline > now);
+    const [first] = lock.queue.waiters.filter(({ deadline }) => deadline > now);
+    if (script.name === 'release' && wasHeld && first)
+      this.#freed.set(key, { at: this.facts.world.now, first: first.attempt });
+  }
+
+  onTick(): void {
+    if (this.facts.isQuorum) return;
+    for (const key of this.#keys) this.#check(this.facts.authorityOf(key), key);
+  }
+
+  #check(server: SimServer, key: string): void {
+    const lock = server.lock(key);
+    const now = server.nowMs;
+    const waiting = lock.queue.waiters.filter(({ deadline }) => deadline > now);
+    const isHeld = [...lock.holds.values()].some(({ deadline }) => deadline > now);
+    const isSimple = waiting.every(({ keys, claim }) => keys.length === 1 && claim === undefined);
+    this.#checkHandOver(server, key, isHeld || !isSimple ? undefined : waiting[0]?.attempt);
+    const calls = waiting.map(({ attempt }) => this.facts.callOf.get(attempt));
+    if (isHeld || !isSimple || !isWell(server) || !calls.every((call) => call && this.#isLive(call))) {
+      this.#freeSince.delete(key);
+      return;
+    }
+    const since = this.#freeSince.get(key) ?? this.facts.world.now;
+    this.#freeSince.set(key, since);
+    const leases = waiting.map((waiter) => waiter.waiterLeaseMs);
+    for (const call of this.facts.pending) {
+      if (this.#isLive(call) && this.#waitsFor(call, key)) this.#checkPoll(server, key, call, since, leases);
+    }
+  }
+
+  #checkHandOver(server: SimServer, key: string, first: string | undefined): void {
+    const { world, plan } = this.facts;
+    const freed = this.#freed.get(key);
+    // A message, a command and its reply; with some room for each.
+    if (!freed || world.now - freed.at <= 8 * plan.profile.network.delayMax + 60) return;
+    this.#freed.delete(key);
+    const call = this.facts.callOf.get(freed.first);
+    if (freed.first !== first || !call?.isPending || call.attempt !== first) return;
+    const text = `${key} is free for ${(world.now - freed.at).toFixed(0)} ms: ${this.facts.show(server, key)}`;
+    world.violate('6: a release hands the lock over by one message', text);
+  }
+
+  #checkPoll(server: SimServer, key: string, call: Call, since: number, leases: readonly number[]): void {
+    const { world, plan } = this.facts;
+    const { delayMax, resendMax } = plan.profile.network;
+    const longest = Math.max(waiterLeaseMs(call.leaseMs), ...leases);
+    const boundMs = (longest / 3) * 1.02 + 4 * (delayMax + resendMax) + 30;
+    const waitedMs = world.now - Math.max(since, call.startedAt, this.facts.recoveredAt(call.process));
+    if (waitedMs <= boundMs) return;
+    const text = `${key} is free for ${waitedMs.toFixed(0)} ms, and ${call.text} waits: ${this.facts.show(server, key)}`;
+    world.violate('6: a free lock is granted within the poll', text);
+  }
+
+  #waitsFor({ plan, outer, waitMs }: Call, key: string): boolean {
+    return !outer && waitMs > 0 && plan.keys.length === 1 && KEY_PREFIX + plan.keys[0] === key;
+  }
+
+  #isLive(call: Call): boolean {
+    const { process } = call;
+    if (process.isDead || process.isStopped || process.isClosing || !call.isPending) return false;
+    return this.facts.world.now >= this.facts.recoveredAt(process);
+  }
+}
+
+const isWell = (server: SimServer): boolean =>
+  server.reach === 'accepts' && !server.isLoading && server.refusal === null && server.stalledUntil <= server.world.now;
+
+/**
+ * Votes are split for so long at most: callers try again after up to 60 ms, eight times that after many splits
+ * (lib/redis/timing.ts, `splitRetryMs`), so within this time there are a dozen rounds, one of which has a single first caller.
+ */
+const SPLITS_MS = 6_000;
+
+/**
+ * Promise 6, where no queue tells it: a call that waits for several keys or for a fire has its turn when it is the first in
+ * all its queues and all are free; and in a quorum, one of those that wait for a free lock is granted it.
+ */
+export class Turns extends Judging implements Rule {
+  readonly #since = new Map<string, number>();
+
+  /** A hold may come and go between two ticks. */
+  onChange({ live, lock }: Change): void {
+    if (this.facts.isQuorum || live.length === 0) return;
+    for (const { attempt } of lock.queue.waiters) this.#since.delete(attempt);
+  }
+
+  onHeld({ keys }: Held): void {
+    if (this.facts.isQuorum) for (const key of keys) this.#since.delete(key);
+  }
+
+  onTick(): void {
+    const { isQuorum, pending, plan } = this.facts;
+    if (isQuorum) for (const key of plan.keys) this.#checkQuorum(key);
+    else for (const call of pending) this.#checkCall(call);
+  }
+
+  #checkCall(call: Call): void {
+    const { attempt = '' } = call;
+    const waitedMs = this.#waited(attempt, this.#isLive(call) && this.#hasTurn(call, attempt), call);
+    const { delayMax, resendMax } = this.facts.plan.profile.network;
+    const boundMs = (waiterLeaseMs(call.leaseMs) / 3) * 1.02 + 4 * (delayMax + resendMax) + 30;
+    if (waitedMs <= boundMs) return;
+    const text = `${call.text} is the first for ${waitedMs.toFixed(0)} ms, and ${call.plan.keys.join()} free`;
+    this.facts.world.violate('6: a free lock is granted within the poll', text);
+  }
+
+  #hasTurn({ plan }: Call, attempt: string): boolean {
+    return plan.keys.every((key) => {
+      const server = this.facts.authorityOf(KEY_PREFIX + key);
+      const isLive = ({ deadline }: { readonly deadline: number }): boolean => deadline > server.nowMs;
+      const { holds, queue } = this.facts.lockOf(server, key);
+      return ![...holds.values()].some(isLive) && queue.waiters.find(isLive)?.attempt === attempt;
+    });
+  }
+
+  #checkQuorum(key: string): void {
+    const { facts } = this;
+    const waiting = [...facts.pending].filter(
+      (call) => this.#isLive(call) && call.waitMs > 0 && this.#wants(call, key),
+    );
+    const [longest] = waiting.sort((a, b) => a.startedAt - b.startedAt);
+    const waitedMs = this.#waited(key, longest !== undefined && this.#isFree(key), longest);
+    if (waitedMs <= 2_000 * 1.02 + SPLITS_MS + 4 * facts.plan.profile.network.resendMax) return;
+    const text = `${key} is free for ${waitedMs.toFixed(0)} ms, and ${longest!.text} waits`;
+    facts.world.violate('6: a free lock of a quorum is granted', text);
+  }
+
+  /** Whether no more than a minority of its nodes keeps a hold of anybody but those that ask. */
+  #isFree(key: string): boolean {
+    const { network, callOf, majority } = this.facts;
+    const isAsking = (attempt: string): boolean => callOf.get(attempt)?.isPending ?? false;
+    const free = network.servers.filter(
+      (server) =>
+        ![...this.facts.lockOf(server, key).holds].some(([id, hold]) => hold.deadline > server.nowMs && !isAsking(id)),
+    );
+    return free.length >= majority;
+  }
+
+  #wants({ plan, outer }: Call, key: string): boolean {
+    return !outer && plan.keys.length === 1 && plan.keys[0] === key;
+  }
+
+  /** For how long something has been so, while all was well. */
+  #waited(id: string, isSo: boolean, call: Call | undefined): number {
+    if (!isSo) {
+      this.#since.delete(id);
+      return 0;
+    }
+    const { world } = this.facts;
+    const since = this.#since.get(id) ?? world.now;
+    this.#since.set(id, since);
+    return world.now - Math.max(since, call!.startedAt, this.facts.recoveredAt(call!.process));
+  }
+
+  #isLive({ process, isPending }: Call): boolean {
+    return isPending && !process.isDead && !process.isStopped && !process.isClosing;
+  }
+}
+
+/** A deadline that is late already waits for an answer that may have arrived (`READ_MS`); and timers are late, too. */
+const BUSY_LATE_MS = 60;
+
+/** Once a call has heard that its lock is busy, it waits for `waitMs` and no longer. */
+export class WaitLimits extends Judging implements Rule {
+  /** When the first reply that a lock is busy was sent to a call. */
+  readonly #busyAt = new Map<Call, number>();
+
+  onChange({ script, reply }: Change): void {
+    if (!this.facts.plan.profile.isCalm || this.facts.isQuorum || reply[0] !== 'busy') return;
+    const call = this.facts.callOf.get(script.text('attempt'));
+    if (call?.isPending && !this.#busyAt.has(call)) this.#busyAt.set(call, this.facts.world.now);
+  }
+
+  onSettled(call: Call, outcome: Outcome): void {
+    this.#check(call, outcome);
+    this.#busyAt.delete(call);
+  }
+
+  onTick(): void {
+    for (const call of this.#busyAt.keys()) if (this.#check(call, 'waits still')) this.#busyAt.delete(call);
+  }
+
+  #check(call: Call, outcome: Outcome): boolean {
+    const busyAt = this.#busyAt.get(call);
+    const { world, plan } = this.facts;
+    if (busyAt === undefined || call.process.isDead) return false;
+    const waitedMs = call.process.clock.now() - call.startedMono;
+    const sinceHeardMs = world.now - busyAt - 2 * plan.profile.network.delayMax - BUSY_LATE_MS;
+    if (sinceHeardMs <= 0 || waitedMs <= call.waitMs + BUSY_LATE_MS) return false;
+    const text = `${call.text}: ${outcome} after ${waitedMs.toFixed(0)} of ${call.waitMs} ms, and the lock was known to be busy`;
+    world.violate('a busy lock is waited for no longer than waitMs', text);
+    return true;
+  }
+}
+
+/** A first answer may take that long, whatever `waitMs` is; so may the answer to a release (lib/core/timing.ts). */
+const PATIENCE_MS = 1_000;
+
+/**
+ * A timer may be 1.2 ms late (`SimProcess`), and one that fired too early is set again, for a millisecond at least. Times are
+ * rounded up to a millisecond.
+ */
+const LATE_MS = 4;
+
+/** A deadline that passes while the process is stopped waits so long for an answer that may have arrived (`READ_MS`). */
+const READ_MS = 60;
+
+/**
+ * Every call settles in its time: `waitMs`, or a second while it has no answer yet; an abort at once, a release within a
+ * second. All are counted on the clock of the process. And no call gives up before its time.
+ */
+export class Settling extends Judging implements Rule {
+  onSettled(call: Call, outcome: Outcome): void {
+    this.#checkTime(call, outcome);
+    this.#checkPatience(call, outcome);
+    this.#checkListeners(call);
+    const { process, abortedAt } = call;
+    const wasStopped = process.stops.some(({ to }) => to >= abortedAt);
+    const laterMs = (this.facts.world.now - abortedAt) * process.rate;
+    if (laterMs <= 1 + this.#givingBackMs(call) || outcome === 'granted' || wasStopped) return;
+    this.facts.world.violate('an abort ends a wait at once', `${call.text}: ${outcome}, ${laterMs} ms later`);
+  }
+
+  onTick(): void {
+    for (const call of this.facts.pending) {
+      if (call.process.isDead) this.facts.pending.delete(call);
+      else if (!call.process.isStopped && this.#checkTime(call, 'waits still')) this.facts.pending.delete(call);
+    }
+  }
+
+  #checkTime(call: Call, outcome: Outcome): boolean {
+    const { process, startedAt, waitMs } = call;
+    const stoppedMs = stoppedSince(process, startedAt, this.facts.world.now);
+    const waitedMs = waitedOf(call) - stoppedMs * 1.01;
+    // A nested call may have waited for its siblings, and needs a first answer then.
+    const firstAnswerMs = call.outer && call.askedAt < Infinity ? PATIENCE_MS : 0;
+    const boundMs = Math.max(waitMs + Math.max(firstAnswerMs, this.#givingBackMs(call)), PATIENCE_MS);
+    if (waitedMs <= boundMs + lateMs(process, startedAt)) return false;
+    const text = `${call.text}: ${outcome} after ${waitedMs.toFixed(1)} of ${waitMs} ms`;
+    this.facts.world.violate('every call settles in its time', text);
+    return true;
+  }
+
+  /** What was locked in other slots of a cluster is given back first. */
+  #givingBackMs({ plan: { keys } }: Call): number {
+    if (this.facts.plan.profile.topology !== 'cluster') return 0;
+    const slots = new Set(keys.map((key) => slotOf(KEY_PREFIX + key)));
+    return slots.size > 1 ? PATIENCE_MS + LATE_MS : 0;
+  }
+
+  /** A timer may fire half a millisecond early. A fire that was claimed ends the wait for it. */
+  #checkPatience(call: Call, outcome: Outcome): void {
+    const waitedMs = waitedOf(call);
+    const isEarly = outcome === 'LockWaitTimeoutError' && waitedMs < call.waitMs - 1;
+    const isUnwilling = call.waitMs > 0 && !call.plan.claim && (outcome === 'LockBusyError' || outcome === 'busy');
+    if (!isEarly && !isUnwilling) return;
+    const text = `${call.text}: ${outcome} after ${waitedMs.toFixed(1)} of ${call.waitMs} ms`;
+    this.facts.world.violate('no call gives up before its time', text);
+  }
+
+  /** A signal may live as long as its application. */
+  #checkListeners({ signal, text }: Call): void {
+    const count = signal ? getEventListeners(signal, 'abort').length : 0;
+    if (count > 0) this.facts.world.violate('10: nothing is left on a signal', `${text}: ${count} listeners`);
+  }
+
+  onReleased(held: Held, _wasHeld: boolean, tookMs: number): void {
+    const { call, releasedAt } = held;
+    const boundMs = PATIENCE_MS + lateMs(call.process, releasedAt);
+    if (tookMs * call.process.rate <= boundMs || call.process.stops.some(({ to }) => to >= releasedAt)) return;
+    this.facts.world.violate('a release settles in its time', `${call.text}: after ${tookMs.toFixed(1)} ms`);
+  }
+}
+
+const waitedOf = ({ process, startedMono }: Call): number => process.clock.now() - startedMono;
+
+/** How late a process may be that was stopped since, or was not. */
+const lateMs = ({ stops }: SimProcess, since: number): number =>
+  stops.some(({ to }) => to >= since) ? READ_MS + LATE_MS : LATE_MS;
+
+/** For how long a process could not run since a moment. A clock that stood still meanwhile needs no correction. */
+function stoppedSince(process: SimProcess, since: number, now: number): number {
+  const times = process.stops.map(({ from, to }) => Math.max(0, Math.min(to, now) - Math.max(from, since)));
+  return times.reduce((sum, ms) => sum + ms, 0);
+}
