@@ -9,7 +9,7 @@ import { type Violation } from './world/world.js';
 import { type Plan } from './workload/plan.js';
 
 export { BUGS } from './planted/bugs.js';
-export { printBugs } from './planted/print-bugs.js';
+export { printBugs } from './planted/find-bug.js';
 export { PROFILE_NAMES } from './seeds.js';
 
 /** The options of `node scripts/simulate.mjs` (scripts/simulate.mjs). */

@@ -1,21 +1,7 @@
-import { keyOf, type NodeAddress, type SimPool } from './sim-pool.js';
+import { type SimCluster } from './sim-cluster.js';
+import { keyOf, type NodeAddress } from './sim-pool.js';
 import { type Item } from './redis-commands.js';
 import { type SimRedis } from './sim-redis.js';
-
-interface Client {
-  readonly status: string;
-  readonly slots: string[][];
-  readonly pool: SimPool;
-  readonly process: { readonly clock: { setTimer(callback: () => void, delayMs: number): () => void } };
-  readonly options: {
-    readonly maxRedirections: number;
-    readonly retryDelayOnMoved: number;
-    readonly retryDelayOnTryAgain: number;
-    readonly retryDelayOnClusterDown: number;
-    readonly retryDelayOnFailover: number;
-  };
-  refreshSlotsCache(callback?: () => void): void;
-}
 
 /** A command that follows the redirections of the nodes. */
 export interface RoutedItem extends Item {
@@ -31,7 +17,7 @@ export class ClusterRedirects {
   readonly #delayed = new Map<string, (() => void)[]>();
 
   constructor(
-    private readonly client: Client,
+    private readonly client: SimCluster,
     private readonly send: Send,
   ) {}
 

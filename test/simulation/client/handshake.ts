@@ -1,7 +1,7 @@
 import { type Network } from '../network/network.js';
 import { type Socket } from '../network/socket.js';
 import { type SimProcess } from '../world/sim-process.js';
-import { type Options } from './redis-options.js';
+import { type Options } from './options.js';
 
 /** The client whose connection it is. */
 interface Client {

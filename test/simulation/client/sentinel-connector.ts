@@ -1,16 +1,10 @@
 import { type RedisOptions } from 'ioredis';
 import { type SimProcess } from '../world/sim-process.js';
+import { type SimRedis } from './sim-redis.js';
 
 interface Endpoint {
   readonly host: string;
   readonly port: number;
-}
-
-/** A connection to a sentinel. */
-interface SentinelClient {
-  call(name: string, ...args: readonly unknown[]): Promise<unknown>;
-  on(event: 'error', listener: () => void): unknown;
-  disconnect(): void;
 }
 
 const CLOSED = 'Connection is closed.';
@@ -28,7 +22,7 @@ export class SentinelConnector {
   constructor(
     private readonly process: SimProcess,
     private readonly options: RedisOptions,
-    private readonly open: (options: RedisOptions) => SentinelClient,
+    private readonly open: (options: RedisOptions) => SimRedis,
   ) {
     this.#sentinels = options.sentinels!.map(({ host, port }) => ({ host: host!, port: port! }));
   }
@@ -90,7 +84,7 @@ export class SentinelConnector {
     }
   }
 
-  async #learnFrom(client: SentinelClient): Promise<void> {
+  async #learnFrom(client: SimRedis): Promise<void> {
     const others = (await client.call('SENTINEL', 'sentinels', this.options.name)) as string[][];
     for (const fields of others) {
       const valueOf = (field: string): string => fields[fields.indexOf(field) + 1]!;

@@ -3,7 +3,7 @@ import { type ClusterOptions, type RedisOptions } from 'ioredis';
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { type Network } from '../network/network.js';
 import { type SimProcess } from '../world/sim-process.js';
-import { clusterOptionsOf, type SimClusterOptions } from './cluster-options.js';
+import { clusterOptionsOf, type SimClusterOptions } from './options.js';
 import { ClusterRedirects } from './cluster-redirects.js';
 import { SlotsQuestion } from './slots-question.js';
 import { type NodeAddress, SimPool } from './sim-pool.js';

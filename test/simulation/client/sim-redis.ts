@@ -4,7 +4,7 @@ import { Socket, socketError } from '../network/socket.js';
 import { type Network } from '../network/network.js';
 import { Handshake } from './handshake.js';
 import { type Item, RedisCommands } from './redis-commands.js';
-import { type Options, optionsOf } from './redis-options.js';
+import { type Options, optionsOf } from './options.js';
 import { SentinelConnector } from './sentinel-connector.js';
 
 const CLOSED = 'Connection is closed.';

@@ -1,20 +1,9 @@
-import { type RedisOptions } from 'ioredis';
-import { keyOf, type NodeAddress, type SimPool } from './sim-pool.js';
+import { type SimCluster } from './sim-cluster.js';
+import { keyOf, type NodeAddress } from './sim-pool.js';
 import { type SimRedis } from './sim-redis.js';
 
 type Callback = (error?: Error) => void;
 type Range = readonly [first: number, last: number, ...nodes: (readonly [host: string, port: number])[]];
-
-interface Client {
-  readonly status: string;
-  readonly slots: string[][];
-  readonly pool: SimPool;
-  readonly process: { readonly clock: { setTimer(callback: () => void, delayMs: number): () => void } };
-  readonly options: { readonly slotsRefreshTimeout: number };
-  openNode(options: RedisOptions): SimRedis;
-  shuffled<T>(list: readonly T[]): T[];
-  emit(event: string, ...args: readonly unknown[]): boolean;
-}
 
 /** Asks one node after the other which node serves which slot, as ioredis 6 does: by a new connection each time. */
 export class SlotsQuestion {
@@ -22,7 +11,7 @@ export class SlotsQuestion {
   #isAsking = false;
   #callbacks: Callback[] = [];
 
-  constructor(private readonly cluster: Client) {}
+  constructor(private readonly cluster: SimCluster) {}
 
   ask(callback?: Callback): void {
     if (callback) this.#callbacks.push(callback);

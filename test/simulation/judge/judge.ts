@@ -7,9 +7,8 @@ import { type Library } from '../library/library.js';
 import { type ScriptCall } from '../server/server-scripts.js';
 import { type ServerWatch, type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
-import { type Call, type Held } from '../workload/call.js';
-import { type Candidate } from '../workload/candidate.js';
-import { ABORTED, WORK_FAILED } from '../workload/reasons.js';
+import { ABORTED, type Call, type Held, WORK_FAILED } from '../workload/call.js';
+import { type Candidate } from '../workload/campaigner.js';
 import { type Facts } from './facts.js';
 import { type Change, type Rule, type SentCommand, type Snapshot } from './rule.js';
 

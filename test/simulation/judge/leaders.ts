@@ -1,6 +1,6 @@
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
-import { type Candidate } from '../workload/candidate.js';
+import { type Candidate } from '../workload/campaigner.js';
 import { Judging, type Rule } from './rule.js';
 
 /** A timer may be this late: it has steps of a millisecond, and the deadline is rounded up to one. */

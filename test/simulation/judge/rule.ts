@@ -6,7 +6,7 @@ import { type ScriptCall } from '../server/server-scripts.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
-import { type Candidate } from '../workload/candidate.js';
+import { type Candidate } from '../workload/campaigner.js';
 import { type Facts } from './facts.js';
 
 type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;

@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { type SimProcess } from '../world/sim-process.js';
 import { type Rng } from '../world/rng.js';
 import { type World } from '../world/world.js';
-import { type Link } from './link.js';
+import { type Link } from './network.js';
 
 /** How long TCP waits before it sends again to a machine that does not answer. */
 const RESEND_MS = 1_000;

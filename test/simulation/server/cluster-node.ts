@@ -4,8 +4,7 @@ import { type Socket } from '../network/socket.js';
 import { type Cluster, type View } from './cluster-view.js';
 import { type Dataset, type NewScripts } from './dataset.js';
 import { Member } from './member.js';
-import { ReplyError } from './reply-error.js';
-import { type ScriptCall } from './server-scripts.js';
+import { ReplyError, type ScriptCall } from './server-scripts.js';
 import { type SimServer } from './sim-server.js';
 import { HOST, portOf } from './topology.js';
 

@@ -3,8 +3,7 @@ import { type Reply, type ScriptModel } from '../../support/model/script-model.j
 import { type Socket } from '../network/socket.js';
 import { Dataset, type DatasetOwner, type NewScripts, type Write } from './dataset.js';
 import { type Entry, ReplicaLink } from './replica-link.js';
-import { ReplyError } from './reply-error.js';
-import { type ScriptCall } from './server-scripts.js';
+import { ReplyError, type ScriptCall } from './server-scripts.js';
 import { type Answer, type SimServer } from './sim-server.js';
 
 /** A client that waits for replicas. */

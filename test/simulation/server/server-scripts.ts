@@ -2,7 +2,11 @@ import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type ModelledScript } from '../../support/model/script-model.js';
 import { type Values, keysOf, operationsOf, valuesOf } from '../../support/model/wire-values.js';
 import { type SimProcess } from '../world/sim-process.js';
-import { ReplyError } from './reply-error.js';
+
+/** An error that Redis replies with. */
+export class ReplyError extends Error {
+  override readonly name = 'ReplyError';
+}
 
 /** A script for some locks that arrived, with its operands by name; or one operation of a batch. */
 export interface ScriptCall {

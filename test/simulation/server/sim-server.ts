@@ -5,9 +5,8 @@ import { type Rng } from '../world/rng.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
 import { type Member } from './member.js';
-import { ReplyError } from './reply-error.js';
+import { ReplyError, type ScriptCall, type ServerScripts } from './server-scripts.js';
 import { FAILED } from '../../../lib/redis/scripts/batch.js';
-import { type ScriptCall, type ServerScripts } from './server-scripts.js';
 import { Subscriptions } from './subscriptions.js';
 
 /** Receives what a server does to its locks. */

@@ -1,6 +1,6 @@
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
-import { type Lock } from '../../../lib/core/lock.js';
 import { type LockLostReason, type LockMode } from '../../../lib/core/lock.errors.js';
+import { type Lock } from '../../../lib/core/lock.js';
 import { type Application } from './application.js';
 import { type PlannedCall } from './plan.js';
 
@@ -86,3 +86,7 @@ export interface Held {
   doneAt: number;
   lost: LockLostReason | null;
 }
+
+/** The reason of every abort, and the error of work that fails. */
+export const ABORTED = new Error('aborted by the caller');
+export const WORK_FAILED = new Error('the work failed');

@@ -6,9 +6,8 @@ import { type Library } from '../library/library.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type Application } from './application.js';
 import { type Adopter } from './adopter.js';
-import { Call } from './call.js';
+import { ABORTED, Call, WORK_FAILED } from './call.js';
 import { hold } from './holder.js';
-import { ABORTED, WORK_FAILED } from './reasons.js';
 import { type PlannedCall, type PlannedClaim } from './plan.js';
 
 /** How long fires are remembered. */

@@ -1,10 +1,26 @@
-import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
+import { type LeaderTerm, type Leadership } from '../../../lib/leader/leadership.js';
 import { type Judge } from '../judge/judge.js';
 import { type Application } from './application.js';
-import { Candidate } from './candidate.js';
 import { waitWithin } from './holder.js';
 import { type PlannedLead } from './plan.js';
+
+/** The campaign of a process. */
+export class Candidate {
+  readonly leadership: Leadership;
+
+  constructor(
+    readonly app: Application,
+    readonly plan: PlannedLead,
+    lead: () => Leadership,
+  ) {
+    this.leadership = lead();
+  }
+
+  get text(): string {
+    return `the leader of ${this.plan.key} in ${this.app.process.name}`;
+  }
+}
 
 /** Has processes campaign, and does in each of them what its leaders do. */
 export class Campaigner {

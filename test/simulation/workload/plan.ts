@@ -1,5 +1,5 @@
 import { type LockOptions } from '../../../lib/core/lock.options.js';
-import { type NetworkSettings } from '../network/link.js';
+import { type NetworkSettings } from '../network/network.js';
 import { type MessageFaults } from '../server/subscriptions.js';
 import { type FailoverPlan } from '../server/topology.js';
 

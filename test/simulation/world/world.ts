@@ -1,7 +1,84 @@
 import { AsyncResource } from 'node:async_hooks';
-import { Digest } from './digest.js';
-import { EventHeap, type EventKind, type SimEvent } from './event-heap.js';
 import { type SimProcess } from './sim-process.js';
+
+/** Sums up the log of a run: two runs with the same digest had the same events, replies and outcomes in the same order. */
+export class Digest {
+  #low = 0x811c9dc5;
+  #high = 0x1b873593;
+
+  number(value: number): void {
+    this.#mix(value | 0);
+    this.#mix(Math.floor((value % 1) * 2 ** 32) | 0);
+  }
+
+  text(value: string): void {
+    for (let i = 0; i < value.length; i += 1) this.#mix(value.charCodeAt(i));
+  }
+
+  get hex(): string {
+    return [this.#high, this.#low].map((part) => (part >>> 0).toString(16).padStart(8, '0')).join('');
+  }
+
+  #mix(value: number): void {
+    this.#low = Math.imul(this.#low ^ value, 0x01000193);
+    this.#high = Math.imul(this.#high ^ (this.#low >>> 15) ^ value, 0x85ebca6b);
+  }
+}
+
+/** `timer` and `io` run code of a process, and wait while it is stopped. The others happen whatever processes do. */
+export type EventKind = 'timer' | 'io' | 'network' | 'server' | 'fault' | 'plan';
+
+/** Something that happens at a moment of the world's time. */
+export interface SimEvent {
+  readonly time: number;
+  /** Of two events at one moment, the one that was planned first happens first. */
+  readonly order: number;
+  readonly owner: SimProcess | null;
+  readonly kind: EventKind;
+  readonly happen: () => void;
+  isCancelled: boolean;
+}
+
+const isBefore = (a: SimEvent, b: SimEvent): boolean => a.time < b.time || (a.time === b.time && a.order < b.order);
+
+/** The events to come, as a binary heap. */
+export class EventHeap {
+  readonly #events: SimEvent[] = [];
+
+  get first(): SimEvent | undefined {
+    return this.#events[0];
+  }
+
+  push(event: SimEvent): void {
+    const events = this.#events;
+    let i = events.push(event) - 1;
+    while (i > 0) {
+      const parent = (i - 1) >> 1;
+      if (isBefore(events[parent]!, event)) break;
+      events[i] = events[parent]!;
+      i = parent;
+    }
+    events[i] = event;
+  }
+
+  pop(): SimEvent | undefined {
+    const events = this.#events;
+    const [top] = events;
+    const last = events.pop();
+    if (!last || events.length === 0) return top;
+    let i = 0;
+    for (;;) {
+      let child = 2 * i + 1;
+      if (child >= events.length) break;
+      if (child + 1 < events.length && isBefore(events[child + 1]!, events[child]!)) child += 1;
+      if (!isBefore(events[child]!, last)) break;
+      events[i] = events[child]!;
+      i = child;
+    }
+    events[i] = last;
+    return top;
+  }
+}
 
 /** A promise that was broken: `rule` is the name of a rule of the judge. */
 export interface Violation {
