@@ -1,7 +1,6 @@
 import { turnsOf } from './checker/belief.js';
-import { groupBy } from './checker/group-by.js';
-import { type Call, type Fault, type History } from './checker/history.js';
-import { type Violation } from './checker/violation.js';
+import { groupBy } from './checker/spans.js';
+import { type Call, type Fault, type History, type Violation } from './checker/history.js';
 
 const SHOWN_VIOLATIONS = 20;
 /** How long after a fault an interruption still counts as its own. */

@@ -1,5 +1,5 @@
 import { TOKENS_OF_A_WRITER } from '../../../lib/core/store/lock-store.js';
-import { groupBy } from './group-by.js';
+import { groupBy } from './spans.js';
 import { type Call, type History, type Span } from './history.js';
 
 /**

@@ -1,15 +1,10 @@
-import { type History } from './history.js';
-import { exclusion } from './rules/exclusion.js';
+import { type History, type Violation } from './history.js';
+import { exclusion, lossTold } from './rules/exclusion.js';
 import { fencedWrites, fencing, reentry } from './rules/fencing.js';
-import { oneRunPerFire } from './rules/fires.js';
-import { leaders } from './rules/leaders.js';
+import { leaders, oneRunPerFire, somethingTested, transfers } from './rules/deeds.js';
 import { noLostWakeUp, recovery } from './rules/liveness.js';
-import { lossTold } from './rules/loss-told.js';
 import { firstInFirstOut } from './rules/order.js';
 import { callsSettle, noStrayErrors, nothingLeft, typedErrors } from './rules/settling.js';
-import { somethingTested } from './rules/something-tested.js';
-import { transfers } from './rules/transfers.js';
-import { type Violation } from './violation.js';
 
 /** What differs between the topologies and the clients. */
 export interface Judging {

@@ -1,5 +1,17 @@
 import { type Span } from './history.js';
 
+/** What `Map.groupBy` does, which Node 20 lacks. */
+export function groupBy<T, K>(list: Iterable<T>, keyOf: (one: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const one of list) {
+    const key = keyOf(one);
+    const group = groups.get(key);
+    if (group) group.push(one);
+    else groups.set(key, [one]);
+  }
+  return groups;
+}
+
 /** Joins spans that overlap or touch; sorted by their begin. */
 export function union(spans: readonly Span[]): Span[] {
   const joined: Span[] = [];

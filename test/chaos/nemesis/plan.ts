@@ -1,5 +1,8 @@
-import { randomFrom, type Randoms } from '../worker/random.mjs';
-import { LARGEST_STEP_MS, type FaultKind, type PlannedFault } from './fault-kind.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Recorder } from '../recorder.js';
+import { type Randoms, randomFrom } from '../worker/random.mjs';
+import { now } from '../worker/standstills.mjs';
+import { type FaultKind, LARGEST_STEP_MS, type PlannedFault } from './fault-kind.js';
 
 /** A fault, and when it begins, counted from the begin of the run. */
 export interface Appointment {
@@ -70,4 +73,27 @@ const pauseMs = (random: Randoms): number =>
 function shuffled<T>(list: readonly T[], random: Randoms): T[] {
   const rest = [...list];
   return list.map(() => rest.splice(random.between(0, rest.length - 1), 1)[0]!);
+}
+
+/** Carries out a plan. Faults on one target come one after the other, also if one takes longer than planned. */
+export async function carryOut(plan: readonly Appointment[], recorder: Recorder): Promise<void> {
+  const start = now();
+  const last = new Map<string, Promise<void>>();
+  for (const [id, { atMs, fault }] of plan.entries()) {
+    await sleep(Math.max(0, start + atMs - now()));
+    const before = last.get(fault.target) ?? Promise.resolve();
+    last.set(
+      fault.target,
+      before.then(() => inflict(id, fault, recorder)),
+    );
+  }
+  await Promise.all(last.values());
+}
+
+async function inflict(id: number, fault: PlannedFault, recorder: Recorder): Promise<void> {
+  const { kind, worker, forgets, stepsBackMs } = fault;
+  const what = { kind, ...(worker !== undefined && { worker }), ...(forgets && { forgets }) };
+  recorder.note({ e: 'fault', id, ...what, ...(stepsBackMs && { stepsBackMs }) });
+  await fault.inflict();
+  recorder.note({ e: 'over', id });
 }

@@ -1,8 +1,11 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { type Forgets } from '../events.js';
 import { type ChaosServer } from '../servers.js';
 import { type Randoms } from '../worker/random.mjs';
-import { LARGEST_STEP_MS, type FaultKind } from './fault-kind.js';
+import { type FaultKind, LARGEST_STEP_MS } from './fault-kind.js';
 
 /** The keys of the workers (../worker), in Redis. */
 export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job', 'lead0', 'lead1'];
@@ -144,3 +147,26 @@ export function clockFaults(clocks: readonly ((ms: number) => void)[]): FaultKin
     },
   ];
 }
+
+const SCRIPT = join(import.meta.dirname, '..', 'worker', 'force-release.mjs');
+const WITHIN_MS = 10_000;
+
+/** What people do who are asked to help: they take a lock from its holder, by a connection that no fault concerns. */
+export const operatorFaults = (connection: () => unknown): FaultKind[] => [
+  {
+    name: 'force release',
+    plan(random) {
+      const key = random.pick(KEYS);
+      return {
+        target: 'operator',
+        forgets: [key],
+        lastsMs: 1_500,
+        async inflict() {
+          const args = [SCRIPT, JSON.stringify(connection()), key];
+          // While the servers are away it fails, as it would for anybody.
+          await promisify(execFile)(process.execPath, args, { timeout: WITHIN_MS }).catch(() => undefined);
+        },
+      };
+    },
+  },
+];

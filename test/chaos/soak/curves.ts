@@ -1,5 +1,4 @@
-import { type Series } from './series.js';
-import { boundOf } from './verdict.js';
+import { type Series, boundOf } from './verdict.js';
 
 const COLUMNS = 3;
 const WIDTH = 300;

@@ -1,7 +1,6 @@
 import { RECOVERY_MS, faultsOf } from '../checker/allowances.js';
-import { type History } from '../checker/history.js';
+import { type History, type Violation } from '../checker/history.js';
 import { touches, union } from '../checker/spans.js';
-import { type Violation } from '../checker/violation.js';
 
 /** What a call may answer whenever it likes: that the lock is busy, its wait over, its caller's signal aborted, its fire run. */
 const ANSWERS = ['LOCK_BUSY', 'LOCK_WAIT_TIMEOUT', 'TimeoutError', 'skipped'];

@@ -1,7 +1,6 @@
 import { curves } from './curves.js';
-import { seriesOf } from './series.js';
+import { judge, seriesOf } from './verdict.js';
 import { table } from './text.js';
-import { judge } from './verdict.js';
 
 const sample = (minute: number, source: string, values: Record<string, number>) => ({ minute, source, values });
 

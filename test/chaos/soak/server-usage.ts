@@ -1,6 +1,6 @@
 import { type ChaosServer } from '../servers.js';
 import { type System } from '../topologies/system.js';
-import { type Sample } from './series.js';
+import { type Sample } from './verdict.js';
 
 const MB = 2 ** 20;
 

@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { check, judgingOf } from '../checker/check.js';
-import { type History } from '../checker/history.js';
-import { type Violation } from '../checker/violation.js';
-import { carryOut } from '../nemesis/nemesis.js';
-import { type Appointment } from '../nemesis/plan.js';
+import { type History, type Violation } from '../checker/history.js';
+import { type Appointment, carryOut } from '../nemesis/plan.js';
 import { Recorder, readHistory } from '../recorder.js';
 import { now } from '../worker/standstills.mjs';
 import { report } from '../report.js';
@@ -15,10 +13,9 @@ import { type System } from '../topologies/system.js';
 import { randomFrom } from '../worker/random.mjs';
 import { type Worker } from '../workers.js';
 import { unexpectedErrors } from './errors.js';
-import { type Sample, seriesOf } from './series.js';
+import { type Sample, type Verdict, judge, seriesOf } from './verdict.js';
 import { measureServers } from './server-usage.js';
 import { sampleLine } from './text.js';
-import { type Verdict, judge } from './verdict.js';
 
 /** The faults of each topology, which come in turn. */
 const FAILOVERS: Record<string, readonly string[]> = {

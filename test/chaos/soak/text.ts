@@ -1,6 +1,5 @@
-import { groupBy } from '../checker/group-by.js';
-import { type Sample } from './series.js';
-import { type Verdict, boundOf } from './verdict.js';
+import { groupBy } from '../checker/spans.js';
+import { type Sample, type Verdict, boundOf } from './verdict.js';
 
 function number(value: number): string {
   const digits = Number.isInteger(value) ? 0 : 1;

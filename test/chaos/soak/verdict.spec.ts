@@ -1,6 +1,5 @@
 import { randomFrom } from '../worker/random.mjs';
-import { type Series } from './series.js';
-import { judge } from './verdict.js';
+import { type Series, judge } from './verdict.js';
 
 const MINUTES = 60;
 

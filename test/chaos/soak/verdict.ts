@@ -1,5 +1,59 @@
-import { type Series } from './series.js';
-import { median, trendOf } from './trend.js';
+/** What was measured at one moment of one source: a process, all servers, or all sentinels. */
+export interface Sample {
+  readonly minute: number;
+  readonly source: string;
+  readonly values: Readonly<Record<string, number>>;
+}
+
+/** One quantity of one source over time. */
+export interface Series {
+  readonly source: string;
+  readonly name: string;
+  readonly minutes: readonly number[];
+  readonly values: readonly number[];
+}
+
+/** The samples by source and quantity. A kind of resource that is not there has been counted: it is 0. */
+export function seriesOf(samples: readonly Sample[]): Series[] {
+  const sources = [...new Set(samples.map(({ source }) => source))];
+  return sources.flatMap((source) => {
+    const own = samples.filter((sample) => sample.source === source);
+    const names = [...new Set(own.flatMap(({ values }) => Object.keys(values)))];
+    const minutes = own.map(({ minute }) => minute);
+    return names.map((name) => ({ source, name, minutes, values: own.map(({ values }) => values[name] ?? 0) }));
+  });
+}
+
+/** A straight line through the values, which a few outliers do not turn. */
+export interface Trend {
+  /** The median of the slopes between all pairs (Theil and Sen), per sample. */
+  readonly slope: number;
+  /** How many standard deviations the pairs that rise outnumber those that fall (Mann and Kendall); 0 if all are equal. */
+  readonly z: number;
+}
+
+export function trendOf(values: readonly number[]): Trend {
+  const slopes = values.flatMap((later, j) => values.slice(0, j).map((earlier, i) => (later - earlier) / (j - i)));
+  if (slopes.length === 0) return { slope: 0, z: 0 };
+  const s = slopes.reduce((sum, slope) => sum + Math.sign(slope), 0);
+  const variance = (pairsWeight(values.length) - tiesWeight(values)) / 18;
+  return { slope: median(slopes), z: s === 0 || variance <= 0 ? 0 : (s - Math.sign(s)) / Math.sqrt(variance) };
+}
+
+const pairsWeight = (n: number): number => n * (n - 1) * (2 * n + 5);
+
+function tiesWeight(values: readonly number[]): number {
+  const counts = new Map<number, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts.values()].reduce((sum, n) => sum + pairsWeight(n), 0);
+}
+
+export function median(values: readonly number[]): number {
+  if (values.length === 0) return NaN;
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
 
 const MINUTES_PER_DAY = 1_440;
 

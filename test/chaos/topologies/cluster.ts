@@ -2,12 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startCluster as launchCluster } from '../../../scripts/topologies.mjs';
 import { type FaultKind, named } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
-import { operatorFaults } from '../nemesis/operator-faults.js';
-import { KEYS, forgettingFaults, serverFaults, storageKey } from '../nemesis/server-faults.js';
+import { KEYS, forgettingFaults, operatorFaults, serverFaults, storageKey } from '../nemesis/server-faults.js';
 import { ChaosServer } from '../servers.js';
 import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
-import { soon } from './soon.js';
-import { type System, type SystemOptions } from './system.js';
+import { type System, type SystemOptions, soon } from './system.js';
 
 const HOST = '127.0.0.1';
 const MASTERS = 3;

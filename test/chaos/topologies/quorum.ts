@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { type FaultKind } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
-import { operatorFaults } from '../nemesis/operator-faults.js';
-import { clockFaults, forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
+import { clockFaults, forgettingFaults, operatorFaults, serverFaults } from '../nemesis/server-faults.js';
 import { ChaosServer } from '../servers.js';
 import { type System, type SystemOptions } from './system.js';
 

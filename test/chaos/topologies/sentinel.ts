@@ -3,13 +3,11 @@ import { startSentinels } from '../../../scripts/topologies.mjs';
 import { type Forgets } from '../events.js';
 import { type FaultKind, named } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
-import { operatorFaults } from '../nemesis/operator-faults.js';
-import { forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
+import { forgettingFaults, operatorFaults, serverFaults } from '../nemesis/server-faults.js';
 import { now } from '../worker/standstills.mjs';
 import { ChaosServer } from '../servers.js';
 import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
-import { type System, type SystemOptions } from './system.js';
-import { soon } from './soon.js';
+import { type System, type SystemOptions, soon } from './system.js';
 
 const NAME = 'mymaster';
 /** Sentinel demotes an old master that still runs about ten seconds after it has named the new one. */

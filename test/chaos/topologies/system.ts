@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type FaultKind } from '../nemesis/fault-kind.js';
 import { type ChaosServer } from '../servers.js';
+import { now } from '../worker/standstills.mjs';
 
 /** The servers of a run, and the ways to them. */
 export interface System {
@@ -25,4 +27,9 @@ export interface SystemOptions {
   readonly shim: string | undefined;
   /** How many replicas confirm a grant. If all of them do, a promoted one has it. */
   readonly minReplicas: number;
+}
+
+/** Waits until the condition is true, but no longer than this. */
+export async function soon(withinMs: number, condition: () => Promise<boolean>): Promise<void> {
+  for (const end = now() + withinMs; now() < end && !(await condition());) await sleep(100);
 }

@@ -1,9 +1,7 @@
 import { lossesOf } from '../allowances.js';
 import { grantsByKey } from '../belief.js';
-import { groupBy } from '../group-by.js';
-import { type Call, type Fault, type History, type Span } from '../history.js';
-import { touches } from '../spans.js';
-import { type Violation } from '../violation.js';
+import { groupBy, touches } from '../spans.js';
+import { type Call, type Fault, type History, type Span, type Violation } from '../history.js';
 
 interface Latest {
   readonly token: number;

@@ -1,9 +1,7 @@
 import { RECOVERY_MS, faultsOf } from '../allowances.js';
 import { callsByKey } from '../belief.js';
-import { groupBy } from '../group-by.js';
-import { type Call, type History, type Process, type Span, standstillsOf } from '../history.js';
-import { lengthOf, touches, union, without } from '../spans.js';
-import { type Violation } from '../violation.js';
+import { groupBy, lengthOf, touches, union, without } from '../spans.js';
+import { type Call, type History, type Process, type Span, type Violation, standstillsOf } from '../history.js';
 import { settledAt } from './settling.js';
 
 /** A waiter asks again after a third of its waiter lease (1 s here); the rest is for a busy machine. */

@@ -1,9 +1,7 @@
 import { RECOVERY_MS, faultsOf, stoodStill } from '../allowances.js';
 import { callsByKey, turnsOf } from '../belief.js';
-import { groupBy } from '../group-by.js';
-import { type Call, type History, type Span } from '../history.js';
-import { touches } from '../spans.js';
-import { type Violation } from '../violation.js';
+import { groupBy, touches } from '../spans.js';
+import { type Call, type History, type Span, type Violation } from '../history.js';
 
 /** A call has asked Redis this long after it could, also on a busy machine. */
 const ASKS_WITHIN_MS = 500;

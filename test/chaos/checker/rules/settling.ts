@@ -1,7 +1,6 @@
 import { stoodStill } from '../allowances.js';
-import { type Call, type History } from '../history.js';
+import { type Call, type History, type Violation } from '../history.js';
 import { MISUSE } from '../../worker/misuse.mjs';
-import { type Violation } from '../violation.js';
 
 /** A call has an answer from the store at least this long, however short its wait is. */
 const FIRST_ANSWER_MS = 1_000;

@@ -1,7 +1,7 @@
+import { type Deed } from '../../events.js';
 import { RECOVERY_MS, faultsOf, lossesOf } from '../allowances.js';
-import { type Call, type History, type Span } from '../history.js';
-import { touches } from '../spans.js';
-import { type Violation } from '../violation.js';
+import { type Call, type History, type Span, type Violation } from '../history.js';
+import { groupBy, touches } from '../spans.js';
 
 /** The last extension of the first process may be under way for so long, although it was answered by another try. */
 const LATE_MS = 1_000;
@@ -85,3 +85,66 @@ const isQuiet = (history: History, processes: readonly string[], span: Span): bo
   processes
     .flatMap((name) => faultsOf(history, history.process(name).worker, RECOVERY_MS))
     .every((fault) => !touches(fault, span));
+
+/**
+ * A leader (docs/adr/019) does not lead any more when it was told so, and its process leads again only when the work of its last term
+ * has ended. One at a time, rising tokens and the telling are rules of locks: a term is a hold.
+ */
+export function leaders(history: History): Violation[] {
+  const terms = [...history.calls.values()].filter(({ leads, grantedAt }) => leads && grantedAt !== undefined);
+  const groups = groupBy(terms, ({ process, keys }) => `${process} ${keys[0]}`);
+  return [...groups.values()].flatMap((group) => [...group.flatMap(afterItsEnd), ...besideItsWork(group)]);
+}
+
+function afterItsEnd({ op, acts, lostAt = Infinity, releasingAt = Infinity }: Call): Violation[] {
+  const overAt = Math.min(lostAt, releasingAt);
+  const act = acts.find((t) => t > overAt);
+  const text = `${op} led ${((act ?? 0) - overAt).toFixed(1)} ms after it was told of the end of its term`;
+  return act === undefined ? [] : [{ rule: 'leaders', t: act, text }];
+}
+
+function besideItsWork(terms: readonly Call[]): Violation[] {
+  const inOrder = terms.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
+  return inOrder.slice(1).flatMap(({ op, grantedAt }, i) => {
+    const before = inOrder[i]!;
+    const text = `${op} began while the work of ${before.op} went on`;
+    return (before.releasedAt ?? Infinity) <= grantedAt! ? [] : [{ rule: 'leaders' as const, t: grantedAt!, text }];
+  });
+}
+
+/** A fire of a job runs once. */
+export function oneRunPerFire(history: History): Violation[] {
+  const runs = new Map<string, Call[]>();
+  for (const call of history.calls.values()) {
+    if (call.fire === undefined || call.grantedAt === undefined) continue;
+    const name = `${call.keys[0]} at ${call.fire}`;
+    runs.set(name, [...(runs.get(name) ?? []), call]);
+  }
+  return [...runs].flatMap(([name, calls]) => {
+    const inOrder = calls.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
+    const second = inOrder.slice(1).find((call, i) => !isForgotten(history, inOrder[i]!, call));
+    const text = `the fire of ${name} was run by ${calls.map(({ op }) => op).join(' and ')}`;
+    return second ? [{ rule: 'one-run-per-fire' as const, t: second.grantedAt!, text }] : [];
+  });
+}
+
+/** Whether the record of the first run may have been lost before the second one. */
+const isForgotten = (history: History, first: Call, second: Call): boolean =>
+  lossesOf(history, first.keys[0]!).some(
+    ({ from, to }) => Math.min(first.calledAt, second.calledAt) <= to && second.grantedAt! >= from,
+  );
+
+/** What there must be of each deed. */
+const TESTED: Record<Deed, { readonly what: string; readonly isDone: (call: Call) => boolean }> = {
+  transfers: { what: 'no lock was adopted', isDone: ({ adopts }) => adopts !== undefined },
+  leads: { what: 'nobody was elected', isDone: ({ leads }) => leads },
+};
+
+/** A run in which the workers have done nothing of what they do proves nothing about it. */
+export function somethingTested(history: History): Violation[] {
+  const granted = [...history.calls.values()].filter(({ grantedAt }) => grantedAt !== undefined);
+  const deeds = new Set([...history.processes.values()].flatMap(({ does = [] }) => does));
+  return [...deeds]
+    .filter((deed) => !granted.some(TESTED[deed].isDone))
+    .map((deed) => ({ rule: 'nothing-tested', t: history.endedAt, text: TESTED[deed].what }));
+}
