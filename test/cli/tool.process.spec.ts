@@ -26,14 +26,6 @@ describe('the tool as a process', () => {
     expect(nothing).toMatchObject({ code: 1, stdout: '' });
   });
 
-  it('ends with 2 when it has no terminal to ask on, even if somebody says y', async () => {
-    const { url } = await ownRedis();
-    const locks = openStoreOf(url);
-    await hold(locks, 'order:1');
-    expect(await ended(['release', 'order:1', '--url', url], { input: 'y\n' })).toMatchObject({ code: 2, stdout: '' });
-    expect(await locks.inspect('order:1')).toMatchObject({ mode: 'write' });
-  });
-
   it('takes its settings from the environment, and ends with 2 for one that is wrong', async () => {
     const { url } = await ownRedis();
     await hold(openStoreOf(url, { keyPrefix: 'app:' }), 'order:1');
