@@ -25,14 +25,14 @@ export function seriesOf(samples: readonly Sample[]): Series[] {
 }
 
 /** A straight line through the values, which a few outliers do not turn. */
-export interface Trend {
+interface Trend {
   /** The median of the slopes between all pairs (Theil and Sen), per sample. */
   readonly slope: number;
   /** How many standard deviations the pairs that rise outnumber those that fall (Mann and Kendall); 0 if all are equal. */
   readonly z: number;
 }
 
-export function trendOf(values: readonly number[]): Trend {
+function trendOf(values: readonly number[]): Trend {
   const slopes = values.flatMap((later, j) => values.slice(0, j).map((earlier, i) => (later - earlier) / (j - i)));
   if (slopes.length === 0) return { slope: 0, z: 0 };
   const s = slopes.reduce((sum, slope) => sum + Math.sign(slope), 0);
@@ -48,7 +48,7 @@ function tiesWeight(values: readonly number[]): number {
   return [...counts.values()].reduce((sum, n) => sum + pairsWeight(n), 0);
 }
 
-export function median(values: readonly number[]): number {
+function median(values: readonly number[]): number {
   if (values.length === 0) return NaN;
   const sorted = values.toSorted((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);

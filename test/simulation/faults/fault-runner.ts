@@ -166,7 +166,7 @@ export class FaultRunner {
 }
 
 /** The faults of servers that belong together. */
-export function topologyFaults(facts: Facts) {
+function topologyFaults(facts: Facts) {
   const topology = () => facts.network.topology!;
   const trouble = (ms: number): void => facts.trouble(facts.world.now + ms);
   return {

@@ -5,7 +5,7 @@ import { type Call, type Held } from '../workload/call.js';
 import { Judging, type Rule, type SentCommand } from './rule.js';
 
 /** As in lib/core/timing.ts. */
-export const TURN_MS = 10;
+const TURN_MS = 10;
 
 /** A timer may be so late; as in `Settling`. */
 const LATE_MS = 4;
@@ -35,7 +35,7 @@ interface Commands {
 }
 
 /** Whether the lock of one key may be handed on to a call (ADR 17). On a cluster, a call may ask for several keys one by one. */
-export function takesTurns({ plan, waitMs }: Call): boolean {
+function takesTurns({ plan, waitMs }: Call): boolean {
   const { mode = 'write', fair = true, renew = true, owner, holdAtLeastMs = 0 } = plan.options;
   const isPlain = owner === undefined && holdAtLeastMs === 0 && plan.claim === undefined;
   return mode === 'write' && fair === true && renew && waitMs > 0 && isPlain;

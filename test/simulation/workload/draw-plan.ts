@@ -57,7 +57,7 @@ const drawSlot = (rng: Rng, { drift, servers, rates }: Profile): PlannedSlot => 
 const KEYS = ['lead', 'other lead'];
 
 /** Lets most processes campaign for one lead, or for two. */
-export function drawLeads(rng: Rng, { shares, maxLeaseMs }: Profile, slots: number): readonly PlannedLead[] {
+function drawLeads(rng: Rng, { shares, maxLeaseMs }: Profile, slots: number): readonly PlannedLead[] {
   if (shares.leaders === undefined) return [];
   const keys = KEYS.slice(0, rng.int(1, 2));
   return keys.flatMap((key) => {
@@ -74,7 +74,7 @@ export function drawLeads(rng: Rng, { shares, maxLeaseMs }: Profile, slots: numb
 const PERMITS = [5, 5, 5, 5, 3, 8];
 
 /** Lets some calls take permits of a semaphore, one or several, instead of the lock that they were drawn for. */
-export function withSemaphores(
+function withSemaphores(
   rng: Rng,
   { shares: { semaphores = 0 } }: Profile,
   calls: readonly PlannedCall[],
@@ -97,7 +97,7 @@ export function withSemaphores(
 const LONGEST_WAYS_MS = [0, 20, 300, 3_000];
 
 /** Lets some holders of handles transfer their locks instead of releasing them. */
-export function withTransfers(
+function withTransfers(
   rng: Rng,
   { shares: { transfers = 0 } }: Profile,
   calls: readonly PlannedCall[],

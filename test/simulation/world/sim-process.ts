@@ -10,7 +10,7 @@ interface Watched {
 }
 
 /** Stands for the finalization registries of a process: an object is collected when the run says so. */
-export class SimGarbage {
+class SimGarbage {
   readonly #watched = new Map<object, Watched>();
   /** What nobody referred to before it was watched. */
   readonly #unreferenced = new Set<object>();

@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { type SimProcess } from './sim-process.js';
 
 /** Sums up the log of a run: two runs with the same digest had the same events, replies and outcomes in the same order. */
-export class Digest {
+class Digest {
   #low = 0x811c9dc5;
   #high = 0x1b873593;
 
@@ -42,7 +42,7 @@ export interface SimEvent {
 const isBefore = (a: SimEvent, b: SimEvent): boolean => a.time < b.time || (a.time === b.time && a.order < b.order);
 
 /** The events to come, as a binary heap. */
-export class EventHeap {
+class EventHeap {
   readonly #events: SimEvent[] = [];
 
   get first(): SimEvent | undefined {
