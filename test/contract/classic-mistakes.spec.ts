@@ -3,10 +3,10 @@ import { eventually } from '../support/waiting/eventually.js';
 import { disconnect, isCommand, loadScripts, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { openStore } from './support/stores.js';
-import { itOnRedis, itOnSingle, topology } from '../support/topologies/topology.js';
+import { describeOnRedis, itOnSingle, topology } from '../support/topologies/topology.js';
 import { deadlineOf, grantedAt, serverTime } from '../support/redis/records.js';
 
-describe('a lock, where others make classic mistakes,', () => {
+describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
   afterEach(closeAll);
 
   itOnSingle('gives the key a time to live and a lease from the moment it exists', async () => {
@@ -30,7 +30,7 @@ describe('a lock, where others make classic mistakes,', () => {
     expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);
   });
 
-  itOnRedis('never leaves the key without a time to live', async () => {
+  it('never leaves the key without a time to live', async () => {
     const [{ locks }, admin] = [await startApp(), openAdmin()];
     const key = freshKey();
     const use = new AbortController();
@@ -44,6 +44,10 @@ describe('a lock, where others make classic mistakes,', () => {
     await watching;
     expect([...ttls]).toEqual([true]);
   });
+});
+
+describe('classic mistake: GETSET over the expiry of another holder', () => {
+  afterEach(closeAll);
 
   it('leaves a hold unchanged when others request it, wait for it, or cancel', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
@@ -61,6 +65,29 @@ describe('a lock, where others make classic mistakes,', () => {
     expect(await hold()).toBe(before);
     expect(held.held).toBe(true);
   });
+});
+
+describe('classic mistake: DEL without checking the owner', () => {
+  afterEach(closeAll);
+
+  it('distinguishes two calls of one process', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const expired = await locks.acquire(key, { leaseMs: 60, renew: false });
+    const next = await locks.acquire(key);
+    await expired.release();
+    expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
+    expect(await locks.tryAcquire(key)).toBeNull();
+  });
+
+  it('does not free a lock when a wait for it is cancelled', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    await Promise.allSettled([b.locks.acquire(key, { waitMs: 0 }), b.locks.acquire(key, { waitMs: 50 })]);
+    await eventually(() => b.locker.live.releasing === 0);
+    expect((await b.locks.inspect(key)).holders).toMatchObject([{ fencingToken: held.fencingToken }]);
+  });
 
   itOnSingle('frees nothing when the network comes back after another client was granted the lock', async () => {
     const proxy = await proxyTo();
@@ -76,6 +103,10 @@ describe('a lock, where others make classic mistakes,', () => {
     await a.locks.isLocked(key);
     expect((await b.locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
   });
+});
+
+describe('classic mistake: GET, then DEL', () => {
+  afterEach(closeAll);
 
   it('keeps the new hold when a release races with the end of the lease', async () => {
     const [a, b] = [await startApp(), await startApp()];

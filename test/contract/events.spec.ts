@@ -214,4 +214,12 @@ describe('listeners', () => {
     expect(after).toEqual(['Work.write']);
     expect(counts(told)).toEqual({ acquired: 1, released: 1 });
   });
+
+  it('hear nothing after off()', async () => {
+    const { locks } = await start();
+    const listener = jest.fn();
+    locks.events.on('acquired', listener).on('released', listener).off('acquired', listener);
+    await locks.withLock(freshKey(), () => undefined);
+    expect(listener).toHaveBeenCalledTimes(1);
+  });
 });

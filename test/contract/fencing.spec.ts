@@ -1,7 +1,8 @@
 import { systemClock } from '../../lib/core/clock.js';
 import { MemoryLockServer } from '../../lib/testing/index.js';
-import { ownRedis } from '../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { ownRedis, startAgain } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../support/apps/lock-app.js';
 import { deleteLock } from './support/stores.js';
 import { itInMemory, itOnRedis, itOnSingle } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
@@ -38,11 +39,40 @@ describe('promise 8: fencing', () => {
     expectRising(tokens);
   });
 
+  it('gives readers tokens in the order of their grants, too', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const tokens: number[] = [];
+    for (let i = 0; i < 10; i++) {
+      tokens.push(await tokenOf(a, key, 'read'), await tokenOf(b, key), await tokenOf(b, key, 'read'));
+    }
+    expectRising(tokens);
+  });
+
+  it('tokens keep rising after a lease has expired', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const expired = await a.locks.acquire(key, { leaseMs: 60, renew: false });
+    expectRising([expired.fencingToken, await tokenOf(b, key), await tokenOf(a, key)]);
+  });
+
   itOnRedis('tokens keep rising after the key was deleted', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const tokens = [await tokenOf(a, key)];
     await deleteLock(key);
+    expectRising([...tokens, await tokenOf(b, key)]);
+  });
+
+  itOnRedis('tokens keep rising after the key has expired', async () => {
+    const [a, b, admins] = [await startApp(), await startApp(), openAdmins()];
+    const key = freshKey();
+    const tokens = [await tokenOf(a, key), await tokenOf(b, key)];
+    // Again, as one of several stores may hear late of a release, and remember it.
+    await eventually(async () => {
+      await Promise.all(admins.map((admin) => admin.pexpire(`lock:${key}`, 1)));
+      return (await Promise.all(admins.map((admin) => admin.exists(`lock:${key}`)))).every((count) => count === 0);
+    });
     expectRising([...tokens, await tokenOf(b, key)]);
   });
 
@@ -56,6 +86,30 @@ describe('promise 8: fencing', () => {
       await admin.flushall();
     }
     expectRising(tokens);
+  });
+
+  itOnSingle('tokens keep rising after a restart of Redis that lost all data', async () => {
+    const server = await ownRedis();
+    const [a, b] = [await startApp({ connection: server.url }), await startApp({ connection: server.url })];
+    const key = freshKey();
+    const tokens = [await tokenOf(a, key), await tokenOf(b, key)];
+    await server.kill();
+    await startAgain(server);
+    tokens.push(await tokenOf(b, key), await tokenOf(a, key));
+    expectRising(tokens);
+  });
+
+  it('keeps the token of a hold through renewals, and shows it in inspect', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const lock = await locks.acquire(key);
+    const token = lock.fencingToken;
+    await lock.extend(60_000);
+    const state = await locks.inspect(key);
+    expect(lock.fencingToken).toBe(token);
+    expect(state).toMatchObject({ fencingToken: token, holders: [{ fencingToken: token }] });
+    await lock.release();
+    expect((await locks.inspect(key)).fencingToken).toBe(token);
   });
 
   itInMemory('gives a waiter the token that the lock has, whenever the clock ticks', async () => {

@@ -1,10 +1,26 @@
 import { startChildApp } from '../support/processes/child-app.js';
-import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { itOnRedis } from '../support/topologies/topology.js';
 import { eventually } from '../support/waiting/eventually.js';
 
+const PATIENT = { waitMs: 25_000 };
+
+const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
+
 describe('a lock that changes hands', () => {
   afterEach(closeAll);
+
+  it('is renewed by the app that adopts it, for longer than its lease', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const renewed: number[] = [];
+    b.locks.events.on('renewed', ({ fencingToken }) => renewed.push(fencingToken));
+    // Until it is connected: an adoption is sent once.
+    await b.locks.isLocked(key);
+    const lock = await b.locks.adopt(await (await a.locks.acquire(key, { leaseMs: 4_500 })).transfer());
+    await eventually(() => renewed.length > 3, { timeoutMs: 20_000 });
+    expect([lock.held, renewed[0]]).toEqual([true, lock.fencingToken]);
+  });
 
   itOnRedis('goes on in another process when the first one is killed, and tells that one of its loss', async () => {
     const [first, second] = [await startChildApp(), await startChildApp()];
@@ -23,5 +39,17 @@ describe('a lock that changes hands', () => {
     const lost = second.lost();
     await observer.locks.forceRelease(key);
     expect(await lost).toBe('revoked');
+  });
+
+  itOnRedis('tells the process that adopted it when its lease runs out', async () => {
+    const [first, second, observer] = [await startChildApp(), await startChildApp(), await startApp()];
+    const key = freshKey();
+    await first.acquire(key, { leaseMs: 5_000 });
+    const text = await first.transfer();
+    await first.kill();
+    await second.adopt(text, { renew: false });
+    const next = observer.locks.acquire(key, PATIENT);
+    expect(await second.lost()).toBe('expired');
+    expect((await next).held).toBe(true);
   });
 });

@@ -1,9 +1,10 @@
 import { type Lock, LockConfigurationError, LockLostError, type LockOptions, LockStoreError } from '../../lib/index.js';
 import { isCommand, loadScripts, proxyTo } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
-import { itOnSingle, topology } from '../support/topologies/topology.js';
+import { itOnSingle, itWithPermits, topology } from '../support/topologies/topology.js';
+import { eventually } from '../support/waiting/eventually.js';
 import { rejection } from '../support/waiting/rejection.js';
-import { untilFree } from '../support/waiting/waiters.js';
+import { untilFree, untilWaiting } from '../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 25_000 };
 const LONG = { leaseMs: 60_000 };
@@ -38,6 +39,18 @@ describe('a lock that changes hands', () => {
     expect((await a.locks.acquire(key, PATIENT)).fencingToken).toBeGreaterThan(fencingToken);
   });
 
+  itWithPermits('keeps its permit of a semaphore', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const permit: LockOptions = { ...LONG, mode: 'read', permits: 2 };
+    const [first, other] = [await a.locks.acquire(key, permit), await b.locks.acquire(key, permit)];
+    const lock = await b.locks.adopt(await first.transfer());
+    expect(await a.locks.tryAcquire(key, permit)).toBeNull();
+    await lock.release();
+    expect(await a.locks.tryAcquire(key, permit)).not.toBeNull();
+    expect(other.held).toBe(true);
+  });
+
   it('has several keys, in one slot or in several', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey(), freshKey()];
@@ -47,6 +60,19 @@ describe('a lock that changes hands', () => {
     for (const key of keys) expect(await a.locks.isLocked(key)).toBe(true);
     expect(await lock.release()).toBe(true);
     for (const key of keys) await untilFree(a, key);
+  });
+
+  it('was downgraded before: readers stay, and a writer waits', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const first = await a.locks.acquire(key, LONG);
+    await first.downgrade();
+    const reader = await a.locks.acquire(key, { mode: 'read', ...PATIENT });
+    const lock = await b.locks.adopt(await first.transfer());
+    await reader.release();
+    expect([lock.mode, await a.locks.tryAcquire(key)]).toEqual(['read', null]);
+    await lock.extend(90_000);
+    expect(await lock.release()).toBe(true);
   });
 
   it('is adopted once, however many try', async () => {
@@ -71,6 +97,37 @@ describe('a lock that changes hands', () => {
     expect(await winner.value.release()).toBe(true);
   });
 
+  it('may change hands again, and come back', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const first = await a.locks.acquire(key, LONG);
+    let lock: Lock = first;
+    for (const app of [b, a, a, b]) {
+      const before = lock;
+      lock = await app.locks.adopt(await before.transfer());
+      expect([before.held, lock.held, lock.fencingToken]).toEqual([false, true, first.fencingToken]);
+    }
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('keeps those who wait waiting, in both apps, until it is released', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const first = await a.locks.acquire(key, LONG);
+    const waiting = [a.locks.acquire(key, PATIENT), b.locks.acquire(key, PATIENT)];
+    await untilWaiting(a, key, 2);
+    const text = await first.transfer();
+    const lock = await b.locks.adopt(text);
+    expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: first.fencingToken }]);
+    await lock.release();
+    const served = waiting.map(async (granted) => {
+      const next = await granted;
+      await next.release();
+      return next.fencingToken;
+    });
+    for (const token of await Promise.all(served)) expect(token).toBeGreaterThan(first.fencingToken);
+  });
+
   it('that nobody adopts is granted to the next one when its lease ends', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
@@ -78,6 +135,29 @@ describe('a lock that changes hands', () => {
     const next = await b.locks.acquire(key, PATIENT);
     expect(await rejection(b.locks.adopt(text))).toMatchObject({ code: 'LOCK_LOST', reason: 'taken' });
     expect(next.held).toBe(true);
+  });
+
+  it('cannot be adopted after an operator has revoked it, and is lost in the app that has adopted it', async () => {
+    const [a, b] = await startTwo();
+    const [key, other] = [freshKey(), freshKey()];
+    const text = await (await a.locks.acquire(key, LONG)).transfer();
+    await a.locks.forceRelease(key);
+    expect(await rejection(b.locks.adopt(text))).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+    // If it does not listen yet, its next renewal tells it.
+    const lock = await b.locks.adopt(await (await a.locks.acquire(other, { leaseMs: 9_000 })).transfer());
+    const { signal } = lock;
+    await a.locks.forceRelease(other);
+    await eventually(() => signal.aborted);
+    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+  });
+
+  it('outlives the shutdown of the app that had it', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const text = await (await a.locks.acquire(key, LONG)).transfer();
+    await a.close();
+    const lock = await b.locks.adopt(text);
+    expect(await lock.release()).toBe(true);
   });
 
   it('is refused by an app with another prefix, and for another text', async () => {
@@ -89,6 +169,16 @@ describe('a lock that changes hands', () => {
     expect(await rejection(a.locks.adopt('a text'))).toBeInstanceOf(LockConfigurationError);
     expect(await rejection(a.locks.adopt(text, { leaseMs: 1 }))).toBeInstanceOf(LockConfigurationError);
     expect((await a.locks.adopt(text)).held).toBe(true);
+  });
+
+  it('is not one of `withLock`', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    await locks.withLock(key, async (lock) => {
+      expect(await rejection(lock.transfer())).toBeInstanceOf(LockConfigurationError);
+      expect(lock.held).toBe(true);
+    });
+    await untilFree({ locks }, key);
   });
 
   itOnSingle('is adopted once when the reply is lost, and the command is sent again', async () => {

@@ -76,6 +76,17 @@ describe('several permits in one call', () => {
     await running;
   });
 
+  itWithPermits('are not taken again by a nested call', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    await locks.withLock(key, five(3), () =>
+      locks.withLock(key, five(5), async () => {
+        expect((await locks.inspect(key)).permits?.used).toBe(3);
+      }),
+    );
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+
   it.each([
     { take: 3 },
     { mode: 'read' as const, permits: 2, take: 3 },

@@ -67,6 +67,21 @@ describe('several keys', () => {
     expect(await Promise.all([locks.tryAcquire([one, one]), locks.tryAcquire([two, three])])).not.toContain(null);
   });
 
+  it('have tokens that rise for each key, with single locks in between', async () => {
+    const [a, b] = await startTwo();
+    const keys = [freshKey(), freshKey(), freshKey()];
+    const last = new Map(keys.map((key) => [key, 0]));
+    for (let round = 0; round < 30; round++) {
+      const some = keys.filter((_, i) => (round + i) % 3 !== 0 || round % 5 === 0);
+      const lock = await [a, b][round % 2]!.locks.acquire(round % 2 ? some : some.toReversed());
+      lock.keys.forEach((key, i) => {
+        expect(lock.fencingTokens[i]).toBeGreaterThan(last.get(key)!);
+        last.set(key, lock.fencingTokens[i]!);
+      });
+      await lock.release();
+    }
+  });
+
   it('are lost together when one of them is lost', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey(), freshKey()];
@@ -126,6 +141,20 @@ describe('several keys', () => {
     }
     await lock.release();
     expect(await b.locks.tryAcquire(keys)).not.toBeNull();
+  });
+
+  it('may be shared by readers, and re-entered by one owner', async () => {
+    const [a, b] = await startTwo();
+    const [keys, owner] = [[freshKey(), freshKey()], 'order-7'];
+    const reader = await a.locks.acquire(keys, { mode: 'read' });
+    const other = await b.locks.acquire(keys.toReversed(), { mode: 'read', waitMs: 0 });
+    expect(await b.locks.tryAcquire(keys)).toBeNull();
+    await Promise.all([reader.release(), other.release()]);
+    const one = await a.locks.acquire(keys[1]!, { owner });
+    const both = await b.locks.acquire(keys, { owner, waitMs: 0 });
+    expect(both.fencingTokens[1]).toBe(one.fencingToken);
+    await both.release();
+    expect(await areLocked(b, keys)).toEqual([false, true]);
   });
 });
 
