@@ -1,6 +1,5 @@
 import 'reflect-metadata';
 import { hostname } from 'node:os';
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { Locked, type LockEventMap, type LockEventName, type LockLostError, ReadLocked } from '../../lib/index.js';
 import { EVENT_NAMES } from '../support/apps/event-names.js';

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { LockConfigurationError, LockStoreError } from '../../lib/index.js';
 import { MemoryLockServer } from '../../lib/testing/index.js';
 import { proxyTo } from '../support/redis/own-redis.js';

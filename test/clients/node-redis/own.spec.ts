@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
 import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis/node-redis-library.js';

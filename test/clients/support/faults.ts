@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { type Socket, createServer } from 'node:net';
 import { isLost } from '../../../lib/redis/connection/redis-errors.js';
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';

@@ -1,5 +1,4 @@
 import { Socket } from 'node:net';
-import { jest } from '@jest/globals';
 import { type Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';

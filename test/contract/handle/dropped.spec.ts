@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { eventuallyPasses } from '../../support/waiting/eventually.js';

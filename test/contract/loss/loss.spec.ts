@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type Lock, type LockLostError, LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { jest } from '@jest/globals';
 import { Cluster, type Redis } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
 import { MemoryLock } from '../../../lib/memory/memory-lock.js';

@@ -1,5 +1,4 @@
 import { getEventListeners } from 'node:events';
-import { jest } from '@jest/globals';
 import { type Lock, LockWaitTimeoutError } from '../../../lib/index.js';
 import { clientWithSubscriberAt } from '../../support/redis/connections.js';
 import { queued } from '../../support/redis/records.js';

@@ -1,5 +1,4 @@
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
-import { jest } from '@jest/globals';
 import { type RedisConnection } from '../../../lib/index.js';
 import { freePorts } from '../../../scripts/redis.mjs';
 import { withGiven } from '../../support/clients/library.js';

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
@@ -43,7 +42,7 @@ describe('an outage with traffic', () => {
   beforeEach(() => {
     lines = [];
     for (const level of ['warn', 'error'] as const) {
-      jest.spyOn(Logger.prototype, level).mockImplementation((line: unknown) => void lines.push(String(line)));
+      jest.spyOn(Logger.prototype, level).mockImplementation((...[line]: unknown[]) => void lines.push(String(line)));
     }
   });
   afterEach(async () => {

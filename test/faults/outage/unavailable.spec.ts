@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { currentLock, Locked, LockStoreError, type OnUnavailable } from '../../../lib/index.js';
 import { CONNECTIONS, appClient } from '../../support/redis/connections.js';

@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { jest } from '@jest/globals';
 import { Observable, lastValueFrom, of } from 'rxjs';
 import { Locked } from '../../../lib/index.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 import { buildPackage, startChildApp } from '../../support/processes/child-app.js';

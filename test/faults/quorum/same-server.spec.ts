@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockConfigurationError, LockLostError, LockStoreError } from '../../../lib/index.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';

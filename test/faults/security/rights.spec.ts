@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
-import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { createLockScripts, LockStoreError, LockWaitTimeoutError } from '../../../lib/index.js';
 import { documentedRights } from '../../../scripts/topologies.mjs';

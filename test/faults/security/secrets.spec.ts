@@ -1,5 +1,4 @@
 import { inspect } from 'node:util';
-import { jest } from '@jest/globals';
 import { LockConfigurationError, type RedisConnection } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';

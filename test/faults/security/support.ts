@@ -1,5 +1,4 @@
 import { inspect } from 'node:util';
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 

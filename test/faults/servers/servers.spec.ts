@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { type LockStoreError, type RedisConnection, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { bulk, startDisguise } from '../../support/network/disguise.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';

@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { jest } from '@jest/globals';
 import {
   type CanActivate,
   type ExecutionContext,

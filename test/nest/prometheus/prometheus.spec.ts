@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type OpenMetricsContentType, register, Registry } from 'prom-client';
 import {

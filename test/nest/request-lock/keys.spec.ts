@@ -9,7 +9,6 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { type Redis } from 'ioredis';
-import { jest } from '@jest/globals';
 import { currentLock, LockBusyError, LockInterceptor, LockKeyError, LockLostError } from '../../../lib/index.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';

@@ -13,7 +13,6 @@ import { Test } from '@nestjs/testing';
 import { Query, Resolver } from '@nestjs/graphql';
 import { Interval } from '@nestjs/schedule';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { jest } from '@jest/globals';
 import {
   LockConfigurationError,
   LockInterceptor,

@@ -2,7 +2,6 @@ import 'reflect-metadata';
 import { Injectable, type OnModuleInit, type Provider } from '@nestjs/common';
 import { Cron, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { CronJob, CronTime } from 'cron';
-import { jest } from '@jest/globals';
 import { LockConfigurationError, Locked, RedisLockService } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';

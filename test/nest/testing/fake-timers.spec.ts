@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Locked, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';

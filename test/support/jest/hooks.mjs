@@ -15,7 +15,6 @@ const { CLIENTS_FROM, LIBRARY } = process.env;
 const clients = CLIENTS_FROM && pathToFileURL(join(CLIENTS_FROM, 'index.js')).href;
 
 const PACKAGES = {
-  '@jest/globals': at('test/support/jest/globals.mjs'),
   // The examples import the package by its name; here they are tested with its sources.
   'nestjs-redis-lock': at('lib/index.ts'),
   'nestjs-redis-lock/testing': at('lib/testing/index.ts'),

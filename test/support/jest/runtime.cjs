@@ -2,6 +2,8 @@
 // files import is compiled once for all of them. Jest's runner, its matchers and its time limits are as they were.
 const { register } = require('node:module');
 const { pathToFileURL } = require('node:url');
+const { ModernFakeTimers } = require('@jest/fake-timers');
+const { ModuleMocker } = require('jest-mock');
 const { compiledPath } = require('./compiled.cjs');
 
 register('./hooks.mjs', pathToFileURL(__filename));
@@ -20,6 +22,24 @@ const HANDLERS = Symbol.for('EVENT_HANDLERS');
 const TIME_LIMIT = Symbol.for('TEST_TIMEOUT_SYMBOL');
 const stateSymbols = () =>
   Object.getOwnPropertySymbols(globalThis).filter(({ description }) => description === 'JEST_STATE_SYMBOL');
+
+const mocker = new ModuleMocker(globalThis);
+const timers = new ModernFakeTimers({ config: { rootDir: '', fakeTimers: {} }, global: globalThis });
+
+/** What the tests use of it; without VM contexts, it is the same for all files of a worker. */
+globalThis.jest = {
+  fn: mocker.fn.bind(mocker),
+  spyOn: mocker.spyOn.bind(mocker),
+  isMockFunction: mocker.isMockFunction.bind(mocker),
+  restoreAllMocks: mocker.restoreAllMocks.bind(mocker),
+  useFakeTimers: (options) => timers.useFakeTimers(options),
+  useRealTimers: () => timers.useRealTimers(),
+  advanceTimersByTimeAsync: (ms) => timers.advanceTimersByTimeAsync(ms),
+  getTimerCount: () => timers.getTimerCount(),
+  setTimeout: (ms) => {
+    globalThis[TIME_LIMIT] = ms;
+  },
+};
 
 let loads = 0;
 /** jest-circus, and the number of its own handlers. */

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { Feeds } from '../../../lib/board/live/feeds.js';
 import { type RawResponse } from '../../../lib/board/live/page-stream.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';

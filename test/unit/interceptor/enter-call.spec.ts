@@ -1,5 +1,4 @@
 import { getEventListeners } from 'node:events';
-import { jest } from '@jest/globals';
 import { ModulesContainer } from '@nestjs/core';
 import { AwaitedCalls } from '../../../lib/core/awaited-calls.js';
 import { type FireClaim } from '../../../lib/core/store/fires.js';

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
-import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';

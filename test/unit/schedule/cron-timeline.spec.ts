@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { Cron } from '@nestjs/schedule';
 import * as fc from 'fast-check';
 import { type App, closeApps, fireAt, startApp } from './schedule-app.js';

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { type ModulesContainer } from '@nestjs/core';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CronJob, CronTime } from 'cron';

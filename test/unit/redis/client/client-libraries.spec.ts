@@ -1,5 +1,4 @@
 import Module from 'node:module';
-import { jest } from '@jest/globals';
 import * as ioredis from 'ioredis';
 import * as iovalkey from 'iovalkey';
 import { systemClock } from '../../../../lib/core/clock.js';
