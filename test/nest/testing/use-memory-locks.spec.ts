@@ -179,12 +179,6 @@ describe('RedisLockTestingModule', () => {
     class Outside {}
     await expect(startModule({ imports: [OrdersModule, Outside] })).rejects.toThrow(/RedisLockService/);
   });
-
-  it('refuses another clock beside that of its server', () => {
-    const server = new MemoryLockServer({ clock: new ManualClock() });
-    expect(() => RedisLockTestingModule.forRoot({ server, clock: new ManualClock() })).toThrow(LockConfigurationError);
-    expect(() => RedisLockTestingModule.forRoot({ server, clock: server.clock })).not.toThrow();
-  });
 });
 
 describe('the check for connections', () => {

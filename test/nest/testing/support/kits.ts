@@ -1,12 +1,14 @@
-import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
-import { Observable, of } from 'rxjs';
 import { randomUUID } from 'node:crypto';
+import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import {
   currentLock,
   Limited,
   type Lock,
   Locked,
+  LockError,
+  type LockEventName,
+  type LockEvents,
   type LockOptions,
   ReadLocked,
   RedisLockModule,
@@ -20,12 +22,13 @@ import {
   MemoryLockServer,
   RedisLockTestingModule,
 } from '../../../../lib/testing/index.js';
+import { EVENT_NAMES } from '../../../support/apps/event-names.js';
 import { disconnect, proxyTo } from '../../../support/redis/own-redis.js';
 import { startModule } from '../../../support/apps/lock-app.js';
 
 /** Decorated methods with each option. */
 @Injectable()
-export class Work implements BeforeApplicationShutdown {
+class Work implements BeforeApplicationShutdown {
   /** What goes on while a method holds its lock. */
   inside: () => unknown = () => undefined;
   /** Whether the app is being closed. */
@@ -70,16 +73,6 @@ export class Work implements BeforeApplicationShutdown {
     return this.#run(id);
   }
 
-  @Locked('order:<0>', { reentrant: false })
-  async strict(id: string): Promise<unknown> {
-    return this.#run(id);
-  }
-
-  @Locked((keys: readonly string[]) => keys)
-  async chosen(_keys: readonly string[]): Promise<unknown> {
-    return this.#run('chosen');
-  }
-
   @Locked('order:<0>', { onUnavailable: 'skip', waitMs: 0 })
   async skipsAway(id: string): Promise<unknown> {
     return this.#run(id);
@@ -88,11 +81,6 @@ export class Work implements BeforeApplicationShutdown {
   @Locked('order:<0>', { onUnavailable: 'run-unlocked', waitMs: 0 })
   async unlocked(id: string): Promise<unknown> {
     return `ran ${id}`;
-  }
-
-  @Locked('order:<0>', { onUnavailable: 'fail', waitMs: 0 })
-  async fails(id: string): Promise<unknown> {
-    return this.#run(id);
   }
 
   @Locked('slot', { oncePer: 3_600_000, spreadMs: 0 })
@@ -108,22 +96,6 @@ export class Work implements BeforeApplicationShutdown {
   @Locked('slot', { oncePer: 3_600_000, spreadMs: 0, rerunOnLoss: true, waitMs: 30 })
   async slotAgain(): Promise<unknown> {
     return this.#run('slot');
-  }
-
-  @Locked((keys: readonly string[]) => keys, { oncePer: 3_600_000, spreadMs: 0 })
-  async slotChosen(_keys: readonly string[]): Promise<unknown> {
-    return this.#run('slot');
-  }
-
-  @Locked('order:<0>', { waitMs: 30 })
-  values(id: string): Observable<string> {
-    return of(id, currentLock().key);
-  }
-
-  @Locked('order:<0>', { ifBusy: 'skip' })
-  async *items(id: string): AsyncGenerator<string> {
-    yield id;
-    yield currentLock().key;
   }
 
   async #run(id: string): Promise<unknown> {
@@ -152,7 +124,7 @@ export interface World {
 }
 
 /** How an app gets its locks. */
-export type KitName = 'fake' | 'memory' | 'redis';
+type KitName = 'fake' | 'memory' | 'redis';
 
 async function start(lockModule: Parameters<typeof startModule>[0]['imports']) {
   const app = await startModule({ imports: lockModule ?? [], providers: [Work] });
@@ -199,3 +171,81 @@ export const KITS: Readonly<Record<KitName, (options: KitOptions) => Promise<Wor
     return { ...(await open()), ...others, cutOff: async () => disconnect(proxy) };
   },
 };
+
+/** Production's tokens are microseconds; one that fits an INT hides a column that is too small. */
+const tokenText = (token: unknown): string =>
+  Number(token) > 2 ** 32 ? 'a token' : `the small token ${String(token)}`;
+const timeText = (ms: unknown): string => (Number.isFinite(ms) ? 'a time' : String(ms));
+const holderText = (holder: unknown): string => (holder === undefined ? 'nobody' : 'a holder');
+
+/** What differs from run to run, by its name. */
+const TEXTS: Readonly<Record<string, (value: unknown) => unknown>> = {
+  fencingToken: tokenText,
+  fencingTokens: (tokens) => (tokens as unknown[]).map(tokenText),
+  waitedMs: timeText,
+  heldMs: timeText,
+  remainingMs: timeText,
+  serverTimeMs: timeText,
+  attempt: () => 'an attempt',
+  holder: holderText,
+  host: () => 'a host',
+  pid: () => 'a pid',
+  instance: () => 'a host and a pid',
+  // What the client said, and what the kit says in its place.
+  cause: (cause) => (cause === undefined ? undefined : 'a cause'),
+};
+
+/** An error text without what differs from run to run. */
+const shapeOf = (message: string): string =>
+  message
+    .replace(/held by [^,]+,/, 'held by a holder,')
+    .replace(/(was not acquired within \S+ ms: ).*/, '$1why')
+    .replace(/(could not be \w+: ).*(\. It is held)/, '$1why$2')
+    .replace(/\d{10,}/g, 'a token')
+    .replace(/\b\d+ ms/g, 'a time');
+
+/** A value without what differs from run to run. */
+function told(value: unknown): unknown {
+  if (value instanceof Error) return toldError(value);
+  if (value instanceof Date) return 'a date';
+  if (typeof value === 'number') return value > 2 ** 32 ? 'a token' : value;
+  if (Array.isArray(value)) return value.map(told);
+  if (typeof value !== 'object' || value === null) return value;
+  if ('fencingTokens' in value) return toldLock(value as Lock);
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, TEXTS[name]?.(one) ?? told(one)]));
+}
+
+function toldError(error: Error): unknown {
+  const { name, message } = error;
+  if (!(error instanceof LockError)) return { name, message };
+  // An error of a lost or missing store is put into words by whoever was asked; its kind and its properties are not.
+  const properties = Object.fromEntries(Object.entries(error));
+  const isOfStore = error.code === 'LOCK_STORE' && !/was not acquired|It is held/.test(message);
+  return { name, code: error.code, message: isOfStore ? 'why' : shapeOf(message), ...(told(properties) as object) };
+}
+
+function toldLock({ key, keys, mode, owner, fencingTokens, held, remainingMs, signal }: Lock): unknown {
+  const tokens = fencingTokens.map(tokenText);
+  const ours = owner.startsWith('owner') ? owner : 'an attempt';
+  return { key, keys, mode, owner: ours, tokens, held, remains: remainingMs > 0, lost: told(signal.reason) };
+}
+
+/** How a call ended. */
+export const ended = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    (value) => ({ resolved: told(value) }),
+    (error: unknown) => ({ rejected: told(error) }),
+  );
+
+/** Records all events, in their order. */
+export function record(events: LockEvents): unknown[] {
+  const seen: unknown[] = [];
+  const listen = (name: LockEventName) =>
+    events.on(name, (event: object) => {
+      // How often it is tried until the lease is over depends on how the network fails.
+      if (name !== 'renewFailed' || (seen.at(-1) as unknown[] | undefined)?.[0] !== name)
+        seen.push([name, told({ ...event })]);
+    });
+  EVENT_NAMES.forEach(listen);
+  return seen;
+}
