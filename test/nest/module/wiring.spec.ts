@@ -3,7 +3,6 @@ import { Test } from '@nestjs/testing';
 import {
   getLockServiceToken,
   InjectLockService,
-  LOCK_SCRIPTS,
   Locked,
   RedisLockModule,
   type RedisLockModuleOptions,
@@ -149,23 +148,4 @@ describe('a named module beside the default one', () => {
     const app = await startModule({ imports: [lockModule, unnamed()], providers: [Jobs] });
     expect(await app.get(Jobs).where(freshKey())).toEqual([true, false]);
   });
-});
-
-it('LOCK_SCRIPTS is exported by the module', async () => {
-  const app = await startModule({ imports: [RedisLockModule.forRoot(options())] });
-  expect(Object.keys(app.get(LOCK_SCRIPTS)).toSorted()).toEqual([
-    'acquire',
-    'acquireMany',
-    'adopt',
-    'appendHistory',
-    'batch',
-    'downgrade',
-    'forceRelease',
-    'inspect',
-    'readHistory',
-    'release',
-    'renew',
-    'setPermits',
-    'writeBack',
-  ]);
 });

@@ -285,19 +285,4 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
         '(`oncePer: () => date`), or claim slots of time with `oncePer: <milliseconds>`.',
     );
   });
-
-  it('does not disturb a spy on the registry', async () => {
-    const { registry } = apps[0]!;
-    const added = jest.spyOn(registry, 'addCronJob');
-    const ticks: unknown[] = [];
-    const job = new CronJob<null>(SECONDLY, function (this: unknown) {
-      ticks.push(this);
-    });
-    registry.addCronJob('plain', job);
-    expect(added).toHaveBeenCalledWith('plain', job);
-    expect(() => registry.addCronJob('plain', job)).toThrow('plain');
-    job.start();
-    await eventually(() => ticks.length > 0);
-    expect(ticks[0]).toBe(job);
-  });
 });

@@ -198,42 +198,6 @@ describe('a job of an abstract base, with the decorators on the base,', () => {
   });
 });
 
-/** Both fire at the same time, and must not run at the same time. */
-@Injectable()
-class TwoJobs {
-  constructor(readonly runs: Runs) {}
-
-  @Cron('* * * * * *')
-  @Locked('shared', { oncePer: 'fire', ifBusy: 'wait' })
-  async first(): Promise<void> {
-    await this.#run('first');
-  }
-
-  @Cron('* * * * * *')
-  @Locked('shared', { oncePer: 'fire', ifBusy: 'wait' })
-  async second(): Promise<void> {
-    await this.#run('second');
-  }
-
-  async #run(name: string): Promise<void> {
-    const run = (await this.runs.locks.lastRun('shared', `TwoJobs.${name}`))!;
-    this.runs.fires.push(`${name} ${run.fire.getTime()}`);
-  }
-}
-
-describe('two jobs with one key and one schedule', () => {
-  it('both run each fire, each on one of two instances', async () => {
-    const { fires } = await startFree([TwoJobs]);
-    const of = (name: string) => fires().filter((fire) => fire.startsWith(name));
-    await eventually(() => of('first').length > 1 && of('second').length > 1);
-    const seen = fires();
-    expect(new Set(seen).size).toBe(seen.length);
-    const times = (name: string) => of(name).map((fire) => Number(fire.split(' ')[1]));
-    const both = times('first').filter((time) => times('second').includes(time));
-    expect(both.length).toBeGreaterThan(0);
-  });
-});
-
 describe('a job of a lazy module, which @nestjs/schedule does not start', () => {
   @Injectable()
   class LazyJobs {
