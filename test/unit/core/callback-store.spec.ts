@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type AcquireOutcome, type CallbackStore, type Outcome } from '../../../lib/core/store/callback-store.js';
 import { type AcquireRequest, type ReleaseReply, type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
-import { lockOptions, startLocker } from '../../support/core/core-parts.js';
+import { lockOptions, NOTHING, startLocker } from '../../support/core/core-parts.js';
 import { settled } from '../../support/core/fake-clock.js';
 import { FakeStore, granted, released } from '../../support/core/fake-store.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
@@ -31,8 +31,6 @@ class CallingStore extends FakeStore implements CallbackStore {
 }
 
 const caller = new AsyncLocalStorage<string>();
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
-
 function setUp() {
   const store = new CallingStore('client', true);
   const started = startLocker({ store });

@@ -4,12 +4,10 @@ import { LockBusyError, LockKeyError, LockWaitTimeoutError } from '../../../lib/
 import { type LockedCall } from '../../../lib/interceptor/locked-call.js';
 import { SharedCalls } from '../../../lib/interceptor/shared-calls.js';
 import { settled } from '../../support/core/fake-clock.js';
-import { startLocker } from '../../support/core/core-parts.js';
+import { NOTHING, startLocker } from '../../support/core/core-parts.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 
 const WAIT_MS = 10_000;
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
-
 class Prices {}
 class OtherPrices extends Prices {}
 

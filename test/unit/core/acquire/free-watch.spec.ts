@@ -5,11 +5,10 @@ import {
   LockWaitTimeoutError,
 } from '../../../../lib/core/lock.errors.js';
 import { type LockState } from '../../../../lib/core/store/lock-state.js';
-import { startLocker } from '../../../support/core/core-parts.js';
+import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { rejection } from '../../../support/waiting/rejection.js';
-import { NOTHING } from './start-calls.js';
 
 const FREE = { mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 9 } as const;
 

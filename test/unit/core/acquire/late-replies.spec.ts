@@ -2,10 +2,11 @@ import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../../lib/core/store/fires.js';
 import { type AcquireReply } from '../../../../lib/core/store/lock-store.js';
+import { NOTHING } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
-import { CLAIM, NOTHING, startCall } from './start-calls.js';
+import { CLAIM, startCall } from './start-calls.js';
 
 const TIMED_OUT = new LockStoreError('timed out');
 

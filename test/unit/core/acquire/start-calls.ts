@@ -3,12 +3,10 @@ import { type LockEventMap, type LockEventName, NO_LABEL } from '../../../../lib
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../../lib/core/store/fires.js';
 import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../../lib/core/store/lock-store.js';
-import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { granted } from '../../../support/core/fake-store.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
-
-export const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 export const CLAIM: FireClaim = {
   job: 'Jobs.run',

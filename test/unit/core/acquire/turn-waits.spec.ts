@@ -2,9 +2,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type LockEventName } from '../../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
+import { NOTHING } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy } from '../../../support/core/fake-store.js';
-import { type Call, NOTHING, startCalls } from './start-calls.js';
+import { type Call, startCalls } from './start-calls.js';
 
 type Options = Partial<ResolvedLockOptions>;
 

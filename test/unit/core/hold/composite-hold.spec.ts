@@ -1,10 +1,8 @@
 import { getEventListeners } from 'node:events';
-import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
-
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 /** A locker on a store that takes one key per command, in the order of the keys. */
 function setUp() {

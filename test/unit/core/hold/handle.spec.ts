@@ -1,10 +1,8 @@
 import { type Lock } from '../../../../lib/core/lock.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
-import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
 import { eventually } from '../../../support/waiting/eventually.js';
-
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 function setUp() {
   const started = startLocker();
@@ -66,20 +64,5 @@ describe('a handle', () => {
     expect(locker.live).toEqual(NOTHING);
     await (await handOut('d')).release();
     expect(locker.live).toEqual(NOTHING);
-  });
-
-  it('exposes the state and the methods of its lock', async () => {
-    const { store, handOut } = setUp();
-    const lock = await handOut(['b', 'a']);
-    expect(lock).toMatchObject({ key: 'b, a', keys: ['b', 'a'], mode: 'write', held: true });
-    expect([lock.fencingToken, lock.fencingTokens, lock.remainingMs]).toEqual([101, [101, 100], 2_968]);
-    expect([lock.owner, lock.signal.aborted]).toEqual([store.acquires[0]!.request.attempt, false]);
-    await lock.extend(9_000);
-    expect(store.renews[0]!.request.map(({ leaseMs }) => leaseMs)).toEqual([9_000, 9_000]);
-    await lock.downgrade();
-    expect([lock.mode, store.downgrades.length]).toEqual(['read', 2]);
-    await lock[Symbol.asyncDispose]();
-    await lock.release();
-    expect([lock.held, store.givenBack.toSorted()]).toEqual([false, ['a', 'b']]);
   });
 });

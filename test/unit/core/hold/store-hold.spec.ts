@@ -11,25 +11,8 @@ async function hold(keys: readonly string[] = THREE, options: Partial<ResolvedLo
   // The store sorts: a, b, c get 10, 20 and 30.
   store.onAcquire = ({ keys: { length }, leaseMs }) => granted(leaseMs, ...[10, 20, 30].slice(0, length));
   const lock = await locker.acquire(locker.request(keys, lockOptions(options)));
-  const revoke = () => store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
-  return { ...started, lock, revoke };
+  return { ...started, lock };
 }
-
-describe('a lock of several keys that one command may name', () => {
-  it('is acquired with one command that names each key once, and released with one for each', async () => {
-    const { store, lock } = await hold(['c', 'a', 'c', 'b']);
-    expect(lock).toMatchObject({ keys: THREE, key: 'c, a, b', fencingTokens: [30, 10, 20], fencingToken: 30 });
-    await Promise.all([lock.release(), lock.release()]);
-    expect([store.asked, store.givenBack]).toEqual([['a+b+c'], THREE]);
-    expect(new Set(store.releases.map(({ request }) => request.attempt)).size).toBe(1);
-  });
-
-  it('sends nothing when one of the keys is invalid', () => {
-    const { store, locker } = startLocker();
-    expect(() => locker.request(['a', ''], lockOptions())).toThrow(expect.objectContaining({ code: 'LOCK_KEY' }));
-    expect(store.acquires).toEqual([]);
-  });
-});
 
 describe('a downgrade', () => {
   it('covers each hold; the lock is a read lock from then on, with the same fencing tokens', async () => {
@@ -61,16 +44,5 @@ describe('a downgrade', () => {
     store.onDowngrade = ({ key }) => (key === 'a' ? reply : { outcome: 'downgraded' });
     await expect(lock.downgrade()).rejects.toMatchObject({ code: 'LOCK_LOST', reason });
     expect(lock.signal.aborted).toBe(true);
-  });
-});
-
-describe('a lock that has ended', () => {
-  it.each(['extend', 'downgrade'] as const)('refuses to %s after its release, and after its loss', async (what) => {
-    for (const code of ['LOCK_NOT_HELD', 'LOCK_LOST']) {
-      const { lock, revoke } = await hold();
-      if (code === 'LOCK_LOST') revoke();
-      else await lock.release();
-      await expect(what === 'extend' ? lock.extend(100) : lock.downgrade()).rejects.toMatchObject({ code });
-    }
   });
 });

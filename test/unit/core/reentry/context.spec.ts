@@ -2,12 +2,13 @@ import { AsyncResource } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Hold } from '../../../../lib/core/hold/hold.js';
 import { assertLocked, currentLock, findCurrentHold, runHolding } from '../../../../lib/core/reentry/context.js';
+import { type FakeClock } from '../../../support/core/fake-clock.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
-import { FakeKeeper, heldLock, startLocker } from '../../../support/core/core-parts.js';
+import { startLocker } from '../../../support/core/core-parts.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { thrownBy } from '../../../support/waiting/rejection.js';
 
-const lockOf = (key: string): Hold => heldLock(undefined, { key });
+const lockOf = (key: string): Promise<Hold> => startLocker().enter(key);
 
 describe('the lock of a chain of calls', () => {
   it('does not exist outside, and the error says how to get one', () => {
@@ -27,19 +28,21 @@ describe('the lock of a chain of calls', () => {
       assertLocked();
       assertLocked(lock.key);
     };
-    await Promise.all(['a', 'b'].map((key) => runHolding(lockOf(key), chain)));
+    const locks = await Promise.all(['a', 'b'].map(lockOf));
+    await Promise.all(locks.map((lock) => runHolding(lock, chain)));
     expect(findCurrentHold()).toBeUndefined();
   });
 
   it('is the innermost one that is not released, or the one with the given key', async () => {
-    const [outer, inner] = [lockOf('outer'), lockOf('inner')];
+    const { enter } = startLocker();
+    const [outer, inner, next] = [await enter('outer'), await enter('inner'), await enter('next')];
     await runHolding(outer, () =>
       runHolding(inner, async () => {
         expect([currentLock(), currentLock('outer'), currentLock('inner')]).toEqual([inner, outer, inner]);
         expect(() => currentLock('other')).toThrow('The lock "other" is not held here.');
         await inner.release();
         expect([currentLock(), findCurrentHold('inner')]).toEqual([outer, undefined]);
-        runHolding(lockOf('next'), () =>
+        runHolding(next, () =>
           expect(['outer', 'inner'].map((key) => findCurrentHold(key))).toEqual([outer, undefined]),
         );
       }),
@@ -49,21 +52,25 @@ describe('the lock of a chain of calls', () => {
   it('is shared by two copies of the package', async () => {
     const path = '../../../../lib/core/reentry/context.ts?copy';
     const copy = (await import(path)) as { currentLock: typeof currentLock };
-    const lock = lockOf('k');
+    const lock = await lockOf('k');
     expect(copy.currentLock).not.toBe(currentLock);
     expect(runHolding(lock, () => copy.currentLock())).toBe(lock);
   });
 });
 
 describe('assertLocked, under a lock that is not proven', () => {
-  it.each<[string, string, (keeper: FakeKeeper, lock: Hold) => unknown]>([
-    ['was lost', 'LOCK_LOST', (_keeper, lock) => lock.lose('taken')],
-    ['ran out before any timer fired', 'LOCK_LOST', ({ clock }) => clock.jump(60_000)],
-    ['may have ended while the wall clock jumped', 'LOCK_NOT_HELD', ({ clock }) => (clock.wallOffsetMs += 3_600_000)],
-  ])('throws when it %s: %s, and currentLock still returns it', (_what, code, happens) => {
-    const keeper = new FakeKeeper();
-    const lock = heldLock(keeper);
-    happens(keeper, lock);
+  it.each<[string, string, (lock: Hold, clock: FakeClock) => unknown]>([
+    ['was lost', 'LOCK_LOST', (lock) => lock.lose('taken')],
+    ['ran out before any timer fired', 'LOCK_LOST', (_lock, clock) => clock.jump(60_000)],
+    [
+      'may have ended while the wall clock jumped',
+      'LOCK_NOT_HELD',
+      (_lock, clock) => (clock.wallOffsetMs += 3_600_000),
+    ],
+  ])('throws when it %s: %s, and currentLock still returns it', async (_what, code, happens) => {
+    const { clock, enter } = startLocker();
+    const lock = await enter('k');
+    happens(lock, clock);
     runHolding(lock, () => {
       expect(thrownBy(() => assertLocked())).toMatchObject({ code });
       expect([currentLock(), currentLock().held]).toEqual([lock, false]);
@@ -75,22 +82,25 @@ describe('assertLocked, under a lock that is not proven', () => {
 describe('work that outlives its lock and acquires the next one', () => {
   /** Begins each round inside the lock of the one before, and gives how many locks are still there in the last. */
   async function goOn(rounds: number, ends: 'own' | 'former'): Promise<number> {
+    const { enter, store } = startLocker();
     const locks: WeakRef<Hold>[] = [];
     const done = gate();
     let goesOn!: () => void;
-    const next = (): void => {
+    const next = async (): Promise<void> => {
       if (locks.length === rounds) {
         // What goes on in this context keeps it.
         goesOn = AsyncResource.bind(() => undefined);
         return done.open();
       }
-      const lock = lockOf(`${locks.length}`);
+      const lock = await enter(`${locks.length}`);
+      // What the store noted of the call keeps its lock.
+      store.acquires.length = 0;
       const former = locks.at(-1)?.deref();
       locks.push(new WeakRef(lock));
-      runHolding(lock, () => setImmediate(next));
+      runHolding(lock, () => setImmediate(() => void next()));
       void (ends === 'own' ? lock : former)?.release();
     };
-    next();
+    void next();
     await done.opened;
     await collectGarbage();
     goesOn();

@@ -8,15 +8,6 @@ import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { rejection } from '../../../support/waiting/rejection.js';
 
-function start() {
-  const started = startLocker();
-  const { store } = started;
-  return {
-    ...started,
-    revoke: () => store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' }),
-  };
-}
-
 const failLater = async (): Promise<never> => {
   await Promise.resolve();
   throw new Error('business');
@@ -27,7 +18,7 @@ const failAtOnce = () => {
 
 describe('work under a lock', () => {
   it.each([failLater, failAtOnce])('releases the lock and passes its error unchanged, with the stack of its caller: %p', async (work) => {
-    const { locker, store } = start();
+    const { locker, store } = startLocker();
     const service = new RedisLockService(locker, store, resolveModuleOptions({}));
     const theCaller = async (): Promise<void> => {
       await service.withLock('k', work);
@@ -39,11 +30,11 @@ describe('work under a lock', () => {
   }); // prettier-ignore
 
   it.each([undefined, null, 0, 'text'])('may throw %p, which passes unchanged', async (thrown) => {
-    expect(await rejection(start().under('k', () => Promise.reject(thrown)))).toBe(thrown);
+    expect(await rejection(startLocker().under('k', () => Promise.reject(thrown)))).toBe(thrown);
   });
 
   it('is replaced by what the caller makes of the error when the lock is refused, but not when it fails', async () => {
-    const { enter, store } = start();
+    const { enter, store } = startLocker();
     const instead = (error: unknown) => `without it: ${(error as Error).message}`;
     const refused = Promise.reject(new Error('busy'));
     expect(await runWithLock(refused, () => 'done', undefined, instead)).toBe('without it: busy');
@@ -54,7 +45,7 @@ describe('work under a lock', () => {
 
 describe('parallel calls under one hold that is lost', () => {
   it('each reject with their own error and result, and the reason of the signal has no result', async () => {
-    const { under, revoke } = start();
+    const { under, revoke } = startLocker();
     const { opened, open } = gate();
     let signal!: AbortSignal;
     const nested: { error?: unknown }[] = [];
@@ -85,7 +76,7 @@ describe('parallel calls under one hold that is lost', () => {
   });
 
   it('reject with the cause of the loss', async () => {
-    const { clock, store, under } = start();
+    const { clock, store, under } = startLocker();
     const cause = new Error('ECONNREFUSED');
     store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause }));
     const outer = outcomeOf(under('k', () => clock.advance(3_000).then(() => 'outer')));

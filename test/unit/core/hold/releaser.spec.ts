@@ -1,12 +1,11 @@
-import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
-import { type ReleaseReply } from '../../../../../lib/core/store/lock-store.js';
-import { startLocker } from '../../../../support/core/core-parts.js';
-import { settled } from '../../../../support/core/fake-clock.js';
-import { released } from '../../../../support/core/fake-store.js';
-import { outcomeOf } from '../../../../support/waiting/outcome.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
+import { type ReleaseReply } from '../../../../lib/core/store/lock-store.js';
+import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { released } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 const down = () => new LockStoreError('down');
 const replied = (outcome: ReleaseReply['outcome']): ReleaseReply => ({ outcome, holds: 0, lastToken: 100 });
 
@@ -36,12 +35,6 @@ describe('a release, whose result says whether the lock was still held', () => {
     const { attempt } = store.acquires[0]!.request;
     const asked = { key: 'k', attempt, holdAtLeastMs: 0, leaseMs: 3_000, unanswered: false };
     expect(store.releases).toMatchObject([{ request: asked, timeoutMs: 750 }]);
-  });
-
-  it('of several keys is true only when each was held', async () => {
-    const { store, lock } = await held(['a', 'b']);
-    store.onRelease = ({ key }) => (key === 'b' ? replied('expired') : released());
-    expect(await lock.release()).toBe(false);
   });
 
   it.each([[true, 0], [false, 60_000]])('without an answer in time is %s when the machine slept for %i', async (result, sleptMs) => {
@@ -151,5 +144,105 @@ describe('a shutdown', () => {
     await clock.advance(1_000);
     const last = 'warn Within 10 s, 2 more locks could not be released and end with their leases.';
     expect([locker.live, reporter.lines.length, reporter.lines.at(-1)]).toEqual([NOTHING, 11, last]);
+  });
+});
+
+const LEASE_MS = 600_000;
+/** How many may wait, how many are tried at a time, and how long a caller waits. */
+const [MAX, AT_A_TIME, PATIENCE_MS] = [10_000, 100, 1_000];
+const COUNTED = 'warn Within 10 s, 990 more locks could not be released and end with their leases.';
+
+/** Locks of which no release had an answer so far. */
+async function startOutage(count: number, leaseMs = LEASE_MS) {
+  const started = startLocker();
+  const { store, enter } = started;
+  const fail = () => {
+    throw down();
+  };
+  store.onRelease = fail;
+  const release = async (key: string) => outcomeOf((await enter(key, { leaseMs, renew: false })).release());
+  const outcomes = await Promise.all(Array.from({ length: count }, (_, i) => release(`k${i}`)));
+  await settled();
+  /** The keys of the releases since the last call. */
+  const sent = () => store.releases.splice(0).map(({ request }) => request.key);
+  sent();
+  return { ...started, release, outcomes, sent, fail };
+}
+
+describe('the releases of an outage', () => {
+  it('wait on one timer, and are tried in turn, a bounded number at a time, with growing pauses', async () => {
+    const { clock, locker, sent } = await startOutage(1_000);
+    await clock.advance(PATIENCE_MS);
+    const first = sent();
+    expect(locker.live).toMatchObject({ releasing: 1_000, timers: 1 });
+    const rounds: string[][] = [];
+    for (let second = 0; second < 60; second += 1) {
+      await clock.advance(1_000);
+      rounds.push(sent());
+    }
+    expect([...first, ...rounds.flat()].slice(0, 1_000)).toEqual(Array.from({ length: 1_000 }, (_, i) => `k${i}`));
+    // One round for each second in the end, or two where the pauses are short by chance.
+    const sizes = rounds.slice(10).map(({ length }) => length);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(2 * AT_A_TIME);
+    expect(Math.min(...sizes)).toBeGreaterThanOrEqual(AT_A_TIME);
+    expect(locker.live).toMatchObject({ releasing: 1_000, timers: 1 });
+  });
+
+  it('are all confirmed when the store answers again, with a bounded number at a time', async () => {
+    const { clock, store, locker, outcomes, reporter } = await startOutage(1_000);
+    let [open, most, count] = [0, 0, 0];
+    store.release = async () => {
+      count += 1;
+      most = Math.max(most, (open += 1));
+      await settled();
+      open -= 1;
+      return released();
+    };
+    await clock.advance(PATIENCE_MS);
+    for (let turns = 0; turns < 50 && locker.live.releasing > 0; turns += 1) await settled();
+    expect([locker.live, count, most]).toEqual([
+      expect.objectContaining({ releasing: 0, timers: 0 }),
+      1_000,
+      AT_A_TIME,
+    ]);
+    expect([outcomes.every(({ value }) => value === true), reporter.lines]).toEqual([true, []]);
+  });
+
+  it('wait for the next round when their node is still away, without delaying the others', async () => {
+    const { clock, store, locker, sent, fail } = await startOutage(300);
+    store.onRelease = ({ key }) => (key === 'k299' ? released() : fail());
+    await clock.advance(10_000);
+    expect([locker.live.releasing, sent().filter((key) => key === 'k299').length]).toEqual([299, 1]);
+  });
+
+  it('are bounded in number: the oldest end with their leases, and a new release is still sent at once', async () => {
+    const { clock, locker, outcomes, sent, release } = await startOutage(MAX + 500);
+    expect(outcomes.map(({ value }) => value !== undefined)).toEqual(outcomes.map((_, i) => i < 500));
+    await release('one more');
+    await settled();
+    expect([sent(), locker.live.releasing]).toEqual([['one more'], MAX]);
+    await clock.advance(PATIENCE_MS);
+    // One for the tries, and one for the number of the lines.
+    expect(locker.live.timers).toBe(2);
+  });
+
+  it('do not flood the log: the first that end with their leases are named, and the rest are counted', async () => {
+    const { clock, reporter, locker } = await startOutage(1_000, 5_000);
+    await clock.advance(60_000);
+    expect([reporter.lines.length, reporter.lines[10]]).toEqual([11, COUNTED]);
+    expect(reporter.lines[0]).toMatch(/^warn The lock "k\d+" could not be released and ends with its lease: down$/);
+    expect(locker.live).toEqual(NOTHING);
+  });
+
+  it('are tried at once by the shutdown, and all end with it, with their number in the log', async () => {
+    const { clock, reporter, locker, outcomes, sent } = await startOutage(1_000);
+    const closing = locker.close(0);
+    await settled();
+    expect(sent()).toHaveLength(AT_A_TIME);
+    await clock.advance(250);
+    await closing;
+    expect(outcomes.every(({ value }) => value !== undefined)).toBe(true);
+    expect(locker.live).toEqual(NOTHING);
+    expect(reporter.lines.slice(-1)).toEqual([COUNTED]);
   });
 });
