@@ -70,26 +70,6 @@ describe('lock events', () => {
     expect(() => events.emit('renewed', make)).toThrow('made');
   });
 
-  it('log the error of a listener, without an effect on others or the caller', () => {
-    const { events, reporter } = setUp();
-    const seen: string[] = [];
-    events.on('skipped', () => {
-      throw new Error('broken');
-    });
-    events.on('skipped', () => void seen.push('second'));
-    events.emit('skipped', () => EVENT);
-    expect(seen).toEqual(['second']);
-    expect(reporter.lines).toEqual(['error A listener of the lock event "skipped" threw: broken']);
-  });
-
-  it('log the rejection of an async listener', async () => {
-    const { events, reporter } = setUp();
-    events.on('skipped', () => Promise.reject(new Error('broken later')));
-    events.emit('skipped', () => EVENT);
-    await settled();
-    expect(reporter.lines).toEqual(['error A listener of the lock event "skipped" threw: broken later']);
-  });
-
   it.each(EVENT_NAMES)('are published on the channel of %s, the same object to all', (name) => {
     const { events } = setUp();
     const [published, listened]: unknown[][] = [[], []];

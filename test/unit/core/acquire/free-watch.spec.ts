@@ -1,9 +1,4 @@
-import {
-  LockBusyError,
-  LockShutdownError,
-  LockStoreError,
-  LockWaitTimeoutError,
-} from '../../../../lib/core/lock.errors.js';
+import { LockBusyError, LockShutdownError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type LockState } from '../../../../lib/core/store/lock-state.js';
 import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
@@ -112,15 +107,6 @@ describe('a call that waits until a lock is free', () => {
     await clock.advance(5_000);
     expect(looks.length).toBeLessThan(25);
     expect(locker.live.waiting).toBe(1_000);
-  });
-
-  it('rejects when its time is over, and names the holder', async () => {
-    const { wait, clock, locker } = startWatch(heldFor(60_000));
-    const error = rejection<LockWaitTimeoutError>(wait(300));
-    await clock.advance(300);
-    expect(await error).toBeInstanceOf(LockWaitTimeoutError);
-    expect(await error).toMatchObject({ waitedMs: 300, holder: 'far:7 Shop.sell', key: 'k' });
-    expect([locker.live, clock.keptAlive]).toEqual([NOTHING, 0]);
   });
 
   it.each([

@@ -1,5 +1,7 @@
+import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
+import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
 import { startCalls } from './start-calls.js';
 
 const LIMIT = { mode: 'read', permits: 20, perInstance: 2 } as const;
@@ -62,13 +64,7 @@ describe('a call that its process has no permit for', () => {
     call({ perInstance: 1 });
     const refused = call({ waitMs: 0, perInstance: 5 });
     await settled();
-    expect(refused.error).toMatchObject({
-      code: 'LOCK_BUSY',
-      key: 'k',
-      mode: 'read',
-      perInstance: 5,
-      permits: undefined,
-    });
+    expect(refused.error).toMatchObject({ code: 'LOCK_BUSY', key: 'k', perInstance: 5, permits: undefined });
     expect(refused.error.message).toBe(
       'The lock "k" (read) is busy: this instance has as many permits as it may (`perInstance: 5`), and the call does not ' +
         'wait. Try later, or give it a `waitMs`.',
@@ -187,5 +183,21 @@ describe('a permit of a process', () => {
     calls(4);
     await settled();
     expect([asked(), locker.live.waiting]).toEqual([4, 0]);
+  });
+});
+
+describe('the gate of a key', () => {
+  it('is forgotten when nobody wants the key any more', async () => {
+    const { store, enter } = startLocker();
+    /** Gives how much memory is in use after calls for so many keys of their own. */
+    const useKeys = async (name: string): Promise<number> => {
+      for (let i = 0; i < 5_000; i += 1) await (await enter(`${name}:${i}`, LIMIT)).release();
+      store.acquires.length = store.releases.length = 0;
+      await collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = await useKeys('first');
+    // Gates that stay take some 4 MB.
+    expect((await useKeys('next')) - before).toBeLessThan(1_000_000);
   });
 });

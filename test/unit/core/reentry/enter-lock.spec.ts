@@ -3,7 +3,7 @@ import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { enterLock } from '../../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
 import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
-import { FakeClock, settled } from '../../../support/core/fake-clock.js';
+import { settled } from '../../../support/core/fake-clock.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { thrownBy } from '../../../support/waiting/rejection.js';
@@ -146,16 +146,6 @@ describe('siblings under one hold', () => {
       return expect(enterNow({ ...permits, waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
     };
     await under('k', work, permits);
-  });
-});
-
-describe('a call that is not nested', () => {
-  it('does not see the holds of another locker', async () => {
-    const clock = new FakeClock();
-    const [one, two] = [startLocker({ clock, clientId: 'one' }), startLocker({ clock, clientId: 'two' })];
-    const inner = () => one.under('k', ({ owner }) => expect(owner).toBe(one.store.acquires[0]!.request.attempt));
-    await one.under('k', () => two.under('k', inner, { reentrant: false }));
-    expect([one.store.asked, two.store.asked]).toEqual([['k'], ['k']]);
   });
 });
 

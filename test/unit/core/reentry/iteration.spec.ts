@@ -1,5 +1,5 @@
 import { Iteration } from '../../../../lib/core/reentry/iteration.js';
-import { LockReentryError, LockWaitTimeoutError } from '../../../../lib/core/lock.errors.js';
+import { LockWaitTimeoutError } from '../../../../lib/core/lock.errors.js';
 import { type LockOptions } from '../../../../lib/core/lock.options.js';
 import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
@@ -32,18 +32,6 @@ describe('the consumer of an iteration', () => {
     const result = iteration.resultOf('row');
     expect(result).toEqual({ done: false, value: 'row' });
     expect([Object.keys(result), { ...result }]).toEqual([['done', 'value'], { done: false, value: 'row' }]);
-  });
-
-  it('is refused a lock that would wait for the paused iteration, and leaves nothing behind', async () => {
-    const { clock, consume, locker } = await startIteration();
-    const { call } = await consume();
-    await clock.advance(499);
-    expect(call).toEqual({});
-    await clock.advance(1);
-    await settled();
-    expect(call.error).toBeInstanceOf(LockReentryError);
-    expect(call.error).toMatchObject({ key: 'k', mode: 'write' });
-    expect(locker.live).toMatchObject({ locks: 1, waiting: 0 });
   });
 
   it.each<[string, (started: Awaited<ReturnType<typeof startIteration>>) => void]>([
@@ -82,19 +70,5 @@ describe('the consumer of an iteration', () => {
     expect(await enter('other')).toMatchObject({ key: 'other' });
     await clock.advance(4_000);
     expect(call).toEqual({});
-  });
-
-  it('is the code that reads a value, not the code that requests it or that starts beside it', async () => {
-    const { clock, enter, give } = await startIteration();
-    const loop = async (): Promise<void> => {
-      const result = await Promise.resolve(give(1));
-      expect(result.value).toBe(1);
-    };
-    const looped = loop();
-    const beside = outcomeOf(enter('k', { waitMs: 5_000 }));
-    await looped;
-    const after = outcomeOf(enter('k', { waitMs: 5_000 }));
-    await clock.advance(4_999);
-    expect([beside, after]).toEqual([{}, {}]);
   });
 });
