@@ -240,6 +240,15 @@ describe('the watchdog, when the lock is lost', () => {
     await reply(gone(500));
     expect([lock.lost, locker.live, reporter.lines]).toEqual([null, NOTHING, []]);
   });
+
+  it('does not revive a lost lock when a reply comes late', async () => {
+    const { clock, lock, locker, toRenewal, reply } = await hold();
+    await toRenewal();
+    await clock.advance(LEASE_MS);
+    await reply(renewed(60_000));
+    expect([lock.held, locker.live]).toEqual([false, NOTHING]);
+    expect(lock.lost).toMatchObject({ code: 'LOCK_LOST' });
+  });
 });
 
 describe('the watchdog and a lock of several keys', () => {
@@ -324,6 +333,15 @@ describe('the watchdog and a thousand locks', () => {
     expect(locker.live).toEqual(NOTHING);
     await clock.advance(60_000);
     expect(store.renews).toEqual([]);
+  });
+
+  it('reports every loss in the first turn after a pause', async () => {
+    const { clock, store, locker, locks } = await startMany();
+    const signals = locks.map(({ signal }) => signal);
+    clock.jump(60_000);
+    clock.turn();
+    expect(signals.every(({ aborted }) => aborted)).toBe(true);
+    expect([store.renews.length, locker.live.locks]).toEqual([0, 0]);
   });
 
   it('reports each loss at its deadline, not before and not later, when nothing is answered', async () => {
