@@ -121,13 +121,12 @@ export class MemoryLock {
     if (this.expiresAt !== undefined) this.expiresAt = this.now + this.#timeToLive(keepMs);
   }
 
-  /** The longest of the leases and the jobs, and at least `keepMs` and a half. */
+  /** The last lease and `keepMs`, or longer for jobs and permits. */
   #timeToLive(keepMs: number): number {
     const held = this.holds.size > 0 ? this.bounds.latest - this.now : 0;
     const jobs = [...this.jobs.values()].map(({ until }) => until - this.now);
-    const spare = Math.floor(keepMs / 4);
     const permits = this.permits === undefined ? 0 : PERMITS_KEPT_MS;
-    return Math.max(keepMs + spare + Math.max(held, spare), permits, ...jobs);
+    return Math.max(keepMs + held, permits, ...jobs);
   }
 
   /** Whether Redis has the lock in one field, with exact bounds: it is free, or held once for writing without an owner. */

@@ -71,9 +71,21 @@ describe('promise 10: nothing left behind', () => {
       });
       const ttl = await place.admin.pttl(key);
       expect(ttl).toBeGreaterThan(0);
-      // `keepMs`, and a half.
-      expect(ttl).toBeLessThanOrEqual(900_000);
+      // `keepMs`, and the lease.
+      expect(ttl).toBeLessThanOrEqual(640_000);
     }
+  });
+
+  itOnRedis('keeps its record for as long as the lease, whatever `keepMs` an earlier holder had', async () => {
+    const { admin, options, prefix } = await ownPlace();
+    const { locks } = await startApp(options);
+    const key = freshKey();
+    await locks.withLock(key, () => undefined);
+    // What is left of an earlier, shorter `keepMs` after a while.
+    await whenAllHeard(async () => expect(await admin.pexpire(`${prefix}${key}`, 5_000)).toBe(1));
+    const lock = await locks.acquire(key);
+    expect(await admin.pttl(`${prefix}${key}`)).toBeGreaterThan(lock.remainingMs);
+    await lock.release();
   });
 
   itOnSingle('sends no commands while there are no locks', async () => {

@@ -160,6 +160,8 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, reads, full, again(0)),
   // A queue that is full for several keys.
   game({ locks: 2, maxWaiters: 1 }, request({ keys: 2 }), ...times(2, () => [request({ keys: 3, waiterLeaseMs: 30_000 })])),
+  // The clock steps back before the next grant, whose token is greater nevertheless.
+  game(any, writes, release(1), { ...writes, advanceMicros: -2_000_000 }),
   // The clock steps back before a reader is parked: the writer who waits is woken when the other reader is gone.
   game(any, reads, reads, waits('-', 'write'), { ...release(3, 5_000), advanceMicros: -12_000_000 },
     { ...release(3), advanceMicros: 6_000_000 }),

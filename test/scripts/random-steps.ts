@@ -81,7 +81,7 @@ export interface Profile {
   readonly jobs: boolean;
 }
 
-/** The shortest one does not set the time to live on the plain path, the longest one exceeds it. */
+/** The longest one exceeds `keepMs`. */
 const LEASES = [1_000, 10_000, 15_000, 40_000];
 const NOBODY = '-';
 /** The last one has no subscriber: its waiters are dead. */

@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { ttlMs, windowDigits } from '../../lib/redis/codec/operation-terms.js';
+import { ttlMs } from '../../lib/redis/codec/operation-terms.js';
 import { batchOperands } from '../../lib/redis/scripts/batch.js';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
@@ -130,7 +130,6 @@ export function wireValues(values: Operands): Operands {
 const leaseOperands = (keepMs: number, leaseMs: number) => ({
   leaseMs: String(leaseMs).padStart(10, '0'),
   ttlMs: ttlMs(keepMs, leaseMs),
-  windowDigits: windowDigits(keepMs, leaseMs),
 });
 
 /** The reply as a list, as that of the full path: the plain one leaves out what its caller knows. */

@@ -84,7 +84,6 @@ export class OperationTerms {
       rerun: claim?.rerunOnLoss ? 1 : 0,
       plain: mode === 'write' && owner === undefined && !claim ? 1 : 0,
       ttlMs: ttlMs(this.#keepMs, leaseMs),
-      windowDigits: windowDigits(this.#keepMs, leaseMs),
     });
   }
 }
@@ -127,17 +126,4 @@ function encodeOwner(owner: string | undefined): string {
 }
 
 /** The time to live of a key whose lease is set to this, as the scripts compute it (`keep()` in scripts/parts/save.ts). */
-export function ttlMs(keepMs: number, leaseMs: number): number {
-  const spare = Math.floor(keepMs / 4);
-  return keepMs + spare + Math.max(leaseMs, spare);
-}
-
-/**
- * How many first digits a token has in common with the time, 16 digits of microseconds, while a grant on the plain path need
- * not set the time to live. They change after a power of ten that is at most a quarter of `keepMs`; a lease that is longer
- * than this window always sets it.
- */
-export function windowDigits(keepMs: number, leaseMs: number): number {
-  const windowMs = 10 ** Math.floor(Math.log10(keepMs / 4));
-  return leaseMs > windowMs ? 16 : 13 - Math.log10(windowMs);
-}
+export const ttlMs = (keepMs: number, leaseMs: number): number => keepMs + leaseMs;

@@ -19,9 +19,6 @@ const attempt = arg('attempt');
  * Grants a lock that is packed, or new, and free, or whose lease is over, to a writer without an owner; writes what the text
  * behind it would write. Whatever it leaves alone is for that text. No function is defined before it: that would cost more than
  * all it does. Times are compared as texts of equal length.
- *
- * The time to live is set when the first digits of the last token are not those of now. In between, a grant leaves at least
- * `keepMs` of it: the window of those digits, and a lease that is not longer, take no more than half of `keepMs`.
  */
 const PLAIN_ACQUIRE = lua`
 if ${arg('plain')} == '1' and #time == 16 then
@@ -41,9 +38,7 @@ if ${arg('plain')} == '1' and #time == 16 then
     local written = packed and redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')})
       or redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')}, 'released', ';')
     if type(written) == 'number' then
-      if not packed or sub(packed, 2, ${arg('windowDigits')} + 1) ~= sub(time, 1, ${arg('windowDigits')}) then
-        redis.call('PEXPIRE', ${lock}, ${arg('ttlMs')})
-      end
+      redis.call('PEXPIRE', ${lock}, ${arg('ttlMs')})
       return 'granted ' .. attempt .. ' ' .. time
     end
   end
@@ -61,7 +56,7 @@ end
  * digits; `keepMs`; `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`;
  * `fireKind` (`-` none, `at`, `slot`, `gap`), `fireMs` (its time, the width, the distance), `fireAgeMs` since the method was
  * called, `rememberMs` for which the key is kept, `rerun` 1 or 0 after a run without outcome. For the plain path: `plain` 1
- * for a writer without an owner and without a fire, `ttlMs`, the time to live of the key, and `windowDigits` (see there).
+ * for a writer without an owner and without a fire, and `ttlMs`, the time to live of the key.
  *
  * Reply, on the plain path: `granted attempt token` as one text; the token is the server's time in microseconds, the lease as
  * long as it was asked for. Otherwise a list: first the outcome, then always the attempt and the server's time in ms:

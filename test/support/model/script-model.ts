@@ -1,5 +1,5 @@
 import { type LockMode } from '../../../lib/core/lock.errors.js';
-import { type LostReply, TOKENS_OF_A_WRITER, type WakeUp } from '../../../lib/core/store/lock-store.js';
+import { type LostReply, type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
 import { MemoryLocks } from '../../../lib/memory/memory-locks.js';
@@ -76,16 +76,12 @@ export class ScriptModel {
     if (kept !== undefined) lock.expiresAt = kept;
   }
 
-  /** The time of expiry that the plain path of a script leaves as it is; undefined when the script sets it. */
+  /** The time of expiry that the plain path of a release leaves as it is; undefined when the script sets it. */
   #keptUntil(name: ModelledScript, values: Values): number | undefined {
-    if (this.isFull || this.refusesWrites || (name !== 'acquire' && name !== 'release')) return undefined;
+    if (this.isFull || this.refusesWrites || name !== 'release') return undefined;
     const lock = this.look(keysOf(values)[0]!);
     if (!lock.isPacked || lock.wasReleased(textOf(values, 'attempt'))) return undefined;
-    const keeps =
-      name === 'acquire'
-        ? grantsPlainly(lock, values, this.server.micros())
-        : releasesPlainly(lock, values, this.server.micros());
-    return keeps ? lock.expiresAt : undefined;
+    return releasesPlainly(lock, values, this.server.micros()) ? lock.expiresAt : undefined;
   }
 
   /** The locks that Redis would have, by their keys. */
@@ -232,23 +228,7 @@ export class ScriptModel {
   }
 }
 
-/** Whether the plain path grants, and leaves the time to live (PLAIN_ACQUIRE in lib/redis/scripts/acquire.ts). */
-function grantsPlainly({ token, holds }: MemoryLock, values: Values, micros: number): boolean {
-  const [hold] = holds.values();
-  const isFree = !hold || hold.deadline <= Math.floor(micros / 1_000);
-  const isInTime = numberOf(values, 'sentMicros') <= micros && micros <= numberOf(values, 'untilMicros');
-  const [before, now] = [token, micros].map((time) => String(time).slice(0, numberOf(values, 'windowDigits')));
-  return (
-    numberOf(values, 'plain') === 1 &&
-    isFree &&
-    isInTime &&
-    micros - token >= TOKENS_OF_A_WRITER &&
-    textOf(values, 'attempt').length <= 24 &&
-    before === now
-  );
-}
-
-/** The same of a release (PLAIN_RELEASE in lib/redis/scripts/release.ts). */
+/** Whether the plain path releases, and leaves the time to live (PLAIN_RELEASE in lib/redis/scripts/release.ts). */
 function releasesPlainly({ holds }: MemoryLock, values: Values, micros: number): boolean {
   const hold = holds.get(textOf(values, 'attempt'));
   if (!hold || numberOf(values, 'plain') !== 1) return false;

@@ -16,15 +16,12 @@ export const SAVE = scriptPart(
     writes: 'late floor packed_hold',
   },
   lua`
--- The time to live of the key is for garbage collection only: the longest of the last lease and the jobs, and then \`keepMs\`,
--- which outlasts every place in the queue, and a half: most grants on the plain path do not prolong it (see acquire). The
--- permits that an operator has set are kept for 30 days.
+-- The time to live of the key is for garbage collection only: the last lease and \`keepMs\`, which outlasts every place in the
+-- queue. Jobs are kept for the time that they ask for, the permits that an operator has set for 30 days. Each grant sets it:
+-- what is there may have been set by a process with another \`keepMs\`.
 local function keep()
   local held = writes + reads > 0 and latest - now or 0
-  local keep_ms = tonumber(${arg('keepMs')})
-  local spare = math.floor(keep_ms / 4)
-  redis.call('PEXPIRE', ${lock}, int(math.max(keep_ms + spare + math.max(held, spare), remember - now,
-    set_permits and 2592000000 or 0)))
+  redis.call('PEXPIRE', ${lock}, int(math.max(${arg('keepMs')} + held, remember - now, set_permits and 2592000000 or 0)))
 end
 
 -- A server without memory refuses HSET as the first write of a script, but neither PEXPIRE nor what follows it. Call this
