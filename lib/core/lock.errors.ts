@@ -56,16 +56,17 @@ const MARKER = Symbol.for('nestjs-redis-lock:error');
 /** The base of all errors of this package. `instanceof LockError` also holds for errors of another copy of the package. */
 export class LockError extends Error {
   declare readonly code: LockErrorCode;
-  readonly key: string | undefined;
-  readonly mode: LockMode | undefined;
+  declare readonly key: string | undefined;
+  declare readonly mode: LockMode | undefined;
   /** What each master of a quorum answered; undefined elsewhere. */
-  readonly nodes: readonly NodeAnswer[] | undefined;
+  declare readonly nodes: readonly NodeAnswer[] | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
-    super(withPrintableKey(message, details.key), 'cause' in details ? { cause: details.cause } : undefined);
-    this.key = details.key;
-    this.mode = details.mode;
-    this.nodes = details.nodes;
+    const { cause, ...fields } = details;
+    super(withPrintableKey(message, details.key), 'cause' in details ? { cause } : undefined);
+    // Own and enumerable, so that IPC, JSON and loggers keep them; without a value, they would only fill the text of a stack.
+    const all = Object.entries({ code: this.code, ...fields }).filter(([, value]) => value !== undefined);
+    Object.assign(this, Object.fromEntries(all));
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
@@ -95,9 +96,8 @@ interface Marked {
 /** Makes an error of another library pass for a lock error, too: `instanceof`, name, code and details, but not its text. */
 export function passFor<T extends Error>(other: T, error: LockError): T {
   const { message: _message, stack: _stack, cause: _cause, ...details } = Object.getOwnPropertyDescriptors(error);
-  const { name, code } = error;
   const marker = fixed((error as Marked)[MARKER]);
-  return Object.defineProperties(other, { ...details, name: fixed(name), code: fixed(code), [MARKER]: marker });
+  return Object.defineProperties(other, { ...details, name: fixed(error.name), [MARKER]: marker });
 }
 
 /** Gives a class its name (which a minifier may have changed), its code, and the names by which `instanceof` knows it. */
@@ -113,18 +113,11 @@ function define(type: { readonly prototype: LockError }, name: string, code?: Lo
  */
 export class LockBusyError extends LockError {
   /** How many permits there are, if too few of them are free; undefined if it is no semaphore, or is held for writing. */
-  readonly permits: number | undefined;
+  declare readonly permits: number | undefined;
   /** The `perInstance` of the call, if this process has as many permits; otherwise undefined. */
-  readonly perInstance: number | undefined;
+  declare readonly perInstance: number | undefined;
   /** The `maxWaiters` of the call, if so many others wait; otherwise undefined. */
-  readonly maxWaiters: number | undefined;
-
-  constructor(message: string, details: LockErrorDetails = {}) {
-    super(message, details);
-    this.permits = details.permits;
-    this.perInstance = details.perInstance;
-    this.maxWaiters = details.maxWaiters;
-  }
+  declare readonly maxWaiters: number | undefined;
 }
 
 /** Another instance runs, or ran, this fire of a scheduled job; internal, since such a call is skipped. */
@@ -133,47 +126,46 @@ export class LockClaimedError extends LockBusyError {}
 /** The lock stayed busy for the whole of `waitMs`. */
 export class LockWaitTimeoutError extends LockError {
   /** How long the call waited, in milliseconds. */
-  readonly waitedMs: number;
+  declare readonly waitedMs: number;
   /** The holder of the lock when the wait ended (`host:pid where`); undefined if the store does not know. */
-  readonly holder: string | undefined;
+  declare readonly holder: string | undefined;
   /** See `LockBusyError.permits`. */
-  readonly permits: number | undefined;
+  declare readonly permits: number | undefined;
   /** See `LockBusyError.perInstance`. */
-  readonly perInstance: number | undefined;
+  declare readonly perInstance: number | undefined;
 
+  // oxlint-disable-next-line no-useless-constructor -- for the types of its details
   constructor(message: string, details: LockErrorDetails & { waitedMs: number; holder?: string | undefined }) {
     super(message, details);
-    this.permits = details.permits;
-    this.perInstance = details.perInstance;
-    this.waitedMs = details.waitedMs;
-    this.holder = details.holder;
   }
 }
 
 /** A lock that was held can no longer be proven; the work may have run beside another holder. */
 export class LockLostError extends LockError {
-  readonly reason: LockLostReason;
-  /** What the work returned although the lock was lost; only set on the rejection of `withLock` or a decorated method. */
-  result: unknown;
+  declare readonly reason: LockLostReason;
+  /**
+   * What the work returned although the lock was lost; only set on the rejection of `withLock` or a decorated method. Not enumerable:
+   * it is data of the app, and no concern of a log.
+   */
+  declare result: unknown;
 
   constructor(message: string, details: LockErrorDetails & { reason: LockLostReason; result?: unknown }) {
-    super(message, details);
-    this.reason = details.reason;
-    this.result = details.result;
+    const { result, ...others } = details;
+    super(message, others);
+    Object.defineProperty(this, 'result', fixed(result));
   }
 }
 
 /** Redis could not be reached, or refused the command; `cause` is the error of the client. */
 export class LockStoreError extends LockError {
   /** Whether another try may help: not with wrong credentials, a key of another type, or a single client on a cluster. */
-  readonly retryable: boolean;
+  declare readonly retryable: boolean;
   /** Whether the command may have reached Redis, and may still be carried out there; false: nothing was sent. */
-  readonly wasSent: boolean;
+  declare readonly wasSent: boolean;
 
   constructor(message: string, details: LockErrorDetails & { retryable?: boolean; wasSent?: boolean } = {}) {
-    super(message, details);
-    this.retryable = details.retryable ?? true;
-    this.wasSent = details.wasSent ?? true;
+    const fields = { ...details, retryable: details.retryable ?? true, wasSent: details.wasSent ?? true };
+    super(message, fields);
   }
 }
 
@@ -199,6 +191,9 @@ export class LockShutdownError extends LockError {}
 export class LockConfigurationError extends LockError {}
 
 define(LockError, 'LockError');
+// What a given error does not have reads as undefined, also to the matchers of tests.
+for (const name of ['key', 'mode', 'nodes', 'permits', 'perInstance', 'maxWaiters', 'holder'])
+  Object.defineProperty(LockError.prototype, name, fixed(undefined));
 define(LockBusyError, 'LockBusyError', 'LOCK_BUSY');
 define(LockWaitTimeoutError, 'LockWaitTimeoutError', 'LOCK_WAIT_TIMEOUT');
 define(LockLostError, 'LockLostError', 'LOCK_LOST');

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import * as errors from '../../../lib/core/lock.errors.js';
 
 const all = { ...errors };
@@ -45,6 +46,27 @@ describe('the errors', () => {
     const cause = new Error('refused');
     expect(new LockStoreError('text', { cause }).cause).toBe(cause);
     expect('cause' in new LockStoreError('text')).toBe(false);
+  });
+});
+
+describe('the fields of an error that leaves the process', () => {
+  const lost = new LockLostError('text', { key: 'k', mode: 'write', reason: 'taken', result: { card: '4111' } });
+
+  it('are code, key, mode and what it says of itself: in JSON, in a spread and over IPC', () => {
+    const fields = { code: 'LOCK_LOST', key: 'k', mode: 'write', reason: 'taken' };
+    expect(JSON.parse(JSON.stringify(lost))).toEqual(fields);
+    expect({ ...lost }).toEqual(fields);
+    expect({ ...new LockStoreError('text') }).toEqual({ code: 'LOCK_STORE', retryable: true, wasSent: true });
+  });
+
+  it('leave out the result of the work, which a caller can still read', () => {
+    expect(lost.result).toEqual({ card: '4111' });
+    expect(inspect(lost)).not.toContain('4111');
+  });
+
+  it('are only those that have a value', () => {
+    expect(inspect(new LockBusyError('text'))).not.toContain('undefined');
+    expect(new LockBusyError('text').key).toBeUndefined();
   });
 });
 
