@@ -105,6 +105,11 @@ export class RedisLockModule
   implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
   readonly #module: LockModule;
+  readonly #locks: RedisLockService;
+  readonly #locker: Locker;
+  readonly #store: LockStore;
+  readonly #options: ResolvedModuleOptions;
+  readonly #modules: ModulesContainer;
   #campaigns: readonly Campaign[] = [];
   #stopSeparating: (() => void) | null = null;
   #drained: Promise<void> | null = null;
@@ -113,13 +118,18 @@ export class RedisLockModule
   /** Internal: Nest calls it. */
   constructor(
     @Inject(OWN_INTERCEPTOR) interceptor: LockInterceptor,
-    @Inject(OWN_SERVICE) private readonly locks: RedisLockService,
-    @Inject(LOCKER) private readonly locker: Locker,
-    @Inject(LOCK_STORE) private readonly store: LockStore,
-    @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
-    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(OWN_SERVICE) locks: RedisLockService,
+    @Inject(LOCKER) locker: Locker,
+    @Inject(LOCK_STORE) store: LockStore,
+    @Inject(RESOLVED_OPTIONS) options: ResolvedModuleOptions,
+    @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
     super();
+    this.#locks = locks;
+    this.#locker = locker;
+    this.#store = store;
+    this.#options = options;
+    this.#modules = modules;
     this.#module = { interceptor, modules };
     addStartingModule(this.#module);
   }
@@ -144,9 +154,9 @@ export class RedisLockModule
   }
 
   onModuleInit(): void {
-    followJobs(this.modules);
-    this.#campaigns = addCampaigns(this.modules, new Leaders(this.locker, this.options), this.options.name);
-    warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
+    followJobs(this.#modules);
+    this.#campaigns = addCampaigns(this.#modules, new Leaders(this.#locker, this.#options), this.#options.name);
+    warnOfUnreachedLocks(this.#modules, getLockInterceptorToken(this.#options.name), logger);
   }
 
   /**
@@ -158,7 +168,7 @@ export class RedisLockModule
     if (this.#drained) return;
     addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
-    this.store.open();
+    this.#store.open();
     for (const campaign of this.#campaigns) campaign.start();
   }
 
@@ -171,7 +181,7 @@ export class RedisLockModule
   async beforeApplicationShutdown(): Promise<void> {
     const drained = this.#drain();
     try {
-      stopJobs(this.modules);
+      stopJobs(this.#modules);
     } catch (error) {
       // Something that only looks like the scheduler of \@nestjs/schedule must not cut short the wait for the holders.
       logger.warn(`The jobs of the scheduler could not be stopped: ${messageOf(error)}`);
@@ -180,7 +190,7 @@ export class RedisLockModule
   }
 
   async onApplicationShutdown(): Promise<void> {
-    this.#closed ??= this.locker.awaited.keepAlive(this.#close());
+    this.#closed ??= this.#locker.awaited.keepAlive(this.#close());
     await this.#closed;
   }
 
@@ -189,13 +199,13 @@ export class RedisLockModule
     removeModule(this.#module);
     this.#stopSeparating?.();
     // A test may have put a mock in the place of the service.
-    const { parts } = this.locks as Partial<RedisLockService>;
+    const { parts } = this.#locks as Partial<RedisLockService>;
     await parts?.history.close();
-    await this.store.close();
+    await this.#store.close();
   }
 
   #drain(): Promise<void> {
-    this.#drained ??= this.locker.awaited.keepAlive(this.locker.close(this.options.drainMs));
+    this.#drained ??= this.#locker.awaited.keepAlive(this.#locker.close(this.#options.drainMs));
     return this.#drained;
   }
 }

@@ -33,16 +33,22 @@ const NO_OPTIONS: LockOptions = Object.freeze({});
 /** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
 @Injectable()
 export class RedisLockService {
+  readonly #locker: Locker;
+  readonly #store: LockStore;
+  readonly #defaults: ResolvedModuleOptions;
   readonly #leaders: Leaders;
   readonly #operator: OperatorCalls;
   readonly #history: LockHistory;
 
   /** Internal: Nest calls it. */
   constructor(
-    @Inject(LOCKER) private readonly locker: Locker,
-    @Inject(LOCK_STORE) private readonly store: LockStore,
-    @Inject(RESOLVED_OPTIONS) private readonly defaults: ResolvedModuleOptions,
+    @Inject(LOCKER) locker: Locker,
+    @Inject(LOCK_STORE) store: LockStore,
+    @Inject(RESOLVED_OPTIONS) defaults: ResolvedModuleOptions,
   ) {
+    this.#locker = locker;
+    this.#store = store;
+    this.#defaults = defaults;
     this.#leaders = new Leaders(locker, defaults);
     this.#operator = new OperatorCalls(locker, store);
     this.#history = new LockHistory(locker, store, defaults.history);
@@ -50,18 +56,18 @@ export class RedisLockService {
 
   /** The name of the connection whose locks these are; undefined for the default one. */
   get connection(): string | undefined {
-    return this.defaults.name;
+    return this.#defaults.name;
   }
 
   /** How many locks this instance holds, and how many of its calls are acquiring one, whether they wait or not. */
   get activity(): LockActivity {
-    const { locks, waiting } = this.locker.live;
+    const { locks, waiting } = this.#locker.live;
     return { held: locks, waiting };
   }
 
   /** The events of the locks of this module; each is also published on a `node:diagnostics_channel`. */
   get events(): LockEvents {
-    return this.locker.events;
+    return this.#locker.events;
   }
 
   /**
@@ -75,10 +81,10 @@ export class RedisLockService {
     try {
       const keys = keysOf(key);
       const checked = options === NO_OPTIONS ? options : checkLockOptions(options);
-      const resolved = resolveLockOptions(checked, this.defaults);
-      const request = this.locker.request(keys, resolved);
-      refuseReentry(this.locker, request);
-      return this.locker.acquire(request, this.#handOut);
+      const resolved = resolveLockOptions(checked, this.#defaults);
+      const request = this.#locker.request(keys, resolved);
+      refuseReentry(this.#locker, request);
+      return this.#locker.acquire(request, this.#handOut);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -106,8 +112,8 @@ export class RedisLockService {
    */
   async adopt(text: string, options: AdoptOptions = NO_OPTIONS): Promise<Lock> {
     const checked = checkAdoptOptions(options);
-    const { awaitRelease } = this.defaults;
-    return this.#handOut(await this.locker.adopt({ ...readTransferText(text), ...checked, awaitRelease }));
+    const { awaitRelease } = this.#defaults;
+    return this.#handOut(await this.#locker.adopt({ ...readTransferText(text), ...checked, awaitRelease }));
   }
 
   /**
@@ -151,8 +157,8 @@ export class RedisLockService {
    */
   enter(key: Key, options: LockOptions, { label, claim }: Entry = NO_ENTRY): Hold | Promise<Hold> {
     const keys = keysOf(key);
-    const resolved = resolveLockOptions(options, this.defaults);
-    return enterLock(this.locker, this.locker.request(keys, resolved, label, claim));
+    const resolved = resolveLockOptions(options, this.#defaults);
+    return enterLock(this.#locker, this.#locker.request(keys, resolved, label, claim));
   }
 
   /**
@@ -185,7 +191,7 @@ export class RedisLockService {
    */
   async waitUntilFree(key: Key, options: WaitUntilFreeOptions = NO_OPTIONS): Promise<void> {
     const keys = keysOf(key);
-    return this.locker.waitUntilFree(keys, resolveLockOptions(checkWaitOptions(options), this.defaults));
+    return this.#locker.waitUntilFree(keys, resolveLockOptions(checkWaitOptions(options), this.#defaults));
   }
 
   /**
@@ -236,9 +242,9 @@ export class RedisLockService {
 
   /** Internal: what holds the locks, for another API of them. */
   get parts(): { readonly locker: Locker; readonly store: LockStore; readonly history: LockHistory } {
-    return { locker: this.locker, store: this.store, history: this.#history };
+    return { locker: this.#locker, store: this.#store, history: this.#history };
   }
 
   /** One function for all calls. */
-  readonly #handOut = (lock: Hold): Lock => this.locker.handles.handOut(lock);
+  readonly #handOut = (lock: Hold): Lock => this.#locker.handles.handOut(lock);
 }

@@ -52,6 +52,8 @@ export class RedisLockStore implements LockStore, CallbackStore {
   readonly #keys: RedisKeys;
   readonly #calls: ScriptCalls;
   readonly #replicas: ReplicaAcks | null;
+  /** Not to be seen when the store is logged: it has passwords. */
+  readonly #options: RedisLockStoreOptions;
   readonly #batches: OperationBatches;
   readonly #check: ServerCheck;
   readonly #acquirer: Acquirer;
@@ -62,7 +64,8 @@ export class RedisLockStore implements LockStore, CallbackStore {
   #listener: WakeUpListener | null = null;
   #stopAwaitingMove = (): void => undefined;
 
-  constructor(private readonly options: RedisLockStoreOptions) {
+  constructor(options: RedisLockStoreOptions) {
+    this.#options = options;
     const { connection, clock, random, reporter, keyPrefix, keepMs } = options;
     const { client, isGiven } = clientOf(connection, { clock, random, reporter });
     this.#client = client;
@@ -113,16 +116,16 @@ export class RedisLockStore implements LockStore, CallbackStore {
     if (this.#channel || !this.#listener) return;
     // A pushed grant is not confirmed by replicas: its new holder has to request it.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
-    const { commands, options } = this;
+    const { commands } = this;
     commands.connect();
     const name = this.#keys.channelPrefix + this.clientId;
-    this.#channel = this.#inOurContext(() => new WakeUpChannel({ ...options, commands, name, listener }));
+    this.#channel = this.#inOurContext(() => new WakeUpChannel({ ...this.#options, commands, name, listener }));
     commands.onServerId = (info) => {
       this.#channel?.follow();
       this.#check.onServer(info);
     };
     this.#masters = this.#inOurContext(() => this.#client.watchMaster(this.#onMaster));
-    this.#check.watch(this.#client, this.#masters !== null || options.clientId !== undefined);
+    this.#check.watch(this.#client, this.#masters !== null || this.#options.clientId !== undefined);
   }
 
   /** The old master's writes after the promotion are lost, so all holders and waiters turn to the new master at once. */
@@ -177,14 +180,14 @@ export class RedisLockStore implements LockStore, CallbackStore {
   async forceRelease(key: string): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
       const { holders, fencingToken } = await this.inspect(key);
-      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId, this.options.random), fencingToken);
+      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId, this.#options.random), fencingToken);
       const hasEnded = readForceReleaseReply(key, await this.commands.run(call));
       if (hasEnded || holders.length === 0 || tries === MAX_REVOKE_TRIES) return hasEnded;
     }
   }
 
   async setPermits(key: string, permits: number | null): Promise<void> {
-    const call = this.#calls.setPermits(key, randomAttempt(this.clientId, this.options.random), permits);
+    const call = this.#calls.setPermits(key, randomAttempt(this.clientId, this.#options.random), permits);
     checkSetPermitsReply(key, await this.commands.run(call));
   }
 

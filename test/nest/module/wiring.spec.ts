@@ -1,14 +1,18 @@
-import { Injectable, Module } from '@nestjs/common';
+import { inspect } from 'node:util';
+import { Inject, Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   getLockServiceToken,
   InjectLockService,
+  LOCK_SCRIPTS,
+  LockInterceptor,
   Locked,
+  type LockScripts,
   RedisLockModule,
   type RedisLockModuleOptions,
   RedisLockService,
 } from '../../../lib/index.js';
-import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
+import { LOCKER, LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { FakeStore } from '../../support/core/fake-store.js';
 import { closeAll, freshKey, startModule } from '../../support/apps/lock-app.js';
 import { redisUrl } from '../../support/topologies/topology.js';
@@ -147,5 +151,27 @@ describe('a named module beside the default one', () => {
     const lockModule = RedisLockModule.forRootAsync({ name: 'jobs', useFactory: () => options('jobs:') });
     const app = await startModule({ imports: [lockModule, unnamed()], providers: [Jobs] });
     expect(await app.get(Jobs).where(freshKey())).toEqual([true, false]);
+  });
+});
+
+it('LOCK_SCRIPTS can be injected by a module that replaces them', async () => {
+  @Injectable()
+  class Scripts {
+    constructor(@Inject(LOCK_SCRIPTS) readonly scripts: LockScripts) {}
+  }
+  const app = await startModule({ imports: [RedisLockModule.forRoot(options())], providers: [Scripts] });
+  expect(app.get(Scripts).scripts).toHaveProperty('acquire.text');
+});
+
+describe('what an app logs of the module', () => {
+  it('has no password: neither as JSON nor as Node prints it', async () => {
+    const url = new URL(redisUrl());
+    const connection = { host: url.hostname, port: Number(url.port), password: 'hush-hush' };
+    const app = await startModule({ imports: [RedisLockModule.forRoot({ connection, keyPrefix: 'wiring:' })] });
+    for (const token of [RedisLockService, RedisLockModule, LockInterceptor, LOCKER, LOCK_STORE]) {
+      const shown = inspect(app.get(token, { strict: false }), { depth: 20 });
+      expect(shown).not.toContain('hush-hush');
+    }
+    expect(JSON.stringify(app.get(RedisLockService))).toBe('{}');
   });
 });
