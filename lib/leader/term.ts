@@ -47,13 +47,15 @@ export class Term {
     const result = runHolding(this.hold, work);
     // Work that has ended already would end the term a few promises later.
     if (!isAwaitable(result)) return result as Awaited<T>;
-    const ended = Promise.resolve(result).then(
+    // Adopted once: a thenable (such as a database query) may begin its work each time its `then` is called.
+    const adopted = Promise.resolve(result);
+    const ended = adopted.then(
       () => undefined,
       () => undefined,
     );
     this.#work.add(ended);
     try {
-      return await result;
+      return await adopted;
     } finally {
       this.#work.delete(ended);
     }

@@ -204,6 +204,29 @@ describe('a class with @Leader', () => {
     expect(await other.get<Made>('given').run()).toBeUndefined();
   });
 
+  it('begins a query of a hook or a method once, which each call of its `then` would begin', async () => {
+    let queries = 0;
+    const query = () => ({
+      // oxlint-disable-next-line unicorn/no-thenable -- as those of query builders are
+      then: (resolve: (value: string) => void) => void (queries++, resolve('rows')),
+    });
+    @Leader(freshKey())
+    class Queries {
+      onElected(): unknown {
+        return query();
+      }
+
+      @Cron('0 0 0 1 1 *')
+      yearly(): unknown {
+        return query();
+      }
+    }
+    const { app } = await startApp({}, { imports: [ScheduleModule.forRoot()], providers: [Queries] });
+    await eventually(() => queries > 0);
+    expect(await app.get(Queries).yearly()).toBe('rows');
+    expect(queries).toBe(2);
+  });
+
   it('leads for its subclasses, with the methods that they inherit', async () => {
     @Leader(freshKey())
     class Base {
