@@ -30,6 +30,12 @@ export function decoratedMethod(
       `${where}: expected a method to lock, got a property, an accessor or a parameter; ${ADVICE}.`,
     );
   }
+  if (Object.prototype.toString.call(descriptor.value) === '[object GeneratorFunction]') {
+    throw new LockConfigurationError(
+      `${where}: a generator runs after its lock is released; write \`async *${String(name)}\`, whose lock is held until its ` +
+        'iteration ends.',
+    );
+  }
   return { where, method: descriptor.value as AnyMethod };
 }
 

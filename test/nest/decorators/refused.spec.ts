@@ -116,6 +116,11 @@ describe('a member that cannot be locked', () => {
     },
   );
 
+  it('a generator is refused when the class is defined, since it runs after its call', () => {
+    const message = refused(() => define('class Orders { @decorate *charge() {} }', withKey('Locked', 'k')));
+    expect(message).toMatch(/^Orders\.charge: a generator runs after its lock is released; write `async \*charge`/);
+  });
+
   it.each(NAMES)('is refused by @%s', (name) => {
     refused(() => define(OTHER_MEMBERS['a static method']!, withKey(name, 'k')));
   });
