@@ -136,10 +136,14 @@ const isSentResponse = (value: unknown): boolean =>
 const tagOf = (method: Function): string => Object.prototype.toString.call(method);
 const isAsyncFunction = (method: Function): boolean => tagOf(method) === '[object AsyncFunction]';
 
+/** A name that nothing has, except a mock or another proxy that answers to each. */
+const UNKNOWN = 'isNoStream';
+
 function has(value: unknown, name: PropertyKey): boolean {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
+  const methods = value as Record<PropertyKey, unknown>;
   try {
-    return typeof (value as Record<PropertyKey, unknown>)[name] === 'function';
+    return typeof methods[name] === 'function' && typeof methods[UNKNOWN] !== 'function';
   } catch {
     // A getter or a proxy may throw. The result is the caller's: the method has returned it.
     return false;

@@ -36,6 +36,9 @@ const strict = new Proxy(
   },
 );
 
+/** As auto-mocks of tests are. Its `then` is no method, or nobody could await it. */
+const mock = new Proxy({}, { get: (_target, name) => (name === 'then' ? undefined : () => mock) });
+
 describe('a stream', () => {
   const foreign = { subscribe: () => {}, [Symbol.observable ?? '@@observable']: () => foreign };
 
@@ -71,6 +74,7 @@ describe('a stream', () => {
     ['null', null],
     ['an object', { pipe: 'no function', on: true }],
     ['an object that throws when it is asked for what it lacks', strict],
+    ['a mock, which answers to each name', mock],
     ['a client that subscribes', { subscribe: () => {}, on: () => {} }],
     ['an Observable', of(1)],
     ['an Observable that has an `on`', Object.assign(of(1), { on: () => {} })],
