@@ -208,7 +208,10 @@ describe('a class with @Leader', () => {
     let queries = 0;
     const query = () => ({
       // oxlint-disable-next-line unicorn/no-thenable -- as those of query builders are
-      then: (resolve: (value: string) => void) => void (queries++, resolve('rows')),
+      then(resolve: (value: string) => void) {
+        queries += 1;
+        resolve('rows');
+      },
     });
     @Leader(freshKey())
     class Queries {

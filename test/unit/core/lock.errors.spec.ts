@@ -55,8 +55,12 @@ describe('the fields of an error that leaves the process', () => {
   it('are code, key, mode and what it says of itself: in JSON, in a spread and over IPC', () => {
     const fields = { code: 'LOCK_LOST', key: 'k', mode: 'write', reason: 'taken' };
     expect(JSON.parse(JSON.stringify(lost))).toEqual(fields);
-    expect({ ...lost }).toEqual(fields);
-    expect({ ...new LockStoreError('text') }).toEqual({ code: 'LOCK_STORE', retryable: true, wasSent: true });
+    expect(Object.assign({}, lost)).toEqual(fields);
+    expect(Object.assign({}, new LockStoreError('text'))).toEqual({
+      code: 'LOCK_STORE',
+      retryable: true,
+      wasSent: true,
+    });
   });
 
   it('leave out the result of the work, which a caller can still read', () => {
