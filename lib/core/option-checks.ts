@@ -115,7 +115,8 @@ export function checkKeyPrefix(keyPrefix: unknown): void {
 export function checkDuration(value: unknown, where: string, range: { min: number; max: number }, orElse = ''): void {
   const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
   if (whole && (value as number) >= range.min && (value as number) <= range.max) return;
-  const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
+  const days = range.max / 86_400_000;
+  const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}${days > 1 ? ` (${days} days)` : ''}`;
   refuse(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
 }
 

@@ -93,7 +93,8 @@ const DECORATOR_OPTIONS = {
   ifBusy: true, oncePer: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
 } satisfies Record<Exclude<keyof LockedOptions, keyof LockOptions>, true>; // prettier-ignore
 
-const NAMES = [...LOCK_OPTION_NAMES, ...Object.keys(DECORATOR_OPTIONS)];
+/** The decorator itself sets the mode. */
+const NAMES = [...LOCK_OPTION_NAMES.filter((name) => name !== 'mode'), ...Object.keys(DECORATOR_OPTIONS)];
 
 const MAX_SPREAD_MS = 3_600_000;
 

@@ -146,7 +146,7 @@ describe('a store of @nestjs/locks', () => {
   ];
   it.each(NO_TTL)('refuses a ttl of %s before it asks for anything', async (_what, ttl) => {
     const { one, key } = await startPair();
-    const text = /Expected `ttl` to be a whole number of milliseconds from 1 to 2592000000, got/;
+    const text = /Expected `ttl` to be a whole number of milliseconds from 1 to 2592000000 \(30 days\), got/;
     for (const call of [one.acquire(key, 'ann', ttl as number), one.renew(key, 'ann', ttl as number)]) {
       const error = await rejection(call);
       expect(error).toBeInstanceOf(LockConfigurationError);

@@ -15,11 +15,11 @@ describe('the options of a lock', () => {
 
   it.each([
     ['mode', 'exclusive', `'write' or 'read', got \`exclusive\` (string)`],
-    ['leaseMs', 49, `${DURATION} from 50 to 2592000000, got \`49\` (number)`],
-    ['leaseMs', NaN, `${DURATION} from 50 to 2592000000, got \`NaN\` (number)`],
+    ['leaseMs', 49, `${DURATION} from 50 to 2592000000 (30 days), got \`49\` (number)`],
+    ['leaseMs', NaN, `${DURATION} from 50 to 2592000000 (30 days), got \`NaN\` (number)`],
     ['waitMs', -1, `${DURATION} from 0 up, or Infinity, got \`-1\` (number)`],
     ['maxHoldMs', 0, `${DURATION} from 1 up, or Infinity, got \`0\` (number)`],
-    ['holdAtLeastMs', 5n, `${DURATION} from 0 to 2592000000, got \`5\` (bigint)`],
+    ['holdAtLeastMs', 5n, `${DURATION} from 0 to 2592000000 (30 days), got \`5\` (bigint)`],
     ['renew', 'no', 'true or false, got `no` (string)'],
     ['maxWaiters', 0, 'a whole number from 1 to 1000, got `0` (number)'],
     ['permits', 0, 'a whole number from 1 to 100000, got `0` (number)'],

@@ -64,3 +64,11 @@ describe('the options of a call that waits', () => {
     },
   );
 });
+
+describe('an unknown option of a decorator', () => {
+  it('is refused with those that it may have: not `mode`, which the decorator sets', () => {
+    const { message } = refusalOf({ timeout: 5 } as LockedOptions);
+    expect(message).toContain('Unknown lock option `timeout`; expected one of leaseMs,');
+    expect(message).not.toContain('mode');
+  });
+});

@@ -67,7 +67,7 @@ describe('a call that its process has no permit for', () => {
     expect(refused.error).toMatchObject({ code: 'LOCK_BUSY', key: 'k', perInstance: 5, permits: undefined });
     expect(refused.error.message).toBe(
       'The lock "k" (read) is busy: this instance has as many permits as it may (`perInstance: 5`), and the call does not ' +
-        'wait. Try later, or give it a `waitMs`.',
+        "wait. Try later, or let it wait (`waitMs`, and for a method `ifBusy: 'wait'`).",
     );
     expect(asked()).toBe(2);
     await finish();
