@@ -1,6 +1,6 @@
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { type RedisConnection } from '../../../lib/index.js';
-import { freePorts } from '../../../scripts/redis.mjs';
+import { freePorts, startRedisServer } from '../../../scripts/redis.mjs';
 import { withGiven } from '../../support/clients/library.js';
 import { appClient, givenClient, givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -71,6 +71,19 @@ describe('a Redis that is down when the app starts', () => {
       expect(lines().filter((line) => /maxRetriesPerRequest|from scratch/.test(line))).toEqual([]);
     },
   );
+
+  it('causes a line when it is there', async () => {
+    const { lines, told } = spyOnStart();
+    const [port] = await freePorts(1);
+    const { locks } = await startApp({ connection: `redis://127.0.0.1:${port}` });
+    await eventually(() => told().length === 1);
+    const server = await startRedisServer({ port: port! });
+    closeLater({ close: () => server.stop() });
+    await locks.withLock(freshKey(), { waitMs: 20_000 }, () => undefined);
+    expect(lines().filter((line) => line.includes('is available now'))).toEqual([
+      expect.stringContaining(`Redis is available now (127.0.0.1:${port}).`),
+    ]);
+  });
 
   it('causes a warning behind Sentinel, with a sentinel and the name of the master', async () => {
     const { lines, told } = spyOnStart();
