@@ -1,6 +1,9 @@
 import 'reflect-metadata';
 import { type ModulesContainer } from '@nestjs/core';
 import { type Reporter } from '../../core/reporter.js';
+import { hasSchedule } from '../../schedule/schedule-metadata.js';
+import { registriesOf } from '../../schedule/scheduler.js';
+import { lockedCallOf } from '../locked-call.js';
 
 /** Marks the interceptors of `LockInterceptor.for`, in every copy of the package, with the token of the module that they use. */
 const REQUEST_LOCK = Symbol.for('nestjs-redis-lock:request-lock');
@@ -35,6 +38,31 @@ export function warnOfUnreachedLocks(
       }
     }
   }
+}
+
+/** Warns of the jobs of a connection that nothing fires, since the app has no scheduler. */
+export function warnOfUnscheduledJobs(
+  modules: Pick<ModulesContainer, 'values'>,
+  connection: string | undefined,
+  reporter: Pick<Reporter, 'warn'>,
+): void {
+  if (!registriesOf(modules).next().done) return;
+  const jobs = new Set<string>();
+  for (const module of modules.values()) {
+    for (const { metatype } of module.providers.values()) {
+      const prototype = (typeof metatype === 'function' && (metatype.prototype as object | undefined)) || {};
+      for (const { value } of Object.values(Object.getOwnPropertyDescriptors(prototype))) {
+        const call = typeof value === 'function' && hasSchedule(value as Function) && lockedCallOf(value as Function);
+        const isFired = call && call.options.oncePer === 'fire' && call.options.connection === connection;
+        if (isFired) jobs.add(call.where);
+      }
+    }
+  }
+  if (jobs.size === 0) return;
+  const names = new Intl.ListFormat('en').format(jobs);
+  reporter.warn(
+    `Nothing fires ${names}: the app has no scheduler. Import ScheduleModule.forRoot() of @nestjs/schedule.`,
+  );
 }
 
 function unreachedIn(type: Function, token: symbol): string[] {

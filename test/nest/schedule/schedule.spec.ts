@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Inject, Injectable, Module, type ModuleMetadata, type Type } from '@nestjs/common';
+import { Inject, Injectable, Logger, Module, type ModuleMetadata, type Type } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import {
@@ -268,5 +268,32 @@ describe('a job that ticks while the scheduler creates it', () => {
     const { locks } = await startApp({}, { imports: [ScheduleModule.forRoot()], providers: [Reports] });
     await eventually(async () => (await locks.lastRun(key))?.outcome === 'done');
     expect(runs).toEqual([key]);
+  });
+});
+
+describe('a job that runs once per fire, in an app without a scheduler', () => {
+  class Reports {
+    @Cron('0 0 12 * * *')
+    @Locked('noon', { oncePer: 'fire' })
+    async noon(): Promise<void> {}
+
+    @Cron('0 0 12 * * *')
+    @Locked('other')
+    async other(): Promise<void> {}
+  }
+
+  afterEach(() => jest.restoreAllMocks());
+
+  it('causes one warning when the app starts, which says what to import', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const start = async (...imports: NonNullable<ModuleMetadata['imports']>) => {
+      warn.mockClear();
+      await (await startApp({}, { imports, providers: [Reports] })).close();
+      return warn.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('Reports'));
+    };
+    expect(await start()).toEqual([
+      expect.stringMatching(/Nothing fires Reports\.noon: .*ScheduleModule\.forRoot\(\)/),
+    ]);
+    expect(await start(ScheduleModule.forRoot())).toEqual([]);
   });
 });
