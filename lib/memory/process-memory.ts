@@ -6,8 +6,10 @@ interface ProcessMemoryOptions extends MemoryLockStoreOptions {
   readonly reporter: Reporter;
 }
 
-/** All modules of the process with `connection: 'memory'` use it, as modules with one URL use one Redis. */
-const server = new MemoryLockServer();
+/** All modules of the process with `connection: 'memory'` use it, as modules with one URL use one Redis; also those of other copies. */
+const SERVER = Symbol.for('nestjs-redis-lock:process-memory');
+const shared = globalThis as { [SERVER]?: MemoryLockServer };
+const server = (shared[SERVER] ??= new MemoryLockServer());
 
 let isSaid = false;
 

@@ -4,14 +4,18 @@ import { TerminusModule } from '@nestjs/terminus';
 import {
   getLockServiceToken,
   LockConfigurationError,
+  type LockStoreFactory,
   RedisLockModule,
   type RedisLockModuleOptions,
   RedisLockService,
 } from '../../../lib/index.js';
+import type * as processMemory from '../../../lib/memory/process-memory.js';
 import { LockHealthIndicator } from '../../../lib/observability/terminus.js';
 import { useMemoryLocks } from '../../../lib/testing/index.js';
 import { closeAll, freshKey, startModule } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
+
+const COPY: string = '../../../lib/memory/process-memory.ts?copy';
 
 const memory = (options: RedisLockModuleOptions = {}) =>
   RedisLockModule.forRoot({ connection: 'memory', drainMs: 100, ...options });
@@ -49,6 +53,16 @@ describe('locks in the memory of the process', () => {
     const lock = await one.acquire(key);
     const [jobs, audit] = ['jobs', 'audit'].map((name) => app.get<RedisLockService>(getLockServiceToken(name)));
     expect(await Promise.all([other, jobs!, audit!].map((locks) => locks.isLocked(key)))).toEqual([true, true, false]);
+    await lock.release();
+  });
+
+  it('are shared with another copy of the package, as an ES module and CommonJS are', async () => {
+    const copy = (await import(COPY)) as typeof processMemory;
+    const store: LockStoreFactory = (options) => copy.openProcessMemory(options);
+    const other = await startModule({ imports: [RedisLockModule.forRoot({ store })] });
+    const key = freshKey();
+    const lock = await (await start()).acquire(key);
+    expect(await other.get(RedisLockService).tryAcquire(key)).toBeNull();
     await lock.release();
   });
 
