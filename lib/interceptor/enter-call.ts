@@ -1,5 +1,5 @@
 import { withEither } from '../core/abort-listener.js';
-import { type AwaitedCalls } from '../core/awaited-calls.js';
+import { type Locker } from '../core/acquire/locker.js';
 import { type Clock } from '../core/clock.js';
 import { type Hold } from '../core/hold/hold.js';
 import { jobName } from '../core/key.js';
@@ -33,7 +33,7 @@ export type Entered =
 /** The parts of the module that a locked call is entered with. */
 export interface EntryHost {
   readonly locks: RedisLockService;
-  readonly awaited: AwaitedCalls;
+  readonly locker: Pick<Locker, 'awaited' | 'closing' | 'closeWithModule'>;
   readonly fires: FireFinder;
   readonly clock: Clock;
   readonly leaseMs: number;
@@ -67,13 +67,13 @@ export function enterCall(
   signal?: AbortSignal,
   key: Key = call.keyOf(self, args),
 ): Promise<Entered> {
-  return host.awaited.keepAlive(enterFully(host, call, { self, args, key }, signal));
+  return host.locker.awaited.keepAlive(enterFully(host, call, { self, args, key }, signal));
 }
 
 async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, signal?: AbortSignal): Promise<Entered> {
   const { oncePer } = call.options;
   const claim = oncePer === undefined ? undefined : await claimOf(host, call, oncePer, caller);
-  if (claim) await spread(call, host.clock);
+  if (claim) await spread(call, host);
   const options = { ...optionsOf(host, call), ...resultsOf(call, caller) };
   const { where, template } = call;
   const entry = { label: { where, template }, claim };
@@ -185,7 +185,18 @@ async function fireOf(fires: FireFinder, method: Function, where: string): Promi
 }
 
 /** The first claim wins, and without a delay the fastest instance would always be first. */
-async function spread({ options }: LockedCall, clock: Clock): Promise<void> {
+async function spread({ options }: LockedCall, { clock, locker }: EntryHost): Promise<void> {
   const spreadMs = options.spreadMs ?? DEFAULT_SPREAD_MS;
-  if (spreadMs > 0) await new Promise<void>((resume) => clock.setTimer(resume, systemRandomness.fraction() * spreadMs));
+  if (spreadMs === 0) return;
+  await new Promise<void>((resume) => {
+    const delay = {
+      close: () => {
+        cancel();
+        locker.closing.delete(delay);
+        resume();
+      },
+    };
+    const cancel = clock.setTimer(delay.close, systemRandomness.fraction() * spreadMs);
+    locker.closeWithModule(delay);
+  });
 }

@@ -61,7 +61,7 @@ export class LockInterceptor implements NestInterceptor {
   ) {
     const { clock } = locker;
     const fires = new FireFinder(modules, () => clock.wallNow());
-    this.#host = { locks, awaited: locker.awaited, fires, clock, leaseMs, onUnavailable };
+    this.#host = { locks, locker, fires, clock, leaseMs, onUnavailable };
     this.#shared = new SharedCalls(locker, waitMs);
   }
 

@@ -4,6 +4,7 @@ import { waitedMsOf } from '../core/acquire/request.js';
 import { type Key, keysOf } from '../core/call-arguments.js';
 import { CallContext } from '../core/call-context.js';
 import { busyError, waitTimeoutError } from '../core/busy-errors.js';
+import { shutdownError } from '../core/error-texts.js';
 import { type LockError } from '../core/lock.errors.js';
 import { type LockEvent } from '../core/lock.events.js';
 import { isInside } from '../core/reentry/context.js';
@@ -15,6 +16,8 @@ import { type LockedCall } from './locked-call.js';
 interface Sharer {
   resolve(result: unknown): void;
   reject(error: unknown): void;
+  /** The module closes. */
+  close(): void;
   /** From now on, its time is limited. */
   limit(): void;
 }
@@ -106,6 +109,7 @@ export class SharedCalls {
       let limit: ScheduledCall | null = null;
       const leave = (): void => {
         run.sharers.delete(sharer);
+        this.locker.closing.delete(sharer);
         limit?.cancel();
         stopListening?.();
       };
@@ -119,6 +123,7 @@ export class SharedCalls {
           resolve(result);
         },
         reject: fail,
+        close: () => fail(shutdownError()),
         limit: () => {
           const onLimit = (): void => fail(context.run(() => this.#limitError(event, waitMs, startedAt)));
           limit = timers.schedule(clock.now() + waitMs, onLimit);
@@ -127,6 +132,7 @@ export class SharedCalls {
       run.sharers.add(sharer);
       if (run.isInside) sharer.limit();
       const stopListening = signal && onAbort(signal, () => fail(signal.reason));
+      this.locker.closeWithModule(sharer);
     });
     return awaited.keepAlive(shared);
   }

@@ -123,7 +123,7 @@ export class Campaign implements Leadership {
       this.#stopListening?.();
       for (const waiter of this.#waiters) waiter.reject(error);
       this.#waiters.clear();
-      this.parts.locker.campaigns.delete(this);
+      this.parts.locker.closing.delete(this);
     }
     if (this.#term) {
       const told = reason === 'stopped' ? steppedDownError(this.key, 'stopped') : shutdownError();

@@ -45,7 +45,7 @@ export class Leaders {
     const lock = resolveLockOptions(options, this.defaults);
     this.locker.request([checkedKey(key)], lock, label);
     const campaign = new Campaign({ key, label, lock, hooks }, this.#parts);
-    this.locker.campaigns.add(campaign);
+    this.locker.closing.add(campaign);
     return campaign;
   }
 }

@@ -40,8 +40,8 @@ export class Locker implements WakeUpListener {
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
-  /** The campaigns of leaders, which step down when the module closes. */
-  readonly campaigns = new Set<{ close(): unknown }>();
+  /** What ends when the module closes: campaigns of leaders, delays of jobs, calls that wait for the result of another one. */
+  readonly closing = new Set<{ close(): unknown }>();
   readonly #attempts: Attempts;
   readonly #adoptions: Adoptions;
   readonly #freeWatch: FreeWatch;
@@ -183,13 +183,19 @@ export class Locker implements WakeUpListener {
     this.holds.renewAll();
   }
 
+  /** Closes `one` when the module closes, or at once when it has begun to. */
+  closeWithModule(one: { close(): unknown }): void {
+    if (this.isClosing) void one.close();
+    else this.closing.add(one);
+  }
+
   /**
    * Shuts down: acquires no more locks, cancels waiting calls with a `LockShutdownError`, and gives holders `drainMs` to
    * finish. Then their signals are aborted and their locks released.
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
-    for (const campaign of this.campaigns) void campaign.close();
+    for (const one of this.closing) void one.close();
     this.#turns.close(shutdownError());
     this.#freeWatch.close(shutdownError);
     for (const call of this.#attempts.calls) call.cancel(shutdownError());

@@ -31,7 +31,7 @@ function startModule() {
   const locks = new RedisLockService(locker, store, defaults);
   const fires = new FireFinder(new ModulesContainer(), () => clock.wallNow());
   const { leaseMs, onUnavailable } = defaults;
-  const host: EntryHost = { locks, awaited: locker.awaited, fires, clock, leaseMs, onUnavailable };
+  const host: EntryHost = { locks, locker, fires, clock, leaseMs, onUnavailable };
   return { clock, store, locker, locks, host };
 }
 
@@ -48,7 +48,8 @@ function startCall(options: LockedOptions, self?: unknown) {
     return Promise.resolve(LOCK);
   };
   const fires = { claimOf: () => FIRE };
-  const parts = { locks: { enter }, awaited: new AwaitedCalls(clock), fires, clock };
+  const locker = { awaited: new AwaitedCalls(clock), closing: new Set(), closeWithModule: () => undefined };
+  const parts = { locks: { enter }, locker, fires, clock };
   const host = { ...parts, leaseMs: 4_000, onUnavailable: 'fail' } as unknown as EntryHost;
   return { clock, entries, done: enterCall(host, jobCall(options), self, []) };
 }
@@ -80,6 +81,18 @@ describe('the delay before a claim', () => {
     const { clock, entries, done } = startCall(options);
     await done;
     expect([clock.delays, entries.length]).toEqual([[], 1]);
+  });
+
+  it('ends when the module closes, or has begun to, and then the job is skipped', async () => {
+    const { clock, locker, host } = startModule();
+    const call = jobCall({ oncePer: HOUR, spreadMs: HOUR });
+    const [delayed, closed] = [outcomeOf(enterCall(host, call, undefined, [])), locker.close(0)];
+    await settled();
+    await closed;
+    const late = outcomeOf(enterCall(host, call, undefined, []));
+    await settled();
+    expect([delayed.value, late.value]).toMatchObject([{ kind: 'skipped' }, { kind: 'skipped' }]);
+    expect([clock.timers, locker.closing.size]).toEqual([0, 0]);
   });
 });
 

@@ -41,6 +41,22 @@ function startCalls({ waitMs = WAIT_MS } = {}) {
 }
 
 describe('a call that shares', () => {
+  it('rejects when the module closes, and leaves no timer', async () => {
+    const { locker, runs, call } = startCalls();
+    const first = outcomeOf(call());
+    const sharing = outcomeOf(call());
+    runs[0]!.enter();
+    await locker.close(0);
+    await settled();
+    expect(sharing.error).toMatchObject({ code: 'LOCK_SHUTDOWN' });
+    const late = outcomeOf(call());
+    await settled();
+    expect([late.error, locker.live.timers]).toMatchObject([{ code: 'LOCK_SHUTDOWN' }, 0]);
+    runs[0]!.resolve('done');
+    await settled();
+    expect(first.value).toBe('done');
+  });
+
   it('shares nothing with another key, method, class or order of keys', async () => {
     const { call, runs, events } = startCalls();
     const calls = [
