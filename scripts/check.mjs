@@ -198,26 +198,29 @@ const runChild = (program, args, out, env) =>
 const node = async (args, out) => counted((await runChild(process.execPath, args, out)) === 0);
 const npm = async (args, out) => counted((await runChild('npm', args, out)) === 0);
 
+/** How many checks have failed: one at least if there was none, or if the command has failed. */
+const failedOf = (passed, failed, status) => (failed === 0 && (status !== 0 || passed === 0) ? 1 : failed);
+
 /** Runs a script whose last line counts its checks. */
 async function counting([script, ...args], out) {
   const status = await runChild(process.execPath, [join(root, 'scripts', script), ...args], out);
   const last = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(Buffer.concat(out).toString());
   const [passed = 0, failed = 0, skipped = 0] = (last ?? []).slice(1).map((count) => Number(count ?? 0));
-  return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
+  return { passed, skipped, failed: failedOf(passed, failed, status) };
 }
 
 function jest({ paths, without = [], env, workers = 2 }) {
   return withFolder(async (folder) => {
     const file = join(folder, 'results.json');
     const ignored = ['/node_modules/', ...without].map((path) => `--testPathIgnorePatterns=${path}`);
-    const flags = [...ignored, `--maxWorkers=${workers}`, '--json', `--outputFile=${file}`];
+    const flags = [...ignored, '--ci', `--maxWorkers=${workers}`, '--json', `--outputFile=${file}`];
     const status = await runChild(process.execPath, [bin('jest/bin/jest.js'), ...flags, ...paths], undefined, env);
     const report = existsSync(file) ? readJson(file) : {};
     const { numPassedTests: passed = 0, numFailedTests = 0, numRuntimeErrorTestSuites = 0 } = report;
     // A file that does not load has no failed tests, and a failed set-up has none either.
     const failed = numFailedTests + numRuntimeErrorTestSuites;
     const skipped = (report.numPendingTests ?? 0) + (report.numTodoTests ?? 0);
-    return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
+    return { passed, skipped, failed: failedOf(passed, failed, status) };
   });
 }
 
@@ -231,7 +234,11 @@ async function runStep({ name, needs = [], beside, run }) {
   const out = beside ? [] : undefined;
   if (!beside) console.log(`\n=== ${name}`);
   const start = performance.now();
-  const counts = missing.length > 0 ? { skipped: 1 } : await attempt(() => run(out));
+  const attempt = async () => run(out);
+  const counts =
+    missing.length > 0
+      ? { skipped: 1 }
+      : await attempt().catch(({ message }) => (console.error(message), counted(false)));
   const took = `in ${((performance.now() - start) / 1000).toFixed(1)} s${beside ? ', beside others' : ''}`;
   if (beside) process.stdout.write(`\n=== ${name}\n${Buffer.concat(out).toString()}`);
   for (const count of Object.keys(total)) total[count] += counts[count] ?? 0;
@@ -241,15 +248,6 @@ async function runStep({ name, needs = [], beside, run }) {
   console.log(`=== ${times.at(-1)}`);
 }
 
-async function attempt(work) {
-  try {
-    return await work();
-  } catch (error) {
-    console.error(error.message);
-    return counted(false);
-  }
-}
-
 async function runAll(steps) {
   for (const step of steps) await runStep(step);
 }
@@ -257,6 +255,8 @@ async function runAll(steps) {
 const which = ['all', 'exhaustive'].find((name) => process.argv.includes(`--${name}`)) ?? 'test';
 
 endOnSignals();
+// Each step chooses its own.
+for (const name of ['TOPOLOGY', 'LIBRARY', 'COMPILER', 'CLIENTS_FROM']) delete process.env[name];
 const start = performance.now();
 const steps = STEPS.filter((step) => step.in.includes(which));
 await runAll(steps.filter(({ first }) => first));

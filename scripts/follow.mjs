@@ -36,7 +36,7 @@ export function endOnSignals() {
  * @param {string} command
  * @param {readonly string[]} args
  * @param {{ cwd: string, limitMs: number, env: NodeJS.ProcessEnv, out?: Buffer[] }} options
- * @returns {Promise<number | null>} The exit code; null if a signal ended the command.
+ * @returns {Promise<number | null>} The exit code; null if a signal or the limit ended the command.
  */
 export function follow(command, args, { cwd, limitMs, env, out }) {
   return new Promise((resolve) => {
@@ -50,8 +50,9 @@ export function follow(command, args, { cwd, limitMs, env, out }) {
     const { pid } = child;
     if (pid === undefined) return;
     groups.add(pid);
+    let isLate = false;
     const endAfter = (ms, signal) => timers.push(setTimeout(signalGroup, ms, pid, signal));
-    const timers = [];
+    const timers = [setTimeout(() => (isLate = true), limitMs)];
     endAfter(limitMs, 'SIGTERM');
     endAfter(limitMs + END_WITHIN_MS, 'SIGKILL');
     child.once('exit', () => endAfter(OPEN_AT_MOST_MS, 'SIGKILL'));
@@ -59,7 +60,7 @@ export function follow(command, args, { cwd, limitMs, env, out }) {
       for (const timer of timers) clearTimeout(timer);
       signalGroup(pid, 'SIGKILL');
       groups.delete(pid);
-      resolve(code);
+      resolve(isLate ? null : code);
     });
   });
 }

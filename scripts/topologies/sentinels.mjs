@@ -113,9 +113,6 @@ function seesAll(sentinel) {
 }
 
 async function list(client, of) {
-  const replies = await client.call('SENTINEL', of, NAME);
-  return replies.map((fields) => {
-    const pairs = fields.flatMap((name, i) => (i % 2 === 0 ? [[name, fields[i + 1]]] : []));
-    return Object.fromEntries(pairs);
-  });
+  const pairsOf = (fields) => fields.flatMap((name, i) => (i % 2 === 0 ? [[name, fields[i + 1]]] : []));
+  return (await client.call('SENTINEL', of, NAME)).map((fields) => Object.fromEntries(pairsOf(fields)));
 }

@@ -38,19 +38,38 @@ const SOUND: Readonly<Record<string, string>> = {
     expect(found).toEqual([]);`,
 };
 
+/** Two files of one worker. The larger one comes first, and leaves something behind. */
+const IN_A_ROW: Readonly<Record<string, string>> = {
+  'first.spec.ts': `it('leaves', () => {
+    setTimeout(() => { throw new Error('planted'); }, 300);
+    jest.spyOn(console, 'info').mockImplementation(() => undefined);
+    jest.useFakeTimers();
+    process.env.PLANTED = 'planted';
+  });\n//${' '.repeat(1_000)}\n`,
+  'second.spec.ts': `it('finds nothing', async () => {
+    expect([jest.isMockFunction(console.info), process.env.PLANTED]).toEqual([false, undefined]);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+  });\n`,
+};
+
 interface Result {
   readonly title: string;
   readonly status: string;
   readonly failureMessages: readonly string[];
 }
 
-/** Runs the planted tests in a Jest of their own, with the settings of ours. */
-function runPlanted(): readonly Result[] {
+interface FileResult {
+  readonly name: string;
+  readonly status: string;
+  readonly message: string;
+  readonly assertionResults: readonly Result[];
+}
+
+/** Runs these files in a Jest of their own, with the settings of ours. */
+function runFiles(files: Readonly<Record<string, string>>): readonly FileResult[] {
   const folder = mkdtempSync(join(tmpdir(), 'strict-'));
   try {
-    const tests = Object.entries({ ...PLANTED, ...SOUND });
-    const text = tests.map(([title, body]) => `it(${JSON.stringify(title)}, async () => { ${body} });\n`);
-    writeFileSync(join(folder, 'strict.spec.ts'), text.join(''));
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
     const config = JSON.stringify({
       ...jestConfig,
       rootDir: root,
@@ -64,7 +83,7 @@ function runPlanted(): readonly Result[] {
     const env = { ...process.env, NODE_OPTIONS: '' };
     const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', env });
     if (stdout === '') throw new Error(stderr);
-    return JSON.parse(stdout).testResults[0].assertionResults;
+    return (JSON.parse(stdout) as { testResults: FileResult[] }).testResults;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -72,7 +91,11 @@ function runPlanted(): readonly Result[] {
 
 describe('a test', () => {
   let results: readonly Result[];
-  beforeAll(() => (results = runPlanted()), 120_000);
+  beforeAll(() => {
+    const tests = Object.entries({ ...PLANTED, ...SOUND });
+    const text = tests.map(([title, body]) => `it(${JSON.stringify(title)}, async () => { ${body} });\n`);
+    results = runFiles({ 'strict.spec.ts': text.join('') })[0]!.assertionResults;
+  }, 120_000);
 
   const resultOf = (title: string) => results.find((result) => result.title === title);
 
@@ -85,4 +108,13 @@ describe('a test', () => {
   it.each(Object.keys(SOUND))('passes when %s', (title) =>
     expect(resultOf(title)).toMatchObject({ status: 'passed', failureMessages: [] }),
   );
+});
+
+describe('a test file', () => {
+  it('restores what it has replaced, and its late errors fail the next file', () => {
+    const [first, second] = runFiles(IN_A_ROW).toSorted((a, b) => a.name.localeCompare(b.name));
+    expect([first!.status, second!.status]).toEqual(['passed', 'failed']);
+    expect(second!.assertionResults).toMatchObject([{ title: 'finds nothing', status: 'passed' }]);
+    expect(second!.message).toContain('planted');
+  }, 60_000);
 });

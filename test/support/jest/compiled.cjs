@@ -1,19 +1,18 @@
-// How files are compiled, and where they are kept: by the path of the source, the time of its last change, and where it
-// finds the libraries of clients.
+// How files are compiled, and where they are kept: by the source, how it is compiled, and where it finds the libraries of clients.
 const { createHash } = require('node:crypto');
-const { statSync } = require('node:fs');
+const { readFileSync } = require('node:fs');
 const path = require('node:path');
 const process = require('node:process');
 
 const folder = path.join(__dirname, '../../../node_modules/.cache/nestjs-redis-lock-tests');
 
+const how = [__filename, path.join(__dirname, 'hooks.mjs')].map((file) => readFileSync(file, 'utf8')).join('');
+const { version } = require('@swc/core/package.json');
+
 exports.folder = folder;
 exports.compiledPath = (source) => {
-  const { mtimeMs, size } = statSync(source);
-  return path.join(
-    folder,
-    createHash('sha1').update(`${source}:${mtimeMs}:${size}:${process.env.CLIENTS_FROM}`).digest('hex'),
-  );
+  const hash = createHash('sha1').update(`${how}:${version}:${process.env.CLIENTS_FROM}:${source}:`);
+  return path.join(folder, hash.update(readFileSync(source)).digest('hex'));
 };
 
 /**

@@ -35,16 +35,27 @@ function keepGarbage() {
   globalThis.dropKeptGarbage = () => kept.clear();
 }
 
+/** The errors of all tests in a block. */
+const errorsIn = ({ children }) =>
+  children.flatMap((child) => (child.type === 'describeBlock' ? errorsIn(child) : child.errors.flat()));
+
+/** A worker that ends by itself while it runs a file counts as killed: after another status, Jest would run the file again. */
+const countAsKilled = () => {
+  process.exitCode = 137;
+};
+
 /**
  * The environment of a test file is the worker itself (see ../jest/runtime.cjs). It fails the test that runs when Node warns, or when
  * a rejection is handled too late: elsewhere it would have ended the process. Jest itself fails tests for rejections that stay
- * unhandled and for uncaught exceptions.
+ * unhandled and for uncaught exceptions; those of a file that has ended fail the next one. What a file leaves replaced, it restores.
  */
 export default class StrictEnvironment {
   global = globalThis;
   #console = console;
   #exit = Object.getOwnPropertyDescriptor(process, 'exit');
   #found = [];
+  #thrown = [];
+  #variables = { ...process.env };
   #onWarning = (warning) => {
     if (isRefused(warning)) this.#found.push(warning);
   };
@@ -63,18 +74,27 @@ export default class StrictEnvironment {
     Error.stackTraceLimit = FRAMES;
     keepGarbage();
     process.on('warning', this.#onWarning);
+    process.on('exit', countAsKilled);
   }
 
   async teardown() {
+    process.off('exit', countAsKilled);
     process.off('warning', this.#onWarning);
     process.off('unhandledRejection', this.#onUnhandled);
     process.off('rejectionHandled', this.#onHandled);
     Object.defineProperty(process, 'exit', this.#exit);
     globalThis.console = this.#console;
+    jest.useRealTimers();
+    jest.restoreAllMocks();
+    for (const name of Object.keys(process.env)) if (!(name in this.#variables)) delete process.env[name];
+    for (const [name, value] of Object.entries(this.#variables))
+      if (process.env[name] !== value) process.env[name] = value;
   }
 
-  async handleTestEvent({ name, test }, state) {
-    if (name === 'setup') {
+  async handleTestEvent({ name, test, error }, state) {
+    if (name === 'error') {
+      this.#thrown.push(error);
+    } else if (name === 'setup') {
       // Not earlier: Jest has just replaced all listeners.
       process.on('unhandledRejection', this.#onUnhandled);
       process.on('rejectionHandled', this.#onHandled);
@@ -83,6 +103,9 @@ export default class StrictEnvironment {
       await setImmediate();
       const errors = test?.errors ?? state.unhandledErrors;
       errors.push(...this.#found.splice(0));
+      if (name !== 'run_finish') return;
+      const known = new Set([...state.unhandledErrors.flat(), ...errorsIn(state.rootDescribeBlock)]);
+      errors.push(...this.#thrown.filter((one) => !known.has(one)));
     }
   }
 }

@@ -30,9 +30,19 @@ const START = {
   },
 };
 
+/** A misspelt one would be that of a run without it. */
+const CHOICES = {
+  TOPOLOGY: ['single', 'memory', ...Object.keys(START)],
+  LIBRARY: ['ioredis', 'iovalkey', 'node-redis'],
+};
+
 /** Starts the Redis of all test files, and their topology. The workers find them in REDIS_URL and TOPOLOGY_ADDRESSES. */
 export default async function globalSetup() {
   const { REDIS_URL, TOPOLOGY } = process.env;
+  for (const [variable, names] of Object.entries(CHOICES)) {
+    const name = process.env[variable];
+    if (name && !names.includes(name)) throw new Error(`${variable}=${name}: expected one of ${names.join(', ')}.`);
+  }
   globalThis.startedForTests = [];
   if (!REDIS_URL) {
     const redis = await provideRedis();
