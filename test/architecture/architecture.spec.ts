@@ -147,10 +147,6 @@ describe('the rule of the cycles', () => {
 });
 
 describe('the rule of the sizes', () => {
-  it('finds a long file', async () => {
-    expect(await refusedSizes({ 'a.ts': linesOf(250), 'b.ts': linesOf(251) })).toEqual(['lib/b.ts: 251']);
-  }, 60_000);
-
   it('finds a long function, whatever its kind', async () => {
     const kinds: [kind: string, text: string][] = [
       ['function', `function f() {\n${linesOf(39)}}`],
