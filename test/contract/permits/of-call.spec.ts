@@ -93,8 +93,8 @@ describe('permits that are all taken', () => {
     await untilHolders({ locks }, id, 3);
     const busy = (await rejection(imports.run({ id, seats: 3 }))) as LockBusyError;
     expect(busy.message).toBe(
-      `The lock "tenant:${id}" (read) is busy: all 3 permits are taken, and the call does not wait. Try later, or give ` +
-        'it a `waitMs`.',
+      `The lock "tenant:${id}" (read) is busy: all 3 permits are taken, and the call does not wait. Try later, or let it ` +
+        "wait (`waitMs`, and for a method `ifBusy: 'wait'`).",
     );
     expect(busy).toMatchObject({ code: 'LOCK_BUSY', permits: 3 });
     const late = (await rejection(imports.soon({ id, seats: 3 }))) as LockWaitTimeoutError;
