@@ -55,7 +55,7 @@ export async function provideRedis() {
  * @param {NodeJS.ProcessEnv} [options.env] Further variables of its environment.
  * @returns {Promise<StartedRedis>}
  */
-export function startRedisServer({ args = [], port, env } = {}) {
+export async function startRedisServer({ args = [], port, env } = {}) {
   const program = ensureRedisServer();
   return withFreshPorts(async () => {
     const { server, ready } = launchServer(program, port ?? (await freePorts(1))[0], args, env);

@@ -15,8 +15,8 @@ export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyEr
   const { full, ...limit } = limitOf(name, busy);
   const state = full ? `busy: ${full}` : `held${holder ? ` by ${holder}` : ''}`;
   const text =
-    `The lock "${key}" (${mode}) is ${state}, and the call does not wait. Try later, or let it wait (\`waitMs\`, and for a method \`ifBusy: 'wait'\`).` +
-    nodesText(nodes);
+    `The lock "${key}" (${mode}) is ${state}, and the call does not wait. Try later, or let it wait (\`waitMs\`, and for a ` +
+    `method \`ifBusy: 'wait'\`).${nodesText(nodes)}`;
   return new LockBusyError(text, { key, mode, nodes, ...limit });
 }
 

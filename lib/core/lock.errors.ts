@@ -65,8 +65,8 @@ export class LockError extends Error {
     const { cause, ...fields } = details;
     super(withPrintableKey(message, details.key), 'cause' in details ? { cause } : undefined);
     // Own and enumerable, so that IPC, JSON and loggers keep them; without a value, they would only fill the text of a stack.
-    const all = Object.entries({ code: this.code, ...fields }).filter(([, value]) => value !== undefined);
-    Object.assign(this, Object.fromEntries(all));
+    for (const [name, value] of Object.entries({ code: this.code, ...fields }))
+      if (value !== undefined) Reflect.set(this, name, value);
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {

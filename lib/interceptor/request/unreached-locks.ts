@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { type Type } from '@nestjs/common';
 import { type ModulesContainer } from '@nestjs/core';
 import { type Reporter } from '../../core/reporter.js';
 import { hasSchedule } from '../../schedule/schedule-metadata.js';
@@ -27,16 +28,11 @@ export function warnOfUnreachedLocks(
   token: symbol,
   reporter: Pick<Reporter, 'warn'>,
 ): void {
-  for (const module of modules.values()) {
-    for (const { metatype } of module.providers.values()) {
-      if (typeof metatype !== 'function' || !metatype.prototype) continue;
-      for (const place of unreachedIn(metatype, token)) {
-        reporter.warn(
-          `${place} has LockInterceptor.for(), which Nest calls for controllers, gateways and resolvers only: unless ` +
-            'another library calls it, the method runs WITHOUT its lock. Use @Locked there.',
-        );
-      }
-    }
+  for (const place of classesOf(modules).flatMap((type) => unreachedIn(type, token))) {
+    reporter.warn(
+      `${place} has LockInterceptor.for(), which Nest calls for controllers, gateways and resolvers only: unless ` +
+        'another library calls it, the method runs WITHOUT its lock. Use @Locked there.',
+    );
   }
 }
 
@@ -48,15 +44,9 @@ export function warnOfUnscheduledJobs(
 ): void {
   if (!registriesOf(modules).next().done) return;
   const jobs = new Set<string>();
-  for (const module of modules.values()) {
-    for (const { metatype } of module.providers.values()) {
-      const prototype = (typeof metatype === 'function' && (metatype.prototype as object | undefined)) || {};
-      for (const { value } of Object.values(Object.getOwnPropertyDescriptors(prototype))) {
-        const call = typeof value === 'function' && hasSchedule(value as Function) && lockedCallOf(value as Function);
-        const isFired = call && call.options.oncePer === 'fire' && call.options.connection === connection;
-        if (isFired) jobs.add(call.where);
-      }
-    }
+  for (const [, method] of classesOf(modules).flatMap(methodsOf)) {
+    const call = hasSchedule(method) ? lockedCallOf(method) : undefined;
+    if (call?.options.oncePer === 'fire' && call.options.connection === connection) jobs.add(call.where);
   }
   if (jobs.size === 0) return;
   const names = new Intl.ListFormat('en').format(jobs);
@@ -68,12 +58,21 @@ export function warnOfUnscheduledJobs(
 function unreachedIn(type: Function, token: symbol): string[] {
   if (isReached(type)) return [];
   if (isLocked(type, token)) return [type.name];
-  const prototype = type.prototype as object;
-  const methods = Object.entries(Object.getOwnPropertyDescriptors(prototype)).flatMap(([name, { value }]) =>
-    typeof value === 'function' && isLocked(value as Function, token) && !isReached(value as Function) ? [name] : [],
-  );
-  return methods.map((name) => `${type.name}.${name}`);
+  const methods = methodsOf(type).filter(([, method]) => isLocked(method, token) && !isReached(method));
+  return methods.map(([name]) => `${type.name}.${name}`);
 }
+
+/** The classes of all providers. */
+const classesOf = (modules: Pick<ModulesContainer, 'values'>): Function[] =>
+  [...modules.values()]
+    .flatMap(({ providers }) => [...providers.values()].map(({ metatype }) => metatype))
+    .filter((type): type is Type => typeof type === 'function' && Boolean(type.prototype));
+
+/** The methods that a class has itself. */
+const methodsOf = ({ prototype }: Function): (readonly [name: string, method: Function])[] =>
+  Object.entries(Object.getOwnPropertyDescriptors(prototype as object)).flatMap(([name, { value }]) =>
+    typeof value === 'function' ? [[name, value as Function] as const] : [],
+  );
 
 const isReached = (target: Function): boolean => REACHED.some((key) => Reflect.hasMetadata(key, target));
 
