@@ -1,3 +1,4 @@
+import { type TransferredHold } from '../../../lib/core/hold/transfer-text.js';
 import { Locker } from '../../../lib/core/acquire/locker.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
@@ -65,3 +66,15 @@ export function startLocker({
   const revoke = (nth = 0): void => store.listener!.onWakeUp(store.acquires[nth]!.request.attempt, { kind: 'revoked' });
   return { clock, store, reporter, locker, enter, under, revoke };
 }
+
+/** A hold that changes hands. */
+export const transferred = (own: Pick<TransferredHold, 'keyPrefix' | 'holds' | 'leaseMs'>): TransferredHold => ({
+  mode: 'write',
+  grantedMode: 'write',
+  owner: undefined,
+  handedOn: 0,
+  renew: true,
+  maxHoldMs: Infinity,
+  holdAtLeastMs: 0,
+  ...own,
+});

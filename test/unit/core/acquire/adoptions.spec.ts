@@ -6,24 +6,17 @@ import {
   LockShutdownError,
   LockStoreError,
 } from '../../../../lib/core/lock.errors.js';
-import { startLocker } from '../../../support/core/core-parts.js';
+import { startLocker, transferred } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { gone } from '../../../support/core/fake-store.js';
 import { rejection } from '../../../support/waiting/rejection.js';
 
 const LEASE_MS = 3_000;
-const HOLD: TransferredHold = {
+const HOLD = transferred({
   keyPrefix: '',
   holds: [{ key: 'k', attempt: 'other.00000001', fencingToken: 100, unanswered: false }],
-  mode: 'write',
-  grantedMode: 'write',
-  owner: undefined,
-  handedOn: 0,
   leaseMs: LEASE_MS,
-  renew: true,
-  maxHoldMs: Infinity,
-  holdAtLeastMs: 0,
-};
+});
 const three = (...keys: string[]): Partial<TransferredHold> => ({
   holds: keys.map((key, i) => ({ key, attempt: `other.0000000${i}`, fencingToken: 100 + i, unanswered: false })),
 });

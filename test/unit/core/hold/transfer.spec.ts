@@ -6,23 +6,16 @@ import { type Lock } from '../../../../lib/core/lock.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
 import { UnlockedHandle } from '../../../../lib/core/reentry/unlocked-run.js';
-import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, NOTHING, startLocker, transferred } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { gone, granted } from '../../../support/core/fake-store.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
 
-const HOLD: TransferredHold = {
+const HOLD = transferred({
   keyPrefix: 'lock:',
   holds: [{ key: 'order:7', attempt: 'client-1_x.abc00001', fencingToken: 1_800_000_000_000_000, unanswered: false }],
-  mode: 'write',
-  grantedMode: 'write',
-  owner: undefined,
-  handedOn: 0,
   leaseMs: 30_000,
-  renew: true,
-  maxHoldMs: Infinity,
-  holdAtLeastMs: 0,
-};
+});
 
 /** A text of this version with this payload, and the check that belongs to it. */
 function forged(payload: string, begin = 'lock1.'): string {
