@@ -78,7 +78,16 @@ export interface LockEventMap {
   renewed: HeldLockEvent & { readonly remainingMs: number };
   /** A renewal had no answer and is tried again until the lease is over. */
   renewFailed: HeldLockEvent & { readonly cause: unknown };
-  lost: HeldLockEvent & { readonly heldMs: number; readonly reason: LockLostReason; readonly error: LockLostError };
+  /**
+   * Lost. `earlier`: calls of this process that handed the same grant on since its last proof. They have returned, and may have run
+   * without the lock.
+   */
+  lost: HeldLockEvent & {
+    readonly heldMs: number;
+    readonly reason: LockLostReason;
+    readonly error: LockLostError;
+    readonly earlier: readonly HeldLockEvent[];
+  };
   /**
    * A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be reached, the app stops, or another
    * instance leads; or it waits from now on for the result of another call, which it shares.

@@ -233,12 +233,12 @@ export class Locker implements WakeUpListener {
   }
 
   /** Ends a call with the lock, in the context of its caller. */
-  #grant(call: AcquireCall, grant: Grant): StoreHold {
+  #grant(call: AcquireCall, grant: Grant, from?: StoreHold): StoreHold {
     const { handedOn, waitedMs, serverTimeMs } = grant;
     this.awaited.end();
     let hold!: StoreHold;
     call.inContext(() => {
-      hold = this.holds.add(inOrderOf(call.request, grant));
+      hold = this.holds.add(inOrderOf(call.request, grant), from);
       const event = { waitedMs, waited: call.hasWaited, local: handedOn > 0, serverTimeMs };
       this.events.emit('acquired', () => ({ ...hold.event, ...event }));
     });
@@ -248,7 +248,7 @@ export class Locker implements WakeUpListener {
 
   #handOn(hold: StoreHold, call: AcquireCall, grant: Grant): StoreHold {
     this.holds.endLocally(hold);
-    return this.#grant(call, grant);
+    return this.#grant(call, grant, hold);
   }
 }
 

@@ -73,9 +73,10 @@ export class Holds implements HoldKeeper {
     return this.#byAttempt.has(attempt) || this.#givenAway.get(attempt)! > this.clock.now();
   }
 
-  /** Makes the hold of a grant; renews its lease until it is lost or ends. */
-  add(grant: Grant): StoreHold {
+  /** Makes the hold of a grant; renews its lease until it is lost or ends. `from`: the hold of the call that handed it on. */
+  add(grant: Grant, from?: StoreHold): StoreHold {
     const hold = new StoreHold(grant, this.#terms.of(grant), this);
+    if (from) (hold.earlier = from.earlier ?? []).push(from);
     this.#byAttempt.set(grant.attempt, hold);
     this.#watchdog.watch(hold, grant.receivedAt);
     return hold;
@@ -111,8 +112,11 @@ export class Holds implements HoldKeeper {
   onLost(hold: StoreHold, error: LockLostError): void {
     this.#remove(hold);
     this.#inOwnContext(() => {
-      this.#losses.add(error.message);
-      this.parts.events.emit('lost', () => ({ ...hold.event, heldMs: hold.heldMs, reason: error.reason, error }));
+      const earlier = hold.earlier ?? [];
+      this.#losses.add(earlier.length === 0 ? error.message : `${error.message} ${earlierText(earlier.length)}`);
+      const { event, heldMs } = hold;
+      const { reason } = error;
+      this.parts.events.emit('lost', () => ({ ...event, heldMs, reason, error, earlier: earlier.map((e) => e.event) }));
     });
     this.#onGone?.();
     this.parts.onEnded(hold);
@@ -204,6 +208,9 @@ export class Holds implements HoldKeeper {
     if (hold.lost) throw hold.lost;
   }
 }
+
+const earlierText = (count: number): string =>
+  `${count} earlier call(s) of this process under the same grant may have run without it: see the event "lost".`;
 
 function transferredHold(hold: StoreHold, keyPrefix = ''): TransferredHold {
   const { refs, isUnanswered: unanswered, mode, handedOn, terms, heldMs } = hold;

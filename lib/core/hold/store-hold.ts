@@ -41,6 +41,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   renewError: unknown = undefined;
   bucket: Carried<StoreHold>['bucket'] = null;
   place = 0;
+  /** Calls of this process that had it before, since its last proof; null for most holds. */
+  earlier: StoreHold[] | null = null;
   /** Whether the watchdog renews it when its time on the wheel has come. */
   awaitsRenewal = false;
   readonly attempt: string;
@@ -171,6 +173,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.#keptPastMs = 0;
     this.keepUntil(keptUntil);
     this.renewError = undefined;
+    this.earlier = null;
   }
 
   lose(reason: LockLostReason, cause?: unknown): void {

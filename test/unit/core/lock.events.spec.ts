@@ -195,7 +195,7 @@ describe('the events of a locker', () => {
     store.onRelease = () => ({ outcome: 'expired', holds: 0, lastToken: 101 });
     await lock.release();
     expect(seen.map(([name]) => name)).toEqual(['acquired', 'lost']);
-    expect(seen[1]![1]).toEqual({ ...held(), heldMs: expect.any(Number), reason, error: lock.lost });
+    expect(seen[1]![1]).toEqual({ ...held(), heldMs: expect.any(Number), reason, error: lock.lost, earlier: [] });
   });
 
   it('report each renewal, and each one without an answer', async () => {

@@ -63,7 +63,7 @@ const ERROR = new LockLostError('lost', { reason: 'expired' });
 
 /** Each thing that is measured, at least once. */
 function tellAll(events: LockEvents): void {
-  const ended = { ...LOCK, heldMs: 1, holds: 0, reason: 'expired', error: ERROR } as const;
+  const ended = { ...LOCK, heldMs: 1, holds: 0, reason: 'expired', error: ERROR, earlier: [] } as const;
   events.emit('waiting', () => ({ ...LOCK, ahead: 0, holder: undefined }));
   events.emit('acquired', () => ({ ...LOCK, waitedMs: 1, waited: true, local: false, serverTimeMs: 0 }));
   const reasons: LockEventMap['acquireFailed']['reason'][] = ['busy', 'timeout', 'aborted', 'error'];

@@ -39,7 +39,7 @@ function setUp({ connection = undefined as string | undefined, broken = undefine
     released: (attempt: string, told = {}) =>
       events.emit('released', () => ({ ...heldBy(attempt), heldMs: 1_500, holds: 0, ...told })),
     lost: (attempt: string, reason: LockLostReason) =>
-      events.emit('lost', () => ({ ...heldBy(attempt), heldMs: 2_000, reason, error: lostError(reason) })),
+      events.emit('lost', () => ({ ...heldBy(attempt), heldMs: 2_000, reason, error: lostError(reason), earlier: [] })),
     elected: (attempt: string) => events.emit('elected', () => heldBy(attempt)),
     demoted: (attempt: string) => events.emit('demoted', () => ({ ...heldBy(attempt), heldMs: 1, reason: 'resigned' })),
     renewed: () => events.emit('renewed', () => ({ ...heldBy('a'), remainingMs: 1 })),
