@@ -123,13 +123,6 @@ export const unawaitedCallError = ({ key, mode }: LockName): LockReentryError =>
     { key, mode },
   );
 
-export const standstillError = ({ key, mode }: LockName, held: LockName): LockReentryError =>
-  new LockReentryError(
-    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} ` +
-      'until it ends, and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
-    { key, mode },
-  );
-
 export const releasedError = ({ key, mode }: LockName, doing: string): LockNotHeldError =>
   new LockNotHeldError(`The lock "${key}" was released; acquire it again instead of ${doing} it.`, { key, mode });
 

@@ -176,8 +176,8 @@ export const mayBeCarriedOut = (error: unknown): boolean => !(error instanceof L
 export class LockKeyError extends LockError {}
 
 /**
- * The call would wait for itself (an upgrade from read to write, or a call in a loop over an iteration of the key), would
- * not be counted (a permit under a hold that more calls may share), or is nested and has `reentrant: false`.
+ * The call would wait for itself (an upgrade from read to write), would not be counted (a permit under a hold that more calls may
+ * share), or is nested and has `reentrant: false`.
  */
 export class LockReentryError extends LockError {}
 

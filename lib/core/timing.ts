@@ -98,9 +98,6 @@ export const splitRetryMs = (retryMs: number, splits: number): number => retryMs
 export const failureRetryMs = (failures: number, random: Randomness): number =>
   jittered(Math.min(20 * 2 ** failures, 500), random);
 
-/** How long a call of an iteration's consumer may wait for the iteration's lock before it counts as waiting for itself. */
-export const STANDSTILL_MS = 500;
-
 // --- Waiting without taking ---
 
 /** The pause before a lock is looked at again, after `looks` looks that found it held: longer each time, up to a second. */

@@ -8,7 +8,6 @@ import { shutdownError } from '../core/error-texts.js';
 import { type LockError } from '../core/lock.errors.js';
 import { type LockEvent } from '../core/lock.events.js';
 import { isInside } from '../core/reentry/context.js';
-import { isConsumer } from '../core/reentry/iteration.js';
 import { type ScheduledCall } from '../core/timer-queue.js';
 import { type LockedCall } from './locked-call.js';
 
@@ -50,15 +49,14 @@ export class SharedCalls {
 
   /**
    * Shares the result of a call of the same method, on an instance of the same class, with the same keys. Without one, `start`
-   * runs this call for all that come until it has settled. A call inside a hold of one of the keys is nested, and the body of a
-   * loop over an iteration may be waited for by the holder: such calls run by themselves, since they might share what waits for
-   * them.
+   * runs this call for all that come until it has settled. A call inside a hold of one of the keys is nested and runs by itself,
+   * since it might share what waits for it.
    * @throws (also at once) what the key function and `start` throw
    */
   run(call: LockedCall, self: unknown, args: readonly unknown[], start: Start): Promise<unknown> {
     const key = call.keyOf(self, args);
     const keys = keysOf(key);
-    if (isConsumer() || keys.some((one) => isInside(one, this.locker.holds))) return start(key, () => undefined);
+    if (keys.some((one) => isInside(one, this.locker.holds))) return start(key, () => undefined);
     const type = (self as object | null | undefined)?.constructor;
     const id = JSON.stringify(keys);
     const same = this.#runs.get(id)?.find((run) => run.call === call && run.type === type);

@@ -9,26 +9,24 @@ import { NestedHold } from '../hold/nested-hold.js';
 import { type LockError, type LockMode } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { findCurrentHold, findUnendedHold, isStackDeep } from './context.js';
-import { abortOnStandstill, isConsumer } from './iteration.js';
 import { type SlotOutcome } from './local-slot.js';
 
 /**
  * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired. The plain cases
- * are those of one key: if the chain holds it and no nested call is using it, the call enters at once; if the chain neither
- * holds it nor consumes an iteration, the call acquires it. All other calls go through `enter`.
- * @throws (also at once) LockReentryError for a call that would wait for itself (an upgrade, a job inside itself, or the body of a loop
- *   over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
+ * are those of one key: if the chain holds it and no nested call is using it, the call enters at once; if the chain does not
+ * hold it, the call acquires it. All other calls go through `enter`.
+ * @throws (also at once) LockReentryError for a call that would wait for itself (an upgrade, or a job inside itself), for a permit
+ *   that would not be counted, and for `reentrant: false`
  */
 export function enterLock(locker: Locker, request: LockRequest): Hold | Promise<Hold> {
-  const { keys, options } = request;
+  const { keys } = request;
   if (keys.length === 1) {
     const outer = findOuterHold(locker, keys[0]!, request);
-    if (!outer && !isConsumer()) return locker.acquire(request);
-    const nested = outer && !isStackDeep() && enterIdleSlot(locker, outer, request);
+    if (!outer) return locker.acquire(request);
+    const nested = !isStackDeep() && enterIdleSlot(locker, outer, request);
     if (nested) return nested;
   }
-  const enterWith = (signal: AbortSignal | undefined) => enter(locker, { ...request, options: { ...options, signal } });
-  return locker.awaited.keepAlive(abortOnStandstill(locker, request, enterWith));
+  return locker.awaited.keepAlive(enter(locker, request));
 }
 
 /** Enters under `outer` if no sibling is in the way. Returns null otherwise. */

@@ -133,17 +133,12 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
 
   async #ask(held: HeldIterator, ask: Ask): Promise<Result> {
     const { lock, inner } = held;
-    lock.iteration?.onNext();
     const answer = untilLost(lock.signal, () => lock.run(() => ask(inner)));
     this.#underWay.add(answer);
     let result: Result;
     try {
-      result = await answer.finally(() => {
-        this.#underWay.delete(answer);
-        lock.iteration?.onNextSettled();
-      });
-      if (!result.done) return lock.iteration?.resultOf(result.value) ?? result;
-      if (this.#isOver) return result;
+      result = await answer.finally(() => this.#underWay.delete(answer));
+      if (!result.done || this.#isOver) return result;
     } catch (error) {
       if (this.#isOver) throw error;
       this.#isOver = true;

@@ -3,7 +3,6 @@ import { type Hold, type WorkOutcome } from '../../core/hold/hold.js';
 import { LockNotHeldError } from '../../core/lock.errors.js';
 import { endWork } from '../../core/reentry/run.js';
 import { runHolding, runUnlocked } from '../../core/reentry/context.js';
-import { Iteration } from '../../core/reentry/iteration.js';
 import { type UnlockedHandle } from '../../core/reentry/unlocked-run.js';
 import { type ScheduledCall } from '../../core/timer-queue.js';
 
@@ -11,8 +10,6 @@ import { type ScheduledCall } from '../../core/timer-queue.js';
 export interface StreamLock {
   /** Aborted with a `LockLostError` when the lock is lost. */
   readonly signal: AbortSignal;
-  /** The iteration of an async iterable, which knows its consumer. */
-  readonly iteration?: Iteration;
   /** Runs `work` as the holder, so that `currentLock()` works in it. */
   run<T>(work: () => T): T;
   /** Loses the lock after one more lease, unless it is released before that. */
@@ -46,7 +43,6 @@ export function heldStreamLock(lock: Hold, { timers, clock, handles }: Locker, l
     get signal() {
       return lock.signal;
     },
-    iteration: new Iteration(lock),
     run: (work) => runHolding(lock, work),
     loseAfterLease: () => {
       deadline ??= timers.schedule(clock.now() + leaseMs, lose);
