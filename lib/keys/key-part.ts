@@ -38,11 +38,12 @@ const DELIMITERS = [/:/u, /[^\p{L}\p{N}%]/u, /[^0-9A-F%]/u];
 type ErrorFor = (problem: string) => Error;
 
 /**
- * Returns a function that encodes the values of a key, so that two different lists of values never make the same key.
- * `names` are the names of the values, for error texts; `between` has the text between each value and the next.
+ * Returns a function that encodes the values of a key, so that two different lists of values never make the same key of one
+ * template. `names` are the names of the values, for error texts; `between` has the text between each value and the next.
  *
- * `%` and `:` inside a value become `%25` and `%3A`. If the text between two values has no `:`, its first character that
- * is no letter or digit is encoded, too; if it has only letters and digits, the first one that is not 0-9 or A-F is.
+ * A single value stays as it is: the key is the one that `order:${id}` gives by hand. Of several values, `%` and `:` become
+ * `%25` and `%3A`. If the text between two values has no `:`, its first character that is no letter or digit is encoded, too;
+ * if it has only letters and digits, the first one that is not 0-9 or A-F is.
  * @throws what `errorFor` makes, if there is nothing between two values, or nothing but `%`, 0-9 and A-F: no encoding
  *   separates them
  */
@@ -51,6 +52,7 @@ export function valueEncoder(
   between: readonly string[],
   errorFor: ErrorFor,
 ): (value: KeyPart) => string {
+  if (names.length < 2) return String;
   const delimiters = between.map((text, index) => {
     const found = DELIMITERS.map((kind) => kind.exec(text)?.[0]).find((char) => char !== undefined);
     if (found !== undefined) return found;

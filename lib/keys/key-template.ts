@@ -40,7 +40,8 @@ const BRACES = /[$#]?\{[^{}]*\}|[{}]/u;
  * - `<0>` is the first argument, `<1.address.city>` a property of the second, `<<` a literal `<`.
  * - A value is a non-empty string, a finite number, a bigint or a boolean. The number 1 and the string '1' make the same
  *   key, and so do `true` and 'true'; otherwise two different lists of values never make the same key of a template.
- * - For that, values are encoded (`valueEncoder`), and placeholders with nothing between them are refused.
+ * - For that, the values of several placeholders are encoded (`valueEncoder`), and placeholders with nothing between them are
+ *   refused. The value of a single placeholder stays as it is.
  * - Braces are refused: a text that only looks like a placeholder would make the same key for all calls.
  */
 export function parseKeyTemplate(template: string, where?: string): KeyTemplate {

@@ -1,8 +1,14 @@
-import { LockBusyError, LockWaitTimeoutError } from '../../lib/index.js';
+import { LockBusyError, Locked, lockKey, LockWaitTimeoutError } from '../../lib/index.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
+import { rejection } from '../support/waiting/rejection.js';
 import { gate } from '../support/waiting/gate.js';
+
+class Orders {
+  @Locked('order:<0>', { ifBusy: 'throw' })
+  async charge(_id: string): Promise<void> {}
+}
 
 describe('promise 1: exclusion', () => {
   afterEach(closeAll);
@@ -25,6 +31,21 @@ describe('promise 1: exclusion', () => {
     await Promise.all([first, second]);
     expect(log).toEqual(['a in', 'a out', 'b in']);
   });
+
+  it.each<[string, (id: string) => string]>([
+    ['a template literal', (id) => `order:${id}`],
+    ['the tag', (id) => lockKey`order:${id}`],
+  ])(
+    'is that of a template with one placeholder for a key that %s makes, also with `:` and `%%` inside',
+    async (_how, keyOf) => {
+      const { app, locks } = await startApp({}, { providers: [Orders] });
+      const id = `eu:${freshKey()}%`;
+      const held = await locks.acquire(keyOf(id));
+      expect(await locks.isLocked(`order:${id}`)).toBe(true);
+      expect(await rejection(app.get(Orders).charge(id))).toBeInstanceOf(LockBusyError);
+      await held.release();
+    },
+  );
 
   it('leaves the event loop free while a call retries a busy lock again and again', async () => {
     const { locks } = await startApp();

@@ -15,6 +15,11 @@ describe('a key spec', () => {
     expect(keyOf(undefined, ['a', 'b'])).toEqual(['acct:b', 'acct:a', 'ledger']);
   });
 
+  it('encodes the values of a list per template', () => {
+    const keyOf = compile(['acct:<0>', 'acct:<0>:<1>']);
+    expect(keyOf(undefined, ['eu:7', 'a:b'])).toEqual(['acct:eu:7', 'acct:eu%3A7:a%3Ab']);
+  });
+
   it('is read once, so that later changes to a list have no effect', () => {
     const list = ['acct:<0>'];
     const keyOf = compile(list);

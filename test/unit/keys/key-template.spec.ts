@@ -176,7 +176,9 @@ describe('a bad key template', () => {
 
 describe('the encoding of values', () => {
   it.each<[string, unknown[], string]>([
-    ['order:<0>', ['a:b%c'], 'order:a%3Ab%25c'],
+    ['order:<0>', ['a:b%c'], 'order:a:b%c'],
+    ['%3A-<0>%', ['a:b%c'], '%3A-a:b%c%'],
+    ['<0>:<0>', ['a:b%c'], 'a%3Ab%25c:a%3Ab%25c'],
     ['<0>:<1>', ['x:y', 'z'], 'x%3Ay:z'],
     ['<0>-to:<1>', ['x-y', 'to'], 'x-y-to:to'],
     ['a-<0>-<1>', ['x-y', 'z'], 'a-x%2Dy-z'],
@@ -240,7 +242,7 @@ function valuesOf(key: string, literals: readonly string[]): string[] {
     rest = rest.slice(end + text.length);
     return encoded;
   });
-  return [...values, rest].map(decodeURIComponent);
+  return inner.length === 0 ? [rest] : [...values, rest].map(decodeURIComponent);
 }
 
 describe('two different lists of values', () => {
