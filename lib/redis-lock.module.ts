@@ -19,7 +19,11 @@ import { ownHost } from './core/store/holder-text.js';
 import { type LockStore } from './core/store/lock-store.js';
 import { logger } from './interceptor/lock-logger.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
-import { warnOfUnreachedLocks, warnOfUnscheduledJobs } from './interceptor/request/unreached-locks.js';
+import {
+  refuseLostMessages,
+  warnOfUnreachedLocks,
+  warnOfUnscheduledJobs,
+} from './interceptor/request/unreached-locks.js';
 import { addRunningModule, addStartingModule, type LockModule, removeModule } from './interceptor/running-modules.js';
 import {
   ConfigurableModuleClass,
@@ -156,6 +160,7 @@ export class RedisLockModule
   onModuleInit(): void {
     followJobs(this.#modules);
     this.#campaigns = addCampaigns(this.#modules, new Leaders(this.#locker, this.#options), this.#options.name);
+    refuseLostMessages(this.#modules, this.#options.name);
     warnOfUnreachedLocks(this.#modules, getLockInterceptorToken(this.#options.name), logger);
     warnOfUnscheduledJobs(this.#modules, this.#options.name, logger);
   }

@@ -33,7 +33,7 @@ export function lockMethod(
     const locked: AnyMethod = new Proxy(method, {
       apply: (_method, self: unknown, args: unknown[]) => wrap(runLocked(call, property, self, args, method)),
     });
-    const call: LockedCall = { ...compiled, name, method: locked, plain: plainEntryOf(compiled) };
+    const call: LockedCall = { ...compiled, name, method: locked, inside: method, plain: plainEntryOf(compiled) };
     copyMetadata(method, locked);
     markLocked(call);
     descriptor.value = locked;

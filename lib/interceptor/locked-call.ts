@@ -13,6 +13,8 @@ export interface LockedCall {
   readonly name: string | symbol;
   /** The locked method, with all metadata of the decorated one; of a request, its handler. */
   readonly method: Function;
+  /** Of a decorated method: the method inside the lock, with the metadata of the decorators below the lock only. */
+  readonly inside?: Function;
   /** The kind of result that a call returns before its lock is acquired. */
   readonly kind: ResultKind;
   /** The key template; the name of a key function. */

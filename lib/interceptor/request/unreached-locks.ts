@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { type Type } from '@nestjs/common';
 import { type ModulesContainer } from '@nestjs/core';
+import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { hasSchedule } from '../../schedule/schedule-metadata.js';
 import { registriesOf } from '../../schedule/scheduler.js';
@@ -12,6 +13,10 @@ const REQUEST_LOCK = Symbol.for('nestjs-redis-lock:request-lock');
 /** The metadata of `@UseInterceptors`, and of the classes and methods for which Nest calls interceptors. */
 const INTERCEPTORS = '__interceptors__';
 const REACHED = ['websockets:is_gateway', 'graphql:resolver_type', 'graphql:resolve_property'];
+
+/** The metadata of a handler for messages: its patterns. That of `@GrpcStreamMethod` says how it streams. */
+const PATTERN = 'microservices:pattern';
+const GRPC_STREAM = 'rx_stream';
 
 /** Marks the class of an interceptor as made by `LockInterceptor.for`; `token` is that of the `LockInterceptor` it uses. */
 export function markRequestLock(type: Function, token: symbol): void {
@@ -28,7 +33,7 @@ export function warnOfUnreachedLocks(
   token: symbol,
   reporter: Pick<Reporter, 'warn'>,
 ): void {
-  for (const place of classesOf(modules).flatMap((type) => unreachedIn(type, token))) {
+  for (const place of classesOf(modules, 'providers').flatMap((type) => unreachedIn(type, token))) {
     reporter.warn(
       `${place} has LockInterceptor.for(), which Nest calls for controllers, gateways and resolvers only: unless ` +
         'another library calls it, the method runs WITHOUT its lock. Use @Locked there.',
@@ -44,7 +49,7 @@ export function warnOfUnscheduledJobs(
 ): void {
   if (!registriesOf(modules).next().done) return;
   const jobs = new Set<string>();
-  for (const [, method] of classesOf(modules).flatMap(methodsOf)) {
+  for (const [, method] of classesOf(modules, 'providers', 'controllers').flatMap(methodsOf)) {
     const call = hasSchedule(method) ? lockedCallOf(method) : undefined;
     if (call?.options.oncePer === 'fire' && call.options.connection === connection) jobs.add(call.where);
   }
@@ -55,6 +60,28 @@ export function warnOfUnscheduledJobs(
   );
 }
 
+/**
+ * Refuses a lock below `@GrpcStreamMethod`, which lets the messages pass as soon as the method inside it has returned. One
+ * that returns a stream returns before it has its lock, and Nest keeps no message any more.
+ * @throws LockConfigurationError
+ */
+export function refuseLostMessages(modules: Pick<ModulesContainer, 'values'>, connection: string | undefined): void {
+  for (const [, method] of classesOf(modules, 'controllers').flatMap(methodsOf)) {
+    const call = lockedCallOf(method);
+    if (!call || call.kind === 'promise' || call.options.connection !== connection) continue;
+    if (!isGrpcStream(method) || isGrpcStream(call.inside)) continue;
+    throw new LockConfigurationError(
+      `${call.where}: its lock is below @GrpcStreamMethod, which drops what the client sends before the lock is granted. Write ` +
+        'the decorator of the lock above @GrpcStreamMethod.',
+    );
+  }
+}
+
+function isGrpcStream(method: Function | undefined): boolean {
+  const patterns = method ? (Reflect.getMetadata(PATTERN, method) as readonly unknown[] | undefined) : undefined;
+  return (patterns ?? []).some((one) => (one as { streaming?: unknown } | null)?.streaming === GRPC_STREAM);
+}
+
 function unreachedIn(type: Function, token: symbol): string[] {
   if (isReached(type)) return [];
   if (isLocked(type, token)) return [type.name];
@@ -62,17 +89,29 @@ function unreachedIn(type: Function, token: symbol): string[] {
   return methods.map(([name]) => `${type.name}.${name}`);
 }
 
-/** The classes of all providers. */
-const classesOf = (modules: Pick<ModulesContainer, 'values'>): Function[] =>
+/** The classes of all providers, or controllers, or both. */
+const classesOf = (
+  modules: Pick<ModulesContainer, 'values'>,
+  ...kinds: readonly ('providers' | 'controllers')[]
+): Function[] =>
   [...modules.values()]
-    .flatMap(({ providers }) => [...providers.values()].map(({ metatype }) => metatype))
+    .flatMap((module) => kinds.flatMap((kind) => [...module[kind].values()].map(({ metatype }) => metatype)))
     .filter((type): type is Type => typeof type === 'function' && Boolean(type.prototype));
 
-/** The methods that a class has itself. */
-const methodsOf = ({ prototype }: Function): (readonly [name: string, method: Function])[] =>
-  Object.entries(Object.getOwnPropertyDescriptors(prototype as object)).flatMap(([name, { value }]) =>
-    typeof value === 'function' ? [[name, value as Function] as const] : [],
-  );
+/** The methods of a class, also those that it inherits. */
+function methodsOf({ prototype }: Function): (readonly [name: string, method: Function])[] {
+  const methods = new Map<string, Function>();
+  for (
+    let one = prototype as object | null;
+    one && one !== Object.prototype;
+    one = Object.getPrototypeOf(one) as object
+  ) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(one))) {
+      if (typeof value === 'function' && !methods.has(name)) methods.set(name, value as Function);
+    }
+  }
+  return [...methods];
+}
 
 const isReached = (target: Function): boolean => REACHED.some((key) => Reflect.hasMetadata(key, target));
 

@@ -284,11 +284,17 @@ describe('a job that runs once per fire, in an app without a scheduler', () => {
 
   afterEach(() => jest.restoreAllMocks());
 
-  it('causes one warning when the app starts, which says what to import', async () => {
+  class Inherits extends Reports {}
+
+  it.each<[string, ModuleMetadata]>([
+    ['provider', { providers: [Reports] }],
+    ['controller', { controllers: [Reports] }],
+    ['subclass', { providers: [Inherits] }],
+  ])('causes one warning when the app starts, which says what to import (%s)', async (_what, where) => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const start = async (...imports: NonNullable<ModuleMetadata['imports']>) => {
       warn.mockClear();
-      await (await startApp({}, { imports, providers: [Reports] })).close();
+      await (await startApp({}, { imports, ...where })).close();
       return warn.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('Reports'));
     };
     expect(await start()).toEqual([
