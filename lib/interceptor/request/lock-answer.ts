@@ -60,6 +60,17 @@ export function answerTo(
   return { ...body(HttpStatus.SERVICE_UNAVAILABLE, 'Not available at the moment; try again.'), retryAfterMs };
 }
 
+/** The status codes of gRPC: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE. */
+const GRPC_STATUS: Record<number, number> = {
+  [HttpStatus.BAD_REQUEST]: 3,
+  [HttpStatus.TOO_MANY_REQUESTS]: 8,
+  [HttpStatus.SERVICE_UNAVAILABLE]: 14,
+};
+const ABORTED = 10;
+
+/** The status of gRPC that an answer has. */
+export const grpcStatusOf = ({ statusCode }: LockErrorBody): number => GRPC_STATUS[statusCode] ?? ABORTED;
+
 /** Sets `Retry-After`, unless the response has begun: its headers are sent by then. */
 export function tellRetryAfter(response: HttpResponse, { retryAfterMs }: LockErrorBody): void {
   if (retryAfterMs === undefined || hasBegun(response)) return;

@@ -12,6 +12,7 @@ import { readOptions } from '../../core/read-options.js';
 import {
   answerTo,
   checkStatus,
+  grpcStatusOf,
   hasBegun,
   type HttpResponse,
   type LockErrorBody,
@@ -50,8 +51,9 @@ const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
  * Answers lock errors so that clients know what is worth another try. A busy lock is 423 Locked; when no permit is free (of all, or
  * of this instance), or too many others wait (`maxWaiters`), it is 429 Too Many Requests; an unreachable Redis or an app that shuts
  * down is 503. All of these have `Retry-After`. A request from which `LockInterceptor.for` cannot fill its key is 400 Bad Request.
- * Over HTTP (express and fastify) the answer is a response, for microservices and WebSockets an error with the same fields, for
- * GraphQL an error with these fields in `extensions`. All other lock errors stay 500.
+ * Over HTTP (express and fastify) the answer is a response, for microservices and WebSockets an error with the same fields (for gRPC
+ * with the `code` ABORTED, RESOURCE_EXHAUSTED, UNAVAILABLE or INVALID_ARGUMENT), for GraphQL an error with these fields in `extensions`.
+ * All other lock errors stay 500.
  *
  * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
  */
@@ -76,7 +78,10 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
       case 'ws':
         return emitTo(host.switchToWs().getClient(), body);
       case 'rpc':
-        return throwError(() => ({ status: 'error', ...body }));
+        return throwError(() => ({
+          status: 'error',
+          ...(isGrpc(host) ? { ...body, code: grpcStatusOf(body) } : body),
+        }));
       default:
         throw graphqlError(error, body);
     }
@@ -108,6 +113,12 @@ function emitTo(client: WsClient, body: LockErrorBody): void {
     client.emit('exception', payload);
   }
 }
+
+/** Nest passes the call of `@grpc/grpc-js` to a handler. A client of gRPC gets the message and the `code`, if it is a number. */
+const isGrpc = (host: ArgumentsHost): boolean =>
+  host
+    .getArgs<unknown[]>()
+    .some((arg) => typeof (arg as { sendMetadata?: unknown } | null)?.sendMetadata === 'function');
 
 /** GraphQL passes on the `extensions` of any error. */
 function graphqlError(cause: LockError, { message, error, ...extensions }: LockErrorBody): Error {

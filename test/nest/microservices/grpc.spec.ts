@@ -1,7 +1,7 @@
-import { Controller, UseInterceptors } from '@nestjs/common';
-import { GrpcStreamMethod } from '@nestjs/microservices';
+import { Controller, UseFilters, UseInterceptors } from '@nestjs/common';
+import { GrpcMethod, GrpcStreamMethod } from '@nestjs/microservices';
 import { Observable, reduce } from 'rxjs';
-import { Locked, LockConfigurationError, LockInterceptor } from '../../../lib/index.js';
+import { Limited, Locked, LockConfigurationError, LockExceptionFilter, LockInterceptor } from '../../../lib/index.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
@@ -49,6 +49,28 @@ class Below {
 class Inherits extends Below {}
 Controller()(Inherits);
 
+@Controller()
+@UseFilters(LockExceptionFilter)
+class Orders {
+  @GrpcMethod('Orders', 'Charge')
+  @Locked('order', { ifBusy: 'throw' })
+  async charge(): Promise<string> {
+    return 'ran';
+  }
+
+  @GrpcMethod('Orders', 'Limited')
+  @Limited('limited', 1, { ifBusy: 'throw' })
+  async limited(): Promise<string> {
+    return 'ran';
+  }
+
+  @GrpcMethod('Orders', 'Missing')
+  @UseInterceptors(LockInterceptor.for('order:<0.id>'))
+  async missing(): Promise<string> {
+    return 'ran';
+  }
+}
+
 afterEach(closeAll);
 
 describe('a gRPC method whose client streams', () => {
@@ -72,5 +94,24 @@ describe('a gRPC method whose client streams', () => {
     const error = await rejection(startGrpc([controller]));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain('Below.sum: its lock is below @GrpcStreamMethod');
+  });
+});
+
+describe('LockExceptionFilter on gRPC', () => {
+  it.each([
+    ['Charge', 'ABORTED', 10],
+    ['Limited', 'RESOURCE_EXHAUSTED', 8],
+    ['Missing', 'INVALID_ARGUMENT', 3],
+  ])('answers %s with the status %s', async (rpc, _name, code) => {
+    const service = await startGrpc([Orders]);
+    await service.locks.acquire('order');
+    await service.locks.acquire('limited', { mode: 'read', permits: 1 });
+    expect(await service.call(rpc, {})).toMatchObject({ code, message: expect.any(String) });
+  });
+
+  it('answers a lock that is unavailable with the status UNAVAILABLE', async () => {
+    const service = await startGrpc([Orders]);
+    await service.locks.parts.locker.close(0);
+    expect(await service.call('Charge', {})).toMatchObject({ code: 14 });
   });
 });
