@@ -5,8 +5,8 @@ import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { type LockedCall, compileCall, markLocked, plainEntryOf } from '../interceptor/locked-call.js';
 import { type LockedOptions } from '../interceptor/locked.options.js';
 import { interceptorFor } from '../interceptor/running-modules.js';
-import { mayBeIterable, resultKindOf } from '../interceptor/streams/stream-kind.js';
-import { iterablePromise } from '../interceptor/streams/stream-result.js';
+import { mayBeStream, resultKindOf } from '../interceptor/streams/stream-kind.js';
+import { streamPromise } from '../interceptor/streams/stream-result.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { copyMetadata } from './copy-metadata.js';
@@ -28,8 +28,8 @@ export function lockMethod(
     const returnType: unknown = Reflect.getMetadata('design:returntype', target, name);
     const compiled = compileCall(key, options, { where, mode, permits, kind: resultKindOf(method, returnType) });
     const property = injectInterceptor(target, compiled.options.connection);
-    const iterates = mayBeIterable(method, returnType);
-    const wrap = (result: unknown) => (iterates ? iterablePromise(result as Promise<unknown>, where) : result);
+    const isUnknown = mayBeStream(method, returnType);
+    const wrap = (result: unknown) => (isUnknown ? streamPromise(result as Promise<unknown>, where) : result);
     const locked: AnyMethod = new Proxy(method, {
       apply: (_method, self: unknown, args: unknown[]) => wrap(runLocked(call, property, self, args, method)),
     });

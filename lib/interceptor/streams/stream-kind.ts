@@ -20,8 +20,8 @@ export function resultKindOf(method: Function, returnType: unknown): ResultKind 
   return typeof returnType === 'function' && isObservableLike(returnType.prototype) ? 'observable' : 'promise';
 }
 
-/** Whether a call that returns a promise may be meant to be iterated: neither the function nor its type says so. */
-export function mayBeIterable(method: Function, returnType: unknown): boolean {
+/** Whether a call that returns a promise may be meant as a stream: neither the function nor its type says that it is none. */
+export function mayBeStream(method: Function, returnType: unknown): boolean {
   return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
 }
 

@@ -1,4 +1,4 @@
-import { Observable } from 'rxjs';
+import { Observable, observable, of } from 'rxjs';
 import { LockNotHeldError } from '../../core/lock.errors.js';
 import { isAsyncIterable, isObservableLike } from './stream-kind.js';
 import { LockedIterator, iterateUnder } from './stream-iterator.js';
@@ -55,13 +55,28 @@ function once(done: string): () => void {
 }
 
 /**
- * Makes a promise an async iterable, too. A method that is no `async function*` may return an iterable, which is not known
- * before it is called, under its lock. Its caller iterates the call at once, or awaits it first.
+ * Makes a promise an async iterable and an Observable, too. A method whose type is not known at run time may return either, which
+ * is not known before it is called, under its lock. Its caller iterates the call or subscribes to it at once, or awaits it first.
  */
-export function iterablePromise<T>(promise: Promise<T>, where: string): Promise<T> & AsyncIterable<unknown> {
+export function streamPromise<T>(promise: Promise<T>, where: string): Promise<T> & AsyncIterable<unknown> {
   const iterate = (): AsyncIterator<unknown> => iteratorOf(promise.then((result) => iterateResult(result, where)));
-  return Object.assign(promise, { [Symbol.asyncIterator]: iterate });
+  const observed = observableOf(promise);
+  return Object.assign(promise, {
+    [Symbol.asyncIterator]: iterate,
+    [observable]: () => observed,
+    subscribe: observed.subscribe.bind(observed),
+    pipe: observed.pipe.bind(observed),
+  });
 }
+
+/** A subscriber that has left is subscribed all the same: the Observable holds a lock, which it releases then. */
+const observableOf = (promise: Promise<unknown>): Observable<unknown> =>
+  new Observable((subscriber) => {
+    promise.then(
+      (result) => (isObservableLike(result) ? result : of(result)).subscribe(subscriber),
+      (error: unknown) => subscriber.error(error),
+    );
+  });
 
 function iterateResult(result: unknown, where: string): AsyncIterator<unknown> {
   // The call was skipped.

@@ -1,9 +1,10 @@
 import 'reflect-metadata';
 import { Readable } from 'node:stream';
-import { delay, lastValueFrom, map, Observable, of, Subject, timer, toArray } from 'rxjs';
-import { currentLock, LockBusyError, LockConfigurationError, Locked, LockLostError } from '../../../lib/index.js';
+import { concatMap, delay, lastValueFrom, map, Observable, of, startWith, Subject, timer, toArray } from 'rxjs';
+import { currentLock, LockBusyError, LockConfigurationError, Locked, LockLostError, LockShutdownError } from '../../../lib/index.js'; // prettier-ignore
 import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
@@ -323,5 +324,85 @@ describe('a method that returns an async iterable and is not an async function*'
       message: expect.stringContaining('Lists.text returned string'),
     });
     expect(await isLocked()).toBe(false);
+  });
+});
+
+/** As a compiler without `emitDecoratorMetadata` leaves it. */
+class Untyped {
+  readonly source = new Subject<number>();
+
+  observe(_id: string): Observable<number> {
+    return this.source.pipe(startWith(currentLock().fencingToken));
+  }
+
+  async later(_id: string): Promise<number> {
+    return 7;
+  }
+
+  touch(_id: string): Promise<void> {
+    return Promise.resolve();
+  }
+}
+for (const name of ['observe', 'later', 'touch'] as const) {
+  const method = Object.getOwnPropertyDescriptor(Untyped.prototype, name)!;
+  Locked('untyped:<0>')(Untyped.prototype, name, method as TypedPropertyDescriptor<any>);
+  Object.defineProperty(Untyped.prototype, name, method);
+}
+
+describe('a method without metadata that returns an Observable', () => {
+  afterEach(closeAll);
+
+  const startUntyped = async () => {
+    const { app, locks, locker } = await startApp({}, { providers: [Untyped] });
+    const id = freshKey();
+    return { locks, locker, id, key: `untyped:${id}`, untyped: app.get(Untyped) };
+  };
+
+  it.each<[string, (observed: Observable<number>) => Observable<number>]>([
+    ['subscribed to', (observed) => observed],
+    ['piped', (observed) => observed.pipe(map((value) => value))],
+    ['mapped to', (observed) => of(0).pipe(concatMap(() => observed))],
+  ])('holds the lock until the Observable ends when its call is %s', async (_how, use) => {
+    const { untyped, locks, id, key } = await startUntyped();
+    const values = lastValueFrom(use(untyped.observe(id)).pipe(toArray()));
+    await eventually(() => untyped.source.observed);
+    expect(await locks.isLocked(key)).toBe(true);
+    untyped.source.next(2);
+    untyped.source.complete();
+    expect(await values).toEqual([expect.any(Number), 2]);
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+
+  it('releases the lock when its subscriber leaves before the lock is granted', async () => {
+    const app = await startUntyped();
+    const { untyped, locks, locker, id, key } = app;
+    const held = await locks.acquire(key);
+    const { told, subscription } = notes(untyped.observe(id));
+    await untilWaiting(app, key);
+    subscription.unsubscribe();
+    await held.release();
+    await eventually(() => locker.live.locks === 0 && locker.live.waiting === 0);
+    expect([told, await locks.isLocked(key)]).toEqual([[], false]);
+  });
+
+  it('reports the error of its lock to the subscriber, once', async () => {
+    const { untyped, locker } = await startUntyped();
+    await locker.close(0);
+    const { told } = notes(untyped.observe('7'));
+    await eventually(() => told.length > 0);
+    expect(told).toEqual([expect.any(LockShutdownError)]);
+  });
+
+  it('leaves the results of other methods as they are', async () => {
+    const { untyped, id } = await startUntyped();
+    expect(await untyped.later(id)).toBe(7);
+    expect(
+      await lastValueFrom(
+        of(0).pipe(
+          concatMap(() => untyped.touch(id)),
+          toArray(),
+        ),
+      ),
+    ).toEqual([undefined]);
   });
 });
