@@ -10,8 +10,10 @@ import {
 import { type Observable, catchError, concatMap, defer, from, of, tap, throwError } from 'rxjs';
 import { LockConfigurationError, LockKeyError, type LockMode, passFor } from '../../core/lock.errors.js';
 import { checkIsObject } from '../../core/read-options.js';
+import { describeValue } from '../../keys/key-part.js';
 import { type KeySpec, describeKeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
+import { logger } from '../lock-logger.js';
 import { type LockedCall, compileCall } from '../locked-call.js';
 import { type LockedOptions } from '../locked.options.js';
 import { isThenable, refuseOpenBody } from '../streams/stream-kind.js';
@@ -54,6 +56,7 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
   const where = `LockInterceptor.for('${describeKeySpec(key)}')`;
   const compiled = compileRequest(key, options, where);
   const token = getLockInterceptorToken(compiled.options.connection);
+  const reported = new Set<string>();
 
   @Injectable()
   class RequestLockInterceptor implements NestInterceptor {
@@ -68,9 +71,8 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
           concatMap(settled),
           tap((value) => refuseOpenBody(value, call.where)),
         );
-      return answered(context, options.status, (onEntered) =>
-        this.locks.around(call, context.getArgs(), () => (onEntered(), proceed())),
-      );
+      const run = (onEntered: () => void) => this.locks.around(call, context.getArgs(), () => (onEntered(), proceed()));
+      return answered(context, options.status, run, () => reportRoute(call, context, reported));
     }
   }
   markRequestLock(RequestLockInterceptor, token);
@@ -125,13 +127,36 @@ function answered(
   context: ExecutionContext,
   status: number | undefined,
   run: (onEntered: () => void) => Observable<unknown>,
+  onKeyError: () => void,
 ): Observable<unknown> {
   return defer(() => {
     let isInside = false;
     const onEntered = (): void => void (isInside = true);
-    const fail = (error: unknown) => throwError(() => (isInside ? error : refusalOf(error, status, context)));
+    const fail = (error: unknown) => {
+      if (isInside) return throwError(() => error);
+      if (error instanceof LockKeyError) onKeyError();
+      return throwError(() => refusalOf(error, status, context));
+    };
     return run(onEntered).pipe(catchError(fail));
   });
+}
+
+/**
+ * Warns once of a handler whose route gives no text for a placeholder, such as a wildcard: that depends on the route and not on
+ * the client, so each request would be answered with 400, and only the client would hear of it.
+ */
+function reportRoute({ where, template }: LockedCall, context: ExecutionContext, reported: Set<string>): void {
+  if (context.getType() !== 'http' || reported.has(where)) return;
+  const { params = {} } = context.switchToHttp().getRequest<{ params?: Readonly<Record<string, unknown>> }>();
+  const names = Array.from(template.matchAll(/<0\.params\.(?<name>[^.<>]+)>/gu), ({ groups }) => groups!['name']!);
+  const name = names.find((one) => typeof params[one] !== 'string');
+  if (name === undefined) return;
+  reported.add(where);
+  const given = name in params ? name : (Object.keys(params)[0] ?? name);
+  logger.warn(
+    `${where}: <0.params.${name}> of '${template}' is ${describeValue(params[name])} on this route, so its requests are answered with ` +
+      `400. Write a key function: LockInterceptor.for(({ params }) => lockKey\`file:\${[params['${given}']].flat().join('/')}\`).`,
+  );
 }
 
 /**

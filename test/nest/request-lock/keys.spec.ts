@@ -27,6 +27,7 @@ class SignIn implements CanActivate {
 }
 
 const ofRequest = ({ params }: Request): string => `order:${params['id']}`;
+const ofQuery = LockInterceptor.for('order:<0.query.q>');
 const nothing = (): string => '';
 
 @Controller()
@@ -48,7 +49,7 @@ class Orders {
 const Routes = routesOf(
   {
     'param/:id': LockInterceptor.for('order:<0.params.id>'),
-    query: LockInterceptor.for('order:<0.query.q>'),
+    query: ofQuery,
     header: LockInterceptor.for('order:<0.headers.x-id>'),
     'function/:id': LockInterceptor.for(ofRequest),
     fixed: LockInterceptor.for('order:7'),
@@ -166,5 +167,25 @@ describe.each(PLATFORMS)('a path with control characters that fills a key (%s)',
     const lines = logged.mock.calls.map(([line]) => String(line)).filter((line) => line.includes(name));
     expect(lines.length).toBeGreaterThan(0);
     for (const line of lines) expect(line).toContain(`"order:${name}${SHOWN}"`);
+  });
+});
+
+describe.each([
+  ['express', 'files/*path', 'is an object (Array)'],
+  ['fastify', 'files/*', 'is undefined'],
+] as const)('a template over a wildcard of a path on %s', (platform, route, found) => {
+  afterEach(closeAll);
+
+  it('is reported to the developer, once, and answered with 400', async () => {
+    const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const Files = routesOf({ [route]: LockInterceptor.for('file:<0.params.path>'), 'param/:id': ofQuery });
+    const app = await startRequests(platform, { controllers: [Files] });
+    const paths = ['files/a/b', 'files/c/d', 'param/7', 'param/8'];
+    const statuses = await Promise.all(paths.map(async (path) => (await app.get(path)).status));
+    expect(statuses).toEqual([400, 400, 400, 400]);
+    const lines = warned.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('400'));
+    warned.mockRestore();
+    expect(lines).toEqual([expect.stringMatching(/^Routes\.files: .*LockInterceptor\.for\(\({ params }\) => lockKey/)]);
+    expect(lines[0]).toContain(`<0.params.path> of 'file:<0.params.path>' ${found}`);
   });
 });
