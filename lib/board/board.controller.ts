@@ -9,6 +9,7 @@ import {
   Query,
   Req,
   Res,
+  SetMetadata,
   type Type,
   UseGuards,
   VERSION_NEUTRAL,
@@ -163,10 +164,14 @@ function statusOf(error: unknown): number {
   throw error;
 }
 
+/** What `@ApiExcludeController()` of @nestjs/swagger sets: the routes of a board are no part of the API of the app. */
+const EXCLUDED_FROM_OPENAPI = ['swagger/apiExcludeController', [true]] as const;
+
 /** Makes the controller of one board: paths and guards of a controller belong to its class. */
 export function createBoardController({ path, guards }: BoardMount): Type<unknown> {
   @Controller({ path, version: VERSION_NEUTRAL })
   @UseGuards(...(guards as Type[]))
+  @SetMetadata(...EXCLUDED_FROM_OPENAPI)
   class RedisLockBoardController extends BoardController {}
   return RedisLockBoardController;
 }

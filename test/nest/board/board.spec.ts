@@ -8,6 +8,7 @@ import {
   Injectable,
   Module,
 } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import {
   getLockServiceToken,
   RedisLockModule,
@@ -348,6 +349,16 @@ describe('RedisLockBoardModule', () => {
     expect(await other.next('board', (about) => about)).toMatchObject({ connection: null, canForceRelease: false });
     expect((await app.get('locks/force-release', releasing('a'))).status).toBe(404);
     await lock.release();
+  });
+
+  it('is not in the OpenAPI document of the app', async () => {
+    const { app } = await start('express', { board: { ...OPEN, actions: { forceRelease: true } } });
+    const types = [...app.get(ModulesContainer).values()].flatMap(({ controllers }) => [...controllers.values()]);
+    // What `@ApiExcludeController()` of @nestjs/swagger sets.
+    const excluded: unknown[] = types.map(({ metatype }) =>
+      Reflect.getMetadata('swagger/apiExcludeController', metatype!),
+    );
+    expect(excluded).toEqual([[true]]);
   });
 
   it('does not start with an unknown connection, and says what to import', async () => {
