@@ -3,16 +3,27 @@ export interface BoardRequest {
   readonly method?: string;
   readonly url?: string;
   readonly originalUrl?: string;
+  /** With the port. From X-Forwarded-Host only if the app trusts the proxy: a script that CORS lets in can send that header, too. */
+  readonly host?: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
 /** A form of another site cannot send it, and a script of another site only with the consent of this one (CORS). */
 const ACTION_HEADER = 'x-lock-board';
 
-/** Whether a request was made by another site, as far as the browser tells. */
-export function isOfAnotherSite({ headers }: BoardRequest): boolean {
-  const site = headers['sec-fetch-site'];
-  return site !== undefined && site !== 'same-origin' && site !== 'none';
+/**
+ * Whether a request was made by another site, as far as the browser tells. Browsers leave out Sec-Fetch-Site where the app is neither
+ * on https nor on the local host, and Origin where a page of the app itself reads.
+ */
+export function isOfAnotherSite({ headers, host }: BoardRequest): boolean {
+  const { 'sec-fetch-site': site, origin } = headers;
+  if (site !== undefined) return site !== 'same-origin' && site !== 'none';
+  return (
+    origin !== undefined &&
+    String(origin)
+      .replace(/^https?:\/\//, '')
+      .toLowerCase() !== host?.toLowerCase()
+  );
 }
 
 /** Why a request is no action of our own page; undefined: it is one. */
@@ -20,25 +31,10 @@ export function whyNoAction(request: BoardRequest): string | undefined {
   const { headers } = request;
   if (headers[ACTION_HEADER] === undefined) return `It has no header \`${ACTION_HEADER}\`.`;
   if (!String(headers['content-type']).startsWith('application/json')) return 'Its body is not JSON.';
-  if (isOfAnotherSite(request) || headers['sec-fetch-site'] === 'none') return 'It comes from another site.';
-  // Browsers leave out Sec-Fetch-Site where the app is neither on https nor on the local host.
-  if (headers['sec-fetch-site'] === undefined && !isOfThisHost(headers)) return 'It comes from another host.';
-  return undefined;
-}
-
-/**
- * A proxy tells the host that the browser knows as X-Forwarded-Host; of several proxies, the first one does. A script of another site
- * cannot set that header.
- */
-function isOfThisHost(headers: BoardRequest['headers']): boolean {
-  const { origin } = headers;
-  if (origin === undefined) return true;
-  const [forwarded = ''] = String(headers['x-forwarded-host'] ?? '').split(',');
-  try {
-    return [headers['host'], forwarded.trim()].includes(new URL(String(origin)).host);
-  } catch {
-    return false;
+  if (isOfAnotherSite(request) || headers['sec-fetch-site'] === 'none') {
+    return 'It comes from another site, or a proxy that the app does not trust changes the host (`trust proxy`).';
   }
+  return undefined;
 }
 
 /**

@@ -36,6 +36,7 @@ interface Start {
   readonly locks?: RedisLockModuleOptions;
   readonly prepare?: (app: INestApplication) => void;
   readonly forceCloseConnections?: boolean;
+  readonly trustProxy?: boolean;
 }
 
 /** An app with a board. */
@@ -272,6 +273,20 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect((await get('locks/force-release', { ...init, headers: sent })).status).toBe(403);
     expect(await locks.isLocked(lock.key)).toBe(true);
     await lock.release();
+  });
+
+  it.each([
+    [false, 403],
+    [true, 200],
+  ])('takes X-Forwarded-Host for its own host only if the app trusts the proxy: %s', async (trustProxy, expected) => {
+    const board = { ...OPEN, actions: { forceRelease: true } };
+    const { get, locks } = await start(platform, { board, trustProxy, prepare: (app) => app.enableCors() });
+    const lock = await locks.acquire(freshKey());
+    const headers = { origin: 'http://other.example', 'x-forwarded-host': 'other.example' };
+    expect((await get('locks/force-release', releasing(lock.key, headers))).status).toBe(expected);
+    expect((await get('locks/events?view=locks', { headers, method: 'HEAD' })).status).toBe(expected);
+    expect(await locks.isLocked(lock.key)).toBe(!trustProxy);
+    await lock.release().catch(() => undefined);
   });
 
   it('refuses a key that is none, and a stream of another site or of nothing', async () => {

@@ -65,15 +65,18 @@ export interface StartOptions {
   prepare?: (app: INestApplication) => void;
   /** Whether the app, when it closes, waits for no client. @default true */
   forceCloseConnections?: boolean;
+  /** Whether the app trusts X-Forwarded-Host. @default false */
+  trustProxy?: boolean;
 }
 
 /** Starts an instance on a port of the system's choice; `closeAll` closes it, by default whatever its clients wait for. */
 export async function startRequests(
   platform: Platform,
   metadata: ModuleMetadata,
-  { work = new Work(), locks, prepare, forceCloseConnections = true }: StartOptions = {},
+  { work = new Work(), locks, prepare, forceCloseConnections = true, trustProxy = false }: StartOptions = {},
 ): Promise<RequestApp> {
-  const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
+  const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ trustProxy });
+  if (adapter instanceof ExpressAdapter) adapter.set('trust proxy', trustProxy);
   const built = await buildInstance(metadata, work, { adapter, locks, forceCloseConnections });
   const { app } = built;
   // `work` goes on: tests close an app while it runs.

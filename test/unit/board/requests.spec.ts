@@ -17,14 +17,19 @@ describe('the links of the page', () => {
 });
 
 describe('a request', () => {
-  it.each<[string | undefined, boolean]>([
-    [undefined, false],
-    ['same-origin', false],
-    ['none', false],
-    ['same-site', true],
-    ['cross-site', true],
-  ])('that a browser calls %s is of another site: %s', (site, is) => {
-    expect(isOfAnotherSite({ headers: { 'sec-fetch-site': site } })).toBe(is);
+  it.each<[string | undefined, string | undefined, boolean]>([
+    [undefined, undefined, false],
+    [undefined, 'http://a.example:3000', false],
+    [undefined, 'http://A.example:3000', false],
+    [undefined, 'http://a.example', true],
+    [undefined, 'http://b.example:3000', true],
+    [undefined, 'null', true],
+    ['same-origin', 'http://behind-a-proxy.example', false],
+    ['none', undefined, false],
+    ['same-site', undefined, true],
+    ['cross-site', 'http://a.example:3000', true],
+  ])('to a.example:3000 that a browser calls %s, from %s, is of another site: %s', (site, origin, is) => {
+    expect(isOfAnotherSite({ host: 'a.example:3000', headers: { 'sec-fetch-site': site, origin } })).toBe(is);
   });
 });
 
@@ -32,19 +37,11 @@ const JSON_BODY = { 'content-type': 'application/json', 'x-lock-board': 'force-r
 
 describe('an action', () => {
   it.each<[string, Record<string, string>]>([
-    [
-      'of the page itself',
-      { ...JSON_BODY, 'sec-fetch-site': 'same-origin', origin: 'https://a.example', host: 'b:80' },
-    ],
-    ['of the page itself, without https', { ...JSON_BODY, origin: 'http://a.example:3000', host: 'a.example:3000' }],
-    ['behind a proxy', { ...JSON_BODY, origin: 'http://a.example', host: 'app:80', 'x-forwarded-host': 'a.example' }],
-    [
-      'behind two proxies',
-      { ...JSON_BODY, origin: 'http://a.example', host: 'app:80', 'x-forwarded-host': 'a.example, b.example' },
-    ],
+    ['of the page itself', { ...JSON_BODY, 'sec-fetch-site': 'same-origin', origin: 'https://b.example' }],
+    ['of the page itself, without https', { ...JSON_BODY, origin: 'http://a.example' }],
     ['of a script that is no browser', JSON_BODY],
   ])('%s is accepted', (_what, headers) => {
-    expect(whyNoAction({ headers })).toBeUndefined();
+    expect(whyNoAction({ host: 'a.example', headers })).toBeUndefined();
   });
 
   it.each<[string, Record<string, string>, RegExp]>([
@@ -52,14 +49,8 @@ describe('an action', () => {
     ['with a form', { ...JSON_BODY, 'content-type': 'application/x-www-form-urlencoded' }, /not JSON/],
     ['typed into the address bar', { ...JSON_BODY, 'sec-fetch-site': 'none' }, /another site/],
     ['of another site', { ...JSON_BODY, 'sec-fetch-site': 'cross-site' }, /another site/],
-    ['of another host', { ...JSON_BODY, origin: 'http://b.example', host: 'a.example' }, /another host/],
-    [
-      'of the host that is only that of the second proxy',
-      { ...JSON_BODY, origin: 'http://b.example', host: 'app', 'x-forwarded-host': 'a.example, b.example' },
-      /another host/,
-    ],
-    ['of no origin', { ...JSON_BODY, origin: 'null', host: 'a.example' }, /another host/],
+    ['of another host', { ...JSON_BODY, origin: 'http://b.example' }, /another site/],
   ])('%s is refused', (_what, headers, why) => {
-    expect(whyNoAction({ headers })).toMatch(why);
+    expect(whyNoAction({ host: 'a.example', headers })).toMatch(why);
   });
 });
