@@ -196,7 +196,7 @@ export class RedisLockService {
 
   /**
    * Lists the locks that are held or waited for, at most `limit` (default 1,000), with keys that begin with `prefix`. It
-   * uses SCAN while locks come and go, so it is for people, not for decisions.
+   * uses SCAN while locks come and go, so it is for people, not for decisions. A lock that cannot be read has a `problem`.
    * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {

@@ -36,6 +36,8 @@ export interface LockView {
   readonly mode: string;
   readonly token: string;
   readonly waiters: number;
+  /** Why it cannot be read; empty: it can. */
+  readonly problem: string;
   readonly permits: LockPermits | null;
   /** How many holders there are, and how many have a place in the queue; what follows may be cut. */
   readonly holderCount: number;
@@ -46,12 +48,13 @@ export interface LockView {
 
 /** Prepares a lock for a page, with at most `shown` holders and waiters. `nowMs`: the time, since the epoch. */
 export function lockView(state: LockState, shown: number, nowMs: number): LockView {
-  const { key, mode, waiters, permits, holders, queue, fencingToken } = state;
+  const { key, mode, waiters, permits, holders, queue, fencingToken, problem = '' } = state;
   return {
     key,
     mode,
     token: String(fencingToken),
     waiters,
+    problem,
     permits,
     holderCount: holders.length,
     queueCount: queue.length,

@@ -1,4 +1,5 @@
-import { type JobOfKey, type LastRun } from '../core/store/lock-state.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import { type JobOfKey, type LastRun, type UnreadableKey } from '../core/store/lock-state.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { historyView, type HistoryView } from './history-views.js';
@@ -83,20 +84,30 @@ export class BoardTopics {
   }
 
   async #job({ name, key, nextMs }: Job, nowMs: number): Promise<object> {
-    const last = await this.sources.service.lastRun(key, name);
-    return jobView(name, key, nextMs(nowMs), last, nowMs);
+    try {
+      const last = await this.sources.service.lastRun(key, name);
+      return jobView(name, key, nextMs(nowMs), last, nowMs);
+    } catch (error) {
+      if (!(error instanceof LockStoreError) || error.retryable) throw error;
+      return { ...jobView(name, key, nextMs(nowMs), null, nowMs), problem: error.message };
+    }
   }
 
   async #otherJobs(): Promise<readonly object[]> {
     const { jobs: own, store } = this.sources;
-    const others: JobOfKey[] = [];
+    const others: (JobOfKey | UnreadableKey)[] = [];
     // One more than is shown tells that there are more.
     for await (const found of store.jobs?.({ prefix: '', limit: MAX_JOBS + own.length + 1 }) ?? []) {
-      if (!own.some(({ key, name }) => key === found.key && name === found.job)) others.push(found);
+      const isOwn = 'problem' in found ? () => true : (name: string) => name === found.job;
+      if (!own.some(({ key, name }) => key === found.key && isOwn(name))) others.push(found);
     }
-    const idOf = ({ job, key }: JobOfKey): string => `${job} ${key}`;
+    const idOf = (one: JobOfKey | UnreadableKey): string => `${'job' in one ? one.job : ''} ${one.key}`;
     others.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
-    return others.map((one) => jobView(one.job, one.key, null, one, Date.now()));
+    return others.map((one) =>
+      'problem' in one
+        ? { ...jobView('', one.key, null, null, Date.now()), problem: one.problem }
+        : jobView(one.job, one.key, null, one, Date.now()),
+    );
   }
 }
 

@@ -1,5 +1,5 @@
 import { newClientId } from '../core/store/attempt-ids.js';
-import { type JobOfKey, type ListOptions } from '../core/store/lock-state.js';
+import { type JobOfKey, type ListOptions, type UnreadableKey } from '../core/store/lock-state.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './client/redis-connection.js';
@@ -16,7 +16,7 @@ interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clien
 export interface RedisLocks extends LockStore {
   readonly history: PagedHistory;
   /** The last run of each job whose key begins with `prefix`. */
-  jobs(options: ListOptions): AsyncIterable<JobOfKey>;
+  jobs(options: ListOptions): AsyncIterable<JobOfKey | UnreadableKey>;
 }
 
 /** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */

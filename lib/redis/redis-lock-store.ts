@@ -15,8 +15,14 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/store/lock-store.js';
-import { type JobOfKey, type LastRun, type ListOptions, type LockState } from '../core/store/lock-state.js';
-import { checkListOptions, lastRunOf, listJobs, listLocks } from '../core/store/lock-state.js';
+import {
+  type JobOfKey,
+  type LastRun,
+  lastRunOf,
+  type ListOptions,
+  type LockState,
+  type UnreadableKey,
+} from '../core/store/lock-state.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
 import { clientOf } from './client/client-libraries.js';
@@ -37,7 +43,7 @@ import { PendingRelease } from './pending-release.js';
 import { RedisHistory } from './redis-history.js';
 import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
 import { renewTogether } from './renewals.js';
-import { ignoreWrongType, scanKeys } from './scan.js';
+import { jobsOf, listOf, scanKeys } from './scan.js';
 import { MAX_REVOKE_TRIES } from './timing.js';
 import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
 
@@ -205,12 +211,11 @@ export class RedisLockStore implements LockStore, CallbackStore {
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
-    checkListOptions(options);
-    return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
+    return listOf(this, options);
   }
 
-  jobs({ prefix, limit }: ListOptions): AsyncIterable<JobOfKey> {
-    return listJobs(this.scan(prefix), limit, (key) => this.runs(key).catch(ignoreWrongType));
+  jobs(options: ListOptions): AsyncIterable<JobOfKey | UnreadableKey> {
+    return jobsOf(this, options);
   }
 
   /** The keys of locks, held or not, that begin with `prefix`. */

@@ -1,5 +1,15 @@
 import { LockStoreError } from '../core/lock.errors.js';
 import { shortened } from '../core/read-options.js';
+import {
+  checkListOptions,
+  type JobOfKey,
+  type LastRun,
+  listJobs,
+  listLocks,
+  type ListOptions,
+  type LockState,
+  type UnreadableKey,
+} from '../core/store/lock-state.js';
 import { LISTING } from '../core/store/subject.js';
 import { type SingleClient } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
@@ -118,7 +128,29 @@ const endlessError = (prefix: string): LockStoreError =>
       'answers there.',
   );
 
-/** Passes over a key of another type: something other than a lock is stored under the same prefix. */
-export function ignoreWrongType(error: Error): undefined {
-  if (!/\bWRONGTYPE\b/.test(error.message)) throw error;
+/** What lists ask of a store. */
+interface Listed {
+  scan(prefix: string): AsyncIterable<string>;
+  inspect(key: string): Promise<LockState>;
+  runs(key: string): Promise<readonly LastRun[]>;
+}
+
+export function listOf(store: Listed, options: ListOptions): AsyncIterable<LockState> {
+  checkListOptions(options);
+  const inspect = (key: string) => store.inspect(key).catch((error: Error) => unreadable(key, error));
+  return listLocks(store.scan(options.prefix), options.limit, inspect);
+}
+
+export const jobsOf = (store: Listed, { prefix, limit }: ListOptions): AsyncIterable<JobOfKey | UnreadableKey> =>
+  listJobs(store.scan(prefix), limit, (key) => store.runs(key).catch((error: Error) => unreadable(key, error)));
+
+/**
+ * Why the data of a key cannot be read; undefined for a key of another type: something other than a lock is stored under the same
+ * prefix. Any other error concerns the whole list.
+ */
+function unreadable(key: string, error: Error): UnreadableKey | undefined {
+  if (!(error instanceof LockStoreError) || error.retryable) throw error;
+  if (/\bWRONGTYPE\b/.test(error.message)) return undefined;
+  if (!/\bNEWERDATA\b|none of its scripts can send/.test(error.message)) throw error;
+  return { key, problem: 'A newer version of nestjs-redis-lock has written this lock, or something else has.' };
 }

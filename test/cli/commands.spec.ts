@@ -58,6 +58,19 @@ describe('ls', () => {
     expect(one.stderr).toContain('There are more than 1 locks');
   });
 
+  it.each(['ls', 'watch', 'jobs'])('shows with %s why a lock cannot be read, and the others', async (command) => {
+    const locks = openStoreOf(url);
+    await redis.admin.hset('lock:damaged', { v: '1', 'run:Job': 'a secret', 'hold:a': 'a secret' });
+    await runJob(locks, 'report', 'Reports.read');
+    const { text, end, ended } = startCli([command, '--url', url]);
+    await eventually(() => text.stdout.split('\n').length > 2);
+    end();
+    const { code, stdout } = await ended;
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/damaged.*A newer version/)]);
+    expect(stdout).toContain('report');
+    expect(stdout).not.toContain('secret');
+  });
+
   it('ends with 1 when there is none', async () => {
     const answer = await cli(['ls', 'x', '--url', url]);
     expect(answer).toEqual({ code: 1, stdout: '', stderr: 'No lock is held or waited for whose key begins with x.\n' });

@@ -133,6 +133,17 @@ describe('the doctor', () => {
     expect(code).toBe(0);
   });
 
+  it('finds hashes that cannot be read as locks, and prints no value', async () => {
+    await admin.hset('lock:newer', { v: '2' });
+    await admin.hset('lock:other', { s: 'a secret' });
+    await admin.hset('lock:damaged', { v: '1', 'hold:a': 'a secret' });
+    await admin.hset('lock:job', { v: '1', 'run:Job': 'a secret' });
+    await hold(openStoreOf(url), 'ours');
+    const { code, of, findings } = await examine();
+    expect(of('leftovers')).toMatchObject([{ level: 'problem', text: expect.stringContaining('4 cannot be read') }]);
+    expect([code, JSON.stringify(findings)]).toEqual([1, expect.not.stringContaining('a secret')]);
+  });
+
   it('does not take the history for something of another library', async () => {
     await tell(openStoreOf(url), { event: 'acquired', key: 'order:1' });
     await hold(openStoreOf(url), 'order:1');

@@ -66,7 +66,10 @@ export class Feed {
     try {
       return eventText('state', await this.options.read());
     } catch (error) {
-      return eventText('failed', { error: messageOf(error), isAway: error instanceof LockStoreError });
+      return eventText('failed', {
+        error: messageOf(error),
+        isAway: error instanceof LockStoreError && error.retryable,
+      });
     }
   }
 }

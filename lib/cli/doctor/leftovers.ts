@@ -1,12 +1,13 @@
+import { readLockState, readRuns } from '../../redis/codec/lock-record.js';
 import { RedisKeys } from '../../redis/codec/redis-keys.js';
 import { shortened } from '../../core/read-options.js';
 import { counted } from '../output/text.js';
-import { type Result, ok, refusalOf, skipped, warn } from './finding.js';
+import { type Result, ok, problem, refusalOf, skipped, warn } from './finding.js';
 import { type Server } from './servers.js';
 
 /** What is stored under a name. `text`: the beginning of a string; it may be a secret, and is never printed. */
 export type Stored =
-  | { readonly type: 'hash'; readonly fields: readonly string[] }
+  | { readonly type: 'hash'; readonly fields: readonly string[]; readonly isLock?: boolean }
   | { readonly type: string; readonly text: string; readonly isTimed: boolean };
 
 /** How many keys are looked at, at most. */
@@ -16,12 +17,14 @@ const AT_A_TIME = 50;
 const KEYS_PER_SCAN = 1_000;
 
 const OURS = 'this library';
+const UNREADABLE = 'a lock that cannot be read';
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 
 /** Which library has stored something under a name, as far as that can be told from its form. */
 export function recognize(name: string, stored: Stored): string {
   if ('fields' in stored) {
-    if (stored.fields.some((field) => field === 's' || field === 'v')) return OURS;
+    if (stored.fields.some((field) => field === 's' || field === 'v'))
+      return stored.isLock === false ? UNREADABLE : OURS;
     if (stored.fields.some((field) => new RegExp(`^${UUID}:\\d+$`).test(field))) return 'Redisson';
     return 'something else (a hash)';
   }
@@ -39,7 +42,7 @@ export function recognize(name: string, stored: Stored): string {
 const LOOK = `local all = redis.pcall('HGETALL', KEYS[1])
 if not all.err then
   local fields = {'hash'}
-  for i = 1, math.min(#all, 400), 2 do fields[#fields + 1] = all[i] end
+  for i = 1, math.min(#all, 400) do fields[#fields + 1] = all[i] end
   return fields
 end
 local kind = redis.pcall('TYPE', KEYS[1])
@@ -51,12 +54,27 @@ async function look(server: Server, storageKey: string): Promise<Stored | null> 
   try {
     const reply = (await server.ask((client) => client.evaluate(LOOK, [1, storageKey]))) as string[];
     const [kind, ...rest] = reply.map(String);
-    if (kind === 'hash') return rest.length === 0 ? null : { type: 'hash', fields: rest };
+    if (kind === 'hash') {
+      const fields = rest.filter((_text, i) => i % 2 === 0);
+      return rest.length === 0 ? null : { type: 'hash', fields, isLock: isLock(storageKey, rest) };
+    }
     return { type: rest[0]!, text: rest[1]!, isTimed: rest[2] === '1' };
   } catch (error) {
     // Its slot is on the move, or the user may not touch it.
     if (refusalOf(error) === null) throw error;
     return null;
+  }
+}
+
+/** Whether the fields and values of a hash are those of a lock, as this version writes them. */
+function isLock(name: string, fields: readonly string[]): boolean {
+  try {
+    const reply = ['0', ...fields];
+    readLockState(name, reply);
+    readRuns(name, reply);
+    return !fields.some((field, i) => i % 2 === 0 && field === 'v' && fields[i + 1] !== '1');
+  } catch {
+    return false;
   }
 }
 
@@ -81,7 +99,9 @@ export async function checkLeftovers(
   const ours = by.get(OURS) ?? [];
   by.delete(OURS);
   const scope = `Of the ${found.isAll ? '' : 'first '}${counted(found.names.length, 'key')} under "${shortened(keyPrefix)}"`;
-  const results = [...by].map(([library, names]) => leftover(scope, library, names));
+  const results = [...by].map(([library, names]) =>
+    library === UNREADABLE ? ofUnreadable(scope, names) : leftover(scope, library, names),
+  );
   const tagged = hashTag === undefined ? ours.filter((name) => name.startsWith(`${keyPrefix}{`)) : [];
   if (tagged.length > 0) results.push(ofTags(tagged));
   return results.length > 0 ? results : [ok(`${scope}, all are locks of this library.`)];
@@ -119,6 +139,13 @@ function leftover(scope: string, library: string, names: readonly string[]): Res
     'If the app has just changed its library, wait until no instance with the old one runs, and let the old keys expire or delete ' +
     'them. Otherwise give the locks a `keyPrefix` of their own.';
   return warn(text, advice);
+}
+
+function ofUnreadable(scope: string, names: readonly string[]): Result {
+  const text =
+    `${scope}, ${names.length} cannot be read as ${names.length === 1 ? 'a lock' : 'locks'}: ${names.slice(0, 3).map(shortened).join(', ')}. ` +
+    'A newer version of nestjs-redis-lock has written them, or something else has. An instance of this version refuses them.';
+  return problem(text, 'Update the older instances. Otherwise give the locks a `keyPrefix` of their own.');
 }
 
 function ofTags(names: readonly string[]): Result {

@@ -20,9 +20,9 @@ const leaseText = ({ remainingMs, fencingToken }: LockHolder): string =>
 /** The locks, one a line: the first holder stands for the others. `now`: in milliseconds since the epoch. */
 export const locksTable = (locks: readonly LockState[], now: number): Table => ({
   titles: ['KEY', 'MODE', 'HOLDER', 'METHOD', 'HELD SINCE', 'LEASE', 'WAITERS'],
-  rows: locks.map(({ key, mode, holders, waiters }) => {
+  rows: locks.map(({ key, mode, holders, waiters, problem }) => {
     const [first] = holders;
-    if (!first) return [shown(key), mode, '-', '-', '-', '-', String(waiters)];
+    if (!first) return [shown(key), mode, problem ?? '-', '-', '-', '-', problem ? '-' : String(waiters)];
     const more = holders.length > 1 ? ` (+${holders.length - 1})` : '';
     return [
       shown(key),
@@ -62,7 +62,8 @@ export const queueTable = (queue: readonly LockWaiter[], now: number): Table => 
 });
 
 /** One line about a lock: `read, 3 holders, 3 of 5 permits taken, 1 waiter`. */
-export const summaryOf = ({ mode, holders, permits, waiters }: LockState): string =>
+export const summaryOf = ({ mode, holders, permits, waiters, problem }: LockState): string =>
+  problem ??
   [
     mode,
     ...(mode === 'free' ? [] : [counted(holders.length, 'holder')]),

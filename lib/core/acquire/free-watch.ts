@@ -139,7 +139,7 @@ class FreeCaller {
   }
 }
 
-const nameOf = ({ key, mode }: LockState) => ({ key, mode: mode === 'free' ? ('write' as const) : mode });
+const nameOf = ({ key, mode }: LockState) => ({ key, mode: mode === 'read' ? mode : ('write' as const) });
 
 /** The holder that keeps the lock for the longest, for people. */
 function holderOf({ holders }: LockState): string | undefined {

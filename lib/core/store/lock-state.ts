@@ -45,8 +45,8 @@ export interface LockPermits {
 /** The state of one lock at one moment. */
 export interface LockState {
   readonly key: string;
-  /** `free`, or how it is held. */
-  readonly mode: LockMode | 'free';
+  /** `free`, or how it is held. `unknown`: see `problem`. */
+  readonly mode: LockMode | 'free' | 'unknown';
   readonly holders: readonly LockHolder[];
   /**
    * How many calls wait. A store counts the places in its queue, of which the callers of a process that hand the lock to each other
@@ -62,6 +62,14 @@ export interface LockState {
   readonly permits: LockPermits | null;
   /** The last fencing token that was granted; 0 if none is remembered. */
   readonly fencingToken: number;
+  /** Only in lists: why this lock cannot be read, so that nothing else is known of it. `inspect` rejects. */
+  readonly problem?: string;
+}
+
+/** A key of a list whose data cannot be read, and why. */
+export interface UnreadableKey {
+  readonly key: string;
+  readonly problem: string;
 }
 
 /** The last run of a job that is claimed once per fire. */
@@ -119,17 +127,26 @@ export function checkListOptions({ prefix, limit }: ListOptions): void {
   }
 }
 
-/** Yields the locks of these keys that are held or waited for. A free lock is stored only to remember its token. */
+const NOTHING_KNOWN = {
+  mode: 'unknown',
+  holders: [],
+  waiters: 0,
+  queue: [],
+  permits: null,
+  fencingToken: 0,
+} satisfies Partial<LockState>;
+
+/** Yields the locks of these keys that are held or waited for, and those that cannot be read. A free lock is stored only to remember its token. */
 export async function* listLocks(
   keys: AsyncIterable<string> | Iterable<string>,
   limit: number,
-  inspect: (key: string) => Promise<LockState | undefined>,
+  inspect: (key: string) => Promise<LockState | UnreadableKey | undefined>,
 ): AsyncGenerator<LockState> {
   let count = 0;
   for await (const key of keys) {
     const state = await inspect(key);
-    if (!state || (state.mode === 'free' && state.waiters === 0)) continue;
-    yield state;
+    if (!state || ('mode' in state && state.mode === 'free' && state.waiters === 0)) continue;
+    yield 'mode' in state ? state : { ...NOTHING_KNOWN, ...state };
     count += 1;
     if (count >= limit) return;
   }
@@ -143,16 +160,19 @@ export interface JobOfKey extends LastRun {
 /** How many keys are asked about at a time. */
 const KEYS_AT_A_TIME = 50;
 
-/** Yields the last run of each job of these keys; at most `limit`. A job is known by the lock of its key, held or not. */
+/** Yields the last run of each job of these keys, and the keys that cannot be read; at most `limit`. A job is known by the lock of its key, held or not. */
 export async function* listJobs(
   keys: AsyncIterable<string>,
   limit: number,
-  runsOf: (key: string) => Promise<readonly LastRun[] | undefined>,
-): AsyncGenerator<JobOfKey> {
+  runsOf: (key: string) => Promise<readonly LastRun[] | UnreadableKey | undefined>,
+): AsyncGenerator<JobOfKey | UnreadableKey> {
   let count = 0;
   for await (const group of inGroups(keys)) {
     const found = await Promise.all(
-      group.map(async (key) => ((await runsOf(key)) ?? []).map((run) => ({ key, ...run }))),
+      group.map(async (key) => {
+        const found = (await runsOf(key)) ?? [];
+        return 'problem' in found ? [found] : found.map((run) => ({ key, ...run }));
+      }),
     );
     for (const job of found.flat()) {
       yield job;

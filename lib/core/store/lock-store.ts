@@ -1,7 +1,7 @@
 import { type LockMode, type LockStoreError, type NodeAnswer } from '../lock.errors.js';
 import { type LockHistoryStore } from '../history/history-entry.js';
 import { type FireClaim, type GrantedFire } from './fires.js';
-import { type JobOfKey, type LastRun, type LockState } from './lock-state.js';
+import { type JobOfKey, type LastRun, type LockState, type UnreadableKey } from './lock-state.js';
 
 /**
  * How many fencing tokens the grant of a write lock reserves, its own and those behind it: for the callers of its process to
@@ -241,9 +241,10 @@ export interface LockStore {
   inspect(key: string): Promise<LockState>;
   /** The last run of this job; without one, the run of any job of this key that began last. */
   lastRun(key: string, job?: string): Promise<LastRun | null>;
+  /** A lock whose data cannot be read is one of them, with a `problem`: it hides no other lock. */
   list(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState>;
   /** The last run of each job whose key begins with `prefix`. Without it, a board shows the jobs of its own app only. */
-  jobs?(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<JobOfKey>;
+  jobs?(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<JobOfKey | UnreadableKey>;
   /** Closes the connections that the store opened itself. */
   close(): Promise<void>;
 }

@@ -6,7 +6,7 @@ import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '
 
 /** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/parts/state.ts). */
 export function readLockState(key: string, reply: readonly string[]): LockState {
-  const parts = new ReplyParts(key, reply);
+  const parts = new ReplyParts(key, reply, false);
   const now = parts.whole(0);
   const fields = fieldsOf(parts, reply);
   const holders: LockHolder[] = [];
@@ -23,9 +23,9 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
     if (holder.remainingMs > 0) holders.push(holder);
   }
   const queue = places.sort(([a], [b]) => a - b).map(([, record], i) => readWaiter(record, i + 1, fields));
-  const fencingToken = new ReplyParts(key, [fields.get('token') ?? '0']).whole(0);
+  const fencingToken = new ReplyParts(key, [fields.get('token') ?? '0'], false).whole(0);
   const permits = readPermits(
-    new ReplyParts(key, [fields.get('permits') ?? fields.get('limit') ?? '0']),
+    new ReplyParts(key, [fields.get('permits') ?? fields.get('limit') ?? '0'], false),
     fields,
     holders,
   );
@@ -45,7 +45,7 @@ const RUN = /^run:(?!by:)(?<job>.+)$/u;
 
 /** Reads the last run of each job from the same reply. */
 export function readRuns(key: string, reply: readonly string[]): readonly LastRun[] {
-  const parts = new ReplyParts(key, reply);
+  const parts = new ReplyParts(key, reply, false);
   const now = parts.whole(0);
   const fields = fieldsOf(parts, reply);
   return [...fields].flatMap(([field, run]) => {

@@ -19,6 +19,8 @@ export class ReplyParts {
   constructor(
     private readonly key: string,
     private readonly parts: readonly string[],
+    /** False: it is what is stored, which stays as it is. */
+    private readonly retryable = true,
   ) {}
 
   /** Whatever the element is; empty if there is none. */
@@ -56,13 +58,13 @@ export class ReplyParts {
 
   /** @throws LockStoreError, always: it is no reply of our script */
   refuse(): never {
-    throw unreadableError(this.key, this.parts.join(' '));
+    throw unreadableError(this.key, this.parts.join(' '), this.retryable);
   }
 }
 
-const unreadableError = (key: string, reply: string): LockStoreError =>
+const unreadableError = (key: string, reply: string, retryable: boolean): LockStoreError =>
   new LockStoreError(
     `Redis sent a reply for the lock "${key}" that none of its scripts can send: "${shortened(reply)}". Check what answers ` +
       'at its address, and whether something else writes to its keys.',
-    { key },
+    { key, retryable },
   );

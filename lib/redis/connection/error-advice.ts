@@ -35,7 +35,8 @@ const NO_SCRIPTS =
 const STAYING = adviceBy({
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
-  NOPERM: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
+  "NOPERM|can't run this command|ACL failure in script":
+    'The user lacks a right: see "A user for locks only" in docs/security.md.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',

@@ -14,12 +14,17 @@ import {
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { type JobOfKey, type LastRun, type ListOptions, type LockState } from '../../core/store/lock-state.js';
-import { checkListOptions, listJobs, listLocks } from '../../core/store/lock-state.js';
+import {
+  type JobOfKey,
+  type LastRun,
+  type ListOptions,
+  type LockState,
+  type UnreadableKey,
+} from '../../core/store/lock-state.js';
 import { LISTING } from '../../core/store/subject.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type Randomness } from '../../core/randomness.js';
-import { ignoreWrongType } from '../scan.js';
+import { jobsOf, listOf } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QUORUM_READ_TIMEOUT_MS } from '../timing.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
@@ -195,12 +200,11 @@ export class QuorumLockStore implements LockStore {
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
-    checkListOptions(options);
-    return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
+    return listOf(this, options);
   }
 
-  jobs({ prefix, limit }: ListOptions): AsyncIterable<JobOfKey> {
-    return listJobs(this.scan(prefix), limit, (key) => this.runs(key).catch(ignoreWrongType));
+  jobs(options: ListOptions): AsyncIterable<JobOfKey | UnreadableKey> {
+    return jobsOf(this, options);
   }
 
   /** As long as a majority answers, each lock that a majority holds is on one of the nodes that do. */

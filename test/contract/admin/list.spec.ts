@@ -36,6 +36,40 @@ describe('list', () => {
     expect(keysOf(await listed(b))).toEqual(['held']);
   });
 
+  itOnSingle('yields a lock that cannot be read with the problem, on one Redis and on a quorum', async () => {
+    const servers = [await ownRedis(), await ownRedis(), await ownRedis()] as const;
+    for (const { admin } of servers.slice(1)) {
+      await admin.hset('lock:newer', { v: '2' });
+      await admin.hset('lock:other', { s: 'size 43', name: 'a shoe' });
+      await admin.hset('lock:damaged', { v: '1', 'hold:a': 'not a hold' });
+      await admin.set('lock:text', 'of another type');
+    }
+    for (const connection of [servers[1].url, servers.map(({ url }) => url)]) {
+      const app = await startApp({ connection });
+      await app.locks.withLock('held', async () => {
+        const states = await listed(app);
+        expect(keysOf(states)).toEqual(['damaged', 'held', 'newer', 'other']);
+        const unknown = { mode: 'unknown', holders: [], waiters: 0, queue: [], fencingToken: 0 };
+        const problem = expect.stringContaining('newer version');
+        for (const state of states) if (state.key !== 'held') expect(state).toMatchObject({ ...unknown, problem });
+      });
+      expect(await rejection(app.locks.inspect('damaged'))).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    }
+  });
+
+  itOnSingle(
+    'reports that a quorum cannot be read, and passes over no lock, while one node has another type',
+    async () => {
+      const servers = [await ownRedis(), await ownRedis(), await ownRedis()] as const;
+      const app = await startApp({ connection: servers.map(({ url }) => url) });
+      await app.locks.acquire('a', { leaseMs: 600_000 });
+      await servers[0].admin.set('lock:a', 'of another type');
+      expect(keysOf(await listed(app))).toEqual(['a']);
+      await servers[1].stop();
+      expect(await rejection(listed(app))).toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    },
+  );
+
   it('yields each lock that is held or waited for exactly once, as inspect reports it', async () => {
     const { a, b } = await startAlone();
     // Unlike list(), this waits until all nodes have answered for the first time.

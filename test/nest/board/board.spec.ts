@@ -19,7 +19,7 @@ import { RedisLockBoardModule, type RedisLockBoardOptions } from '../../../lib/b
 import { logger } from '../../../lib/interceptor/lock-logger.js';
 import { startError } from '../../unit/observability/start-error.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
+import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
@@ -341,6 +341,32 @@ describe('RedisLockBoardModule', () => {
     expect(failures).toEqual(views.map(() => ({ isAway: true, error: expect.stringMatching(/Redis/) })));
     proxy.refuse(false);
     await Promise.all(pages.map((page) => page.next('state', () => true)));
+  });
+
+  it('shows the locks and jobs beside a lock that cannot be read', async () => {
+    const { url, admin } = await ownRedis();
+    const app = await start('express', { locks: { connection: url } });
+    await admin.hset('lock:damaged', { v: '1', 'run:Job': 'no run', 'hold:a': 'no hold' });
+    const lock = await app.locks.acquire('held');
+    const problem = expect.stringContaining('newer version');
+    const { locks } = await (await watch(app, 'view=locks')).next('state', (state) => state);
+    expect(locks).toHaveLength(2);
+    expect(locks).toEqual(
+      expect.arrayContaining([expect.objectContaining({ key: 'damaged', mode: 'unknown', problem })]),
+    );
+    const { jobs } = await (await watch(app, 'view=jobs')).next('state', (state) => state);
+    expect(jobs).toMatchObject([{ key: 'damaged', problem }]);
+    const page = await watch(app, 'view=lock&key=damaged');
+    expect(await page.next('failed', (failed) => failed)).toMatchObject({ isAway: false });
+    await lock.release();
+  });
+
+  it('names a right that the user lacks, and does not take that for an outage', async () => {
+    const { url, admin } = await ownRedis();
+    await admin.call('ACL', 'SETUSER', 'default', '-scan');
+    const page = await watch(await start('express', { locks: { connection: url } }), 'view=locks');
+    const error = expect.stringMatching(/NOPERM.*docs\/security\.md/);
+    expect(await page.next('failed', (failed) => failed)).toEqual({ isAway: false, error });
   });
 
   it('shows the locks of its own connection', async () => {

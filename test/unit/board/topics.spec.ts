@@ -35,15 +35,23 @@ interface Given {
   readonly jobs?: readonly Job[];
   readonly found?: readonly JobOfKey[];
   readonly state?: object;
+  readonly lastRun?: () => Promise<null>;
 }
 
-function setUp({ hasHistory = true, entries = [], jobs = [], found = [], state = {} }: Given) {
+function setUp({
+  hasHistory = true,
+  entries = [],
+  jobs = [],
+  found = [],
+  state = {},
+  lastRun = async () => null,
+}: Given) {
   const queries: object[] = [];
   const service = {
     list: () => {
       throw new Error('not asked for here');
     },
-    lastRun: async () => null,
+    lastRun,
     inspect: async (key: string) => ({
       key,
       mode: 'free',
@@ -122,6 +130,16 @@ describe('the topics of the board', () => {
       { name: 'Jobs.a', key: 'a', next: null, nextInMs: null, last },
       { name: 'Jobs.own', key: 'other', next: null, nextInMs: null, last },
     ]);
+  });
+
+  it('have a job of this app whose lock cannot be read, with the reason; an outage concerns all', async () => {
+    const own = { name: 'Jobs.own', key: 'own', nextMs: () => null };
+    const jobsWith = (retryable: boolean) => {
+      const error = new LockStoreError('NEWERDATA', { retryable });
+      return setUp({ jobs: [own], lastRun: () => Promise.reject(error) }).topics.jobs();
+    };
+    expect(await jobsWith(false)).toMatchObject({ jobs: [{ key: 'own', problem: 'NEWERDATA' }] });
+    expect(await rejection(jobsWith(true))).toMatchObject({ message: 'NEWERDATA' });
   });
 
   it('have at most 1,000 holders and waiters of one lock, and say how many there are', async () => {

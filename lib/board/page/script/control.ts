@@ -25,7 +25,7 @@ function showSummary(state) {
   const at = 'Updated at ' + clockTime(state.receivedAt) + '.';
   if (!state.locks) return setText(byId('summary'), at);
   const waiting = sumOf(state.locks, ({ waiters }) => waiters);
-  const held = state.locks.filter(({ mode }) => mode !== 'free').length;
+  const held = state.locks.filter(({ mode }) => mode === 'read' || mode === 'write').length;
   const more = state.hasMore ? ' There are more than the ' + state.limit + ' locks that this page shows.' : '';
   const atLeast = state.hasMore ? 'At least ' : '';
   const text = atLeast + count(held, 'lock is', 'locks are') + ' held, ' + count(waiting, 'call waits.', 'calls wait.');

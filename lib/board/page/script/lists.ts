@@ -60,9 +60,9 @@ function holdersOf(lock) {
 
 /** The held locks, a row for each holder. */
 function heldView() {
-  const holderOf = ({ holder, more }) => {
+  const holderOf = ({ lock, holder, more }) => {
     if (more) return 'and ' + count(more, 'more holder', 'more holders');
-    return holder ? holder.instance : 'nobody; it is free for the next caller';
+    return holder ? holder.instance : lock.problem || 'nobody; it is free for the next caller';
   };
   const columns = [
     keyColumn('Lock', ({ lock }) => lock.key),

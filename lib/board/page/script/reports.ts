@@ -8,7 +8,7 @@ function jobsView() {
     keyColumn('Lock', ({ key }) => key),
     textColumn('Last fire', lastOf(({ fire }) => dateTime(fire)), { number: true }),
     textColumn('Ran on', lastOf(({ instance }) => instance)),
-    textColumn('Outcome', lastOf(({ outcome }) => outcome)),
+    textColumn('Outcome', ({ last, problem }) => problem ?? (last ? last.outcome : '–')),
     textColumn('Took', lastOf(({ ranMs, outcome }) => duration(ranMs) + (outcome === 'running' ? ' so far' : ''))),
     textColumn('Next fire', ({ next }) => (next === null ? '–' : dateTime(next)), { number: true }),
     leftColumn('Due in', ({ nextInMs }) => nextInMs, 'now'),

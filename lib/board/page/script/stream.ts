@@ -68,7 +68,7 @@ function showTrouble() {
     setText(byId('banner-text'), 'The page tries to connect again. If you have to log in, reload the page.' + since);
   } else if (error) {
     setText(byId('banner-title'), error.isAway ? 'Redis cannot be reached.' : 'This cannot be read.');
-    setText(byId('banner-text'), printable(error.error) + (error.isAway ? since : ''));
+    setText(byId('banner-text'), printable(error.error) + since);
   }
 }
 `;
