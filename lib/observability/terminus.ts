@@ -1,8 +1,10 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
-import { checkConnectionName, checkDuration } from '../core/option-checks.js';
+import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { systemRandomness } from '../core/randomness.js';
+import { randomAttempt } from '../core/store/attempt-ids.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 import { findLockService, lockServicesIn } from './lock-services.js';
 import { RecentLosses } from './recent-losses.js';
@@ -16,6 +18,12 @@ export interface LockHealthOptions {
    * @default 1_000
    */
   timeoutMs?: number;
+  /**
+   * Whether the check takes and releases a lock of its own. It is down, then, while Redis answers and refuses every lock: without
+   * memory (OOM), with too few replicas (NOREPLICAS), as a replica (READONLY), without a right (NOPERM).
+   * @default false
+   */
+  acquire?: boolean;
 }
 
 /** What a check reports beside `status`. */
@@ -31,14 +39,19 @@ export interface LockHealth {
   readonly message?: string;
 }
 
-/** A lock that is inspected and never acquired. */
+/** The lock of the check, which is inspected, or acquired for reading by all instances at once. */
 const PROBE_KEY = 'nestjs-redis-lock:health';
 
 /** The parts of an error text that name no host and no user. */
 const CAUSES =
-  /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|NOAUTH|WRONGPASS|NOPERM|LOADING|READONLY|BUSY|OOM|CLUSTERDOWN|MASTERDOWN|MISCONF|MOVED)\b/;
+  /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|NOAUTH|WRONGPASS|NOPERM|LOADING|READONLY|BUSY|OOM|NOREPLICAS|CLUSTERDOWN|MASTERDOWN|MISCONF|MOVED)\b/;
+/** How a script reports a missing right. */
+const NO_RIGHT = /can't run this command|ACL failure in script/;
 
-/** A Terminus indicator: whether Redis runs the scripts of the locks within a time limit. */
+/** The lease and the time limit of the lock that the check acquires: one that is not released ends by itself. */
+const PROBE_MS = 10_000;
+
+/** A Terminus indicator: whether Redis runs the scripts of the locks, or grants a lock, within a time limit. */
 @Injectable()
 export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown {
   readonly #losses = new Map<RedisLockService, RecentLosses>();
@@ -61,21 +74,22 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
   }
 
   /**
-   * Runs a script that changes nothing. The status is `up` when Redis answers within `timeoutMs`, else `down` with a
+   * Runs a script that changes nothing, or with `acquire` takes and releases a lock. The status is `up` when Redis answers within `timeoutMs`, else `down` with a
    * `message`. Takes no longer than `timeoutMs`.
    * @returns the status and a `LockHealth`, under `key`
    * @throws LockConfigurationError when no `RedisLockModule` has this connection, or an option is wrong; nothing else
    */
   async isHealthy<const Key extends string = 'locks'>(
     key: Key = 'locks' as Key,
-    { connection, timeoutMs = 1_000 }: LockHealthOptions = {},
+    { connection, timeoutMs = 1_000, acquire = false }: LockHealthOptions = {},
   ): Promise<HealthIndicatorResult<Key>> {
     checkConnectionName(connection, 'connection');
     checkDuration(timeoutMs, 'timeoutMs', { min: 1, max: 600_000 });
+    checkBoolean(acquire, 'acquire');
     const locks = findLockService(this.moduleRef, connection, 'LockHealthIndicator');
     const losses = this.#lossesOf(locks);
     const startedAt = performance.now();
-    const message = await failureOf(locks, timeoutMs);
+    const message = await failureOf(locks, timeoutMs, acquire);
     const latencyMs = Math.round(performance.now() - startedAt);
     const { held, waiting } = locks.activity;
     const health: Omit<LockHealth, 'message'> = { held, waiting, lostLastMinute: losses.count, latencyMs };
@@ -90,22 +104,38 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
   }
 }
 
-/** Why the locks cannot be inspected; null: they can. */
-async function failureOf(locks: RedisLockService, timeoutMs: number): Promise<string | null> {
+/** Why the locks cannot be inspected or acquired; null: they can. */
+async function failureOf(locks: RedisLockService, timeoutMs: number, acquire: boolean): Promise<string | null> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
     timer = setTimeout(() => resolve(`Redis did not answer within ${timeoutMs} ms.`), timeoutMs);
   });
-  const inspected = locks.inspect(PROBE_KEY).then(() => null, describe);
+  const what = acquire ? 'No lock can be acquired' : 'Redis could not be asked';
+  const probed = acquire ? acquireProbe(locks) : locks.inspect(PROBE_KEY);
   try {
-    return await Promise.race([inspected, late]);
+    return await Promise.race([
+      probed.then(
+        () => null,
+        (error: unknown) => describe(what, error),
+      ),
+      late,
+    ]);
   } finally {
     clearTimeout(timer);
   }
 }
 
-function describe(error: unknown): string {
+/** Takes the lock of the check and releases it, in the store alone: neither events nor the history are about it. */
+async function acquireProbe({ parts: { store, locker } }: RedisLockService): Promise<void> {
+  const attempt = randomAttempt(store.clientId, systemRandomness);
+  const request = { keys: [PROBE_KEY], attempt, owner: undefined, mode: 'read', leaseMs: PROBE_MS } as const;
+  const { instance: holder } = locker;
+  await store.acquire({ ...request, waiterLeaseMs: 0, fair: false, permits: 0, holder }, PROBE_MS, () => undefined);
+  await store.release({ key: PROBE_KEY, attempt, holdAtLeastMs: 0, leaseMs: PROBE_MS }, PROBE_MS);
+}
+
+function describe(what: string, error: unknown): string {
   if (!(error instanceof LockStoreError)) return 'The locks could not be asked.';
-  const [cause] = CAUSES.exec(error.message) ?? [];
-  return cause === undefined ? 'Redis could not be asked.' : `Redis could not be asked: ${cause}.`;
+  const cause = CAUSES.exec(error.message)?.[0] ?? (NO_RIGHT.test(error.message) ? 'NOPERM' : undefined);
+  return cause === undefined ? `${what}.` : `${what}: ${cause}.`;
 }

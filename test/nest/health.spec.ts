@@ -122,6 +122,42 @@ describe('LockHealthIndicator', () => {
     expect(JSON.stringify(health)).not.toMatch(/s3cret|wr0ng|app/);
   });
 
+  it.each([
+    ['OOM', ['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0']],
+    ['NOREPLICAS', ['CONFIG', 'SET', 'min-replicas-to-write', '1'], ['CONFIG', 'SET', 'min-replicas-to-write', '0']],
+    ['READONLY', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE']],
+    ['NOPERM', ['ACL', 'SETUSER', 'default', '-hset'], ['ACL', 'SETUSER', 'default', '+@all']],
+  ])(
+    'with `acquire: true`, is down while each lock is refused with %s, and up afterwards',
+    async (code, begin, end) => {
+      const { url, admin } = await ownRedis();
+      const { indicator, locks } = await startAlone(url);
+      expect(await indicator.isHealthy('locks', { acquire: true })).toEqual({ locks: { status: 'up', ...IDLE } });
+      await admin.call(begin[0]!, ...begin.slice(1));
+      expect((await indicator.isHealthy()).locks.status).toBe('up');
+      const message = `No lock can be acquired: ${code}.`;
+      expect(await indicator.isHealthy('locks', { acquire: true })).toEqual({
+        locks: { status: 'down', ...IDLE, message },
+      });
+      await admin.call(end[0]!, ...end.slice(1));
+      await eventually(async () => (await indicator.isHealthy('locks', { acquire: true })).locks.status === 'up');
+      for await (const lock of locks.list()) throw new Error(`${lock.key} is held`);
+      expect(await admin.dbsize()).toBe(1);
+    },
+  );
+
+  it('with `acquire: true`, is up in several instances at once, and tells no events', async () => {
+    const instances = [await startAlone(), await startAlone()];
+    const told = jest.fn();
+    for (const { locks } of instances)
+      for (const name of ['acquired', 'released'] as const) locks.events.on(name, told);
+    const checks = instances.flatMap(({ indicator }) =>
+      [1, 2, 3].map(() => indicator.isHealthy('l', { acquire: true })),
+    );
+    for (const { l } of await Promise.all(checks)) expect(l.status).toBe('up');
+    expect(told).not.toHaveBeenCalled();
+  });
+
   it('is down when the app has shut down', async () => {
     const { app, indicator } = await startAlone();
     await app.close();
@@ -135,6 +171,8 @@ describe('LockHealthIndicator', () => {
     expect(missing.message).toMatch(/"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
     const wrong = await rejection(indicator.isHealthy('locks', { timeoutMs: Number.NaN }));
     expect(wrong).toMatchObject({ code: 'LOCK_CONFIGURATION', message: expect.stringContaining('`timeoutMs`') });
+    const odd = await rejection(indicator.isHealthy('locks', { acquire: 'yes' as never }));
+    expect(odd).toMatchObject({ code: 'LOCK_CONFIGURATION', message: expect.stringContaining('`acquire`') });
   });
 
   it('counts the losses of every connection from the start of the app to its end', async () => {
