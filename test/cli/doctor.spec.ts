@@ -99,11 +99,35 @@ describe('the doctor', () => {
     expect(code).toBe(1);
   });
 
+  it.each([
+    ['NOREPLICAS', 'min-replicas-to-write', '1'],
+    ['OOM', 'maxmemory', '1'],
+  ])('does not take %s for a right that the user lacks', async (code, option, value) => {
+    await admin.config('SET', option, value);
+    const { of } = await examine();
+    expect(of('rights')).toMatchObject([{ level: 'skipped', text: expect.stringContaining(code) }]);
+    expect(of('lock')).toMatchObject([{ level: 'problem', advice: expect.stringContaining(code) }]);
+  });
+
+  it.each([
+    ['no', 'warn'],
+    ['everysec', 'ok'],
+    ['always', 'ok'],
+  ])('says what `appendfsync %s` means', async (appendfsync, level) => {
+    await admin.config('SET', 'appendfsync', appendfsync);
+    await admin.config('SET', 'appendonly', 'yes');
+    const { of } = await examine();
+    expect(of('persistence')).toMatchObject([
+      { level, text: expect.stringContaining(`\`appendfsync ${appendfsync}\``) },
+    ]);
+  });
+
   it('finds out that no messages come', async () => {
     const rights = documentedRights().filter((right) => right !== '+subscribe');
     await admin.call('ACL', 'SETUSER', 'default', 'reset', 'on', 'nopass', ...rights);
     const { of } = await examine();
     expect(of('pub/sub')).toMatchObject([{ level: 'problem', text: expect.stringContaining('was not confirmed') }]);
+    expect(of('rights')).toMatchObject([{ level: 'warn', text: expect.stringContaining('+subscribe') }]);
   });
 
   it('finds what other libraries have left under the prefix, and prints no value', async () => {

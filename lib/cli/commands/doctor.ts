@@ -3,7 +3,7 @@ import { type RedisConnection } from '../../redis/client/redis-connection.js';
 import { systemRandomness } from '../../core/randomness.js';
 import { errorText } from '../error-text.js';
 import { checkOffset, checkSpread, clockOffset, type ClockOffset } from '../doctor/clock.js';
-import { checkCluster } from '../doctor/cluster.js';
+import { checkCluster, optionOf } from '../doctor/cluster.js';
 import {
   type CheckName,
   checked,
@@ -15,7 +15,7 @@ import {
   skipped,
   warn,
 } from '../doctor/finding.js';
-import { checkInfo } from '../doctor/info.js';
+import { checkInfo, fieldsOf } from '../doctor/info.js';
 import { checkLeftovers } from '../doctor/leftovers.js';
 import { checkHandover, checkLock, removeTraces } from '../doctor/lock-test.js';
 import { checkRights } from '../doctor/rights.js';
@@ -105,7 +105,9 @@ async function examineServer(
       warn(text, 'Give the user the rights of "A user for locks only" in docs/security.md.'),
     ]);
   } else {
-    const results = checkInfo(info, { isCluster, findsMaster, minReplicas: 0 });
+    const use = { isCluster, findsMaster, minReplicas: 0 };
+    const isLogged = fieldsOf(info)('aof_enabled') === '1';
+    const results = checkInfo(info, use, isLogged ? await optionOf(server, 'appendfsync') : undefined);
     for (const [about, found = []] of Object.entries(results)) await check(about as CheckName, async () => found);
   }
   await check('clock', async () => {

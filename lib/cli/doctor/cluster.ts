@@ -31,14 +31,15 @@ export async function checkCluster(server: Server, cluster: ClusterClient): Prom
   return [...results, ...(await ofOptions(server))];
 }
 
-/** Many users, and most services, do not allow CONFIG. */
+/** An option of the server; undefined: many users, and most services, do not allow CONFIG. */
+export async function optionOf(server: Server, name: string): Promise<string | undefined> {
+  const reply = await orNull(server.ask((client) => client.call(['CONFIG', 'GET', name])));
+  return Array.isArray(reply) ? (reply[1] as string | undefined) : undefined;
+}
+
 async function ofOptions(server: Server): Promise<Result[]> {
-  const option = async (name: string): Promise<string | undefined> => {
-    const reply = await orNull(server.ask((client) => client.call(['CONFIG', 'GET', name])));
-    return Array.isArray(reply) ? (reply[1] as string | undefined) : undefined;
-  };
-  const timeout = await option('cluster-node-timeout');
-  const isWhole = await option('cluster-require-full-coverage');
+  const timeout = await optionOf(server, 'cluster-node-timeout');
+  const isWhole = await optionOf(server, 'cluster-require-full-coverage');
   if (timeout === undefined) return [skipped('The options of the cluster are not visible to this user (+config|get).')];
   const covers =
     isWhole === 'yes'

@@ -12,8 +12,12 @@ export const fieldsOf =
   (name) =>
     new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1];
 
-/** What INFO says, as far as locks are concerned. */
-export function checkInfo(info: string, use: ServerUse): Partial<Record<CheckName, readonly Result[]>> {
+/** What INFO says, as far as locks are concerned. `appendfsync`: the option of the server, as far as it is known. */
+export function checkInfo(
+  info: string,
+  use: ServerUse,
+  appendfsync?: string,
+): Partial<Record<CheckName, readonly Result[]>> {
   const facts = readServerFacts(info);
   const field = fieldsOf(info);
   const unsafe = unsafetyOf(facts, use);
@@ -25,7 +29,7 @@ export function checkInfo(info: string, use: ServerUse): Partial<Record<CheckNam
   return {
     server: ofServer.length > 0 ? ofServer : [serverResult(field)],
     eviction: ofEviction.length > 0 ? ofEviction : [memoryResult(field)],
-    persistence: [persistenceResult(field)],
+    persistence: [persistenceResult(field, appendfsync)],
     replication: replicationResults(field, info),
   };
 }
@@ -60,7 +64,7 @@ function memoryResult(field: Field): Result {
 const FORGETS =
   'The locks of that time are forgotten: others may be granted them before their holders learn of it at their next renewal.';
 
-function persistenceResult(field: Field): Result {
+function persistenceResult(field: Field, appendfsync = 'everysec'): Result {
   const failed = ['rdb_last_bgsave_status', 'aof_last_bgrewrite_status', 'aof_last_write_status'].filter(
     (name) => (field(name) ?? 'ok') !== 'ok',
   );
@@ -70,6 +74,13 @@ function persistenceResult(field: Field): Result {
   }
   const aof = field('aof_enabled');
   if (aof === undefined) return skipped('This server does not say how it keeps its data.');
+  if (aof === '1' && appendfsync === 'no') {
+    const text = `The append-only file is on, but \`appendfsync no\` leaves it to the system when to write it to the disk: a loss of power costs up to half a minute, or more. ${FORGETS}`;
+    return warn(text, 'Use `appendfsync everysec`.');
+  }
+  if (aof === '1' && appendfsync === 'always') {
+    return ok('The append-only file is on, with `appendfsync always`: a loss of power forgets no lock.');
+  }
   if (aof === '1') {
     return ok(
       `The append-only file is on. With \`appendfsync everysec\`, a loss of power costs up to a second. ${FORGETS}`,

@@ -72,7 +72,7 @@ export async function checkLock(settings: Settings, store: LockStore, key: strin
 
 /** Whether a release hands the lock to a waiter by a message. */
 export async function checkHandover(settings: Settings, { place, key }: Server): Promise<Result[]> {
-  if (!(await comes(() => place.isListening, Math.min(settings.timeoutMs, HANDOVER_MS)))) {
+  if (!(await place.listens())) {
     const text =
       'The subscription to the channel of wake-ups was not confirmed. Waiters poll, and get a lock up to two seconds late.';
     return [

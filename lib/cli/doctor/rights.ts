@@ -1,4 +1,5 @@
-import { type Result, ok, problem, refusalOf, warn } from './finding.js';
+import { isPassing, readableText } from '../../redis/connection/error-advice.js';
+import { type Result, ok, problem, refusalOf, skipped, warn } from './finding.js';
 import { type Server } from './servers.js';
 
 /** A right, and what happens without it. */
@@ -57,6 +58,7 @@ const ADVICE = 'Give the user the rights of "A user for locks only" in docs/secu
 export async function checkRights(server: Server, channel: string, readOnly: boolean): Promise<Result[]> {
   const rights = IN_SCRIPTS.filter(({ writes }) => !readOnly || !writes);
   const refused: Right[] = [];
+  const passing: string[] = [];
   const tries: readonly (readonly [Right, () => Promise<unknown>])[] = [
     [
       { name: '+evalsha', without: NO_LOCK, call: '' },
@@ -66,7 +68,11 @@ export async function checkRights(server: Server, channel: string, readOnly: boo
       { name: '+eval', without: 'a server that was restarted refuses every lock', call: '' },
       async () => {
         const reply = await server.ask((one) => one.evaluate(scriptOf(rights), [1, server.storageKey, channel]));
-        for (const line of reply as string[]) refused.push(rights[Number(line.split(' ')[0])]!);
+        for (const [, number, text = ''] of (reply as string[]).map((line) => /^(\d+) ([^]*)$/.exec(line)!)) {
+          // Without memory or replicas, the server refuses what the user may do.
+          if (isPassing(text)) passing.push(readableText(new Error(text)));
+          else refused.push(rights[Number(number)]!);
+        }
       },
     ],
     [
@@ -81,12 +87,22 @@ export async function checkRights(server: Server, channel: string, readOnly: boo
       if (!text.includes('NOSCRIPT')) refused.push(right);
     });
   }
-  if (refused.length === 0)
+  if (!(await server.place.listens())) {
+    refused.push({
+      name: '+subscribe and the channels',
+      without: 'waiters are not woken, and poll',
+      isMinor: true,
+      call: '',
+    });
+  }
+  const unknown = passing.slice(0, 1).map((text) => skipped(`The rights to write could not be checked: ${text}.`));
+  if (refused.length + unknown.length === 0)
     return [ok(`The user may do all that locks need${readOnly ? ', as far as reading goes' : ''}.`)];
-  return refused.map(({ name, without, isMinor }) => {
+  const lacking = refused.map(({ name, without, isMinor }) => {
     const text = `The user lacks a right, or the server refused a command: ${name}. Without it, ${without}.`;
     return isMinor ? warn(text, ADVICE) : problem(text, ADVICE);
   });
+  return [...lacking, ...unknown];
 }
 
 /** No script has it. */

@@ -24,7 +24,7 @@ export interface Server {
 /** One Redis, a cluster, or one master of a quorum, with what it has pushed. */
 export class Place {
   readonly store: RedisLockStore;
-  isListening = false;
+  #isListening = false;
   readonly #wakeUps = new Map<string, WakeUp>();
 
   constructor(
@@ -35,10 +35,15 @@ export class Place {
     this.store.listen({
       onWakeUp: (attempt, wakeUp) => void this.#wakeUps.set(attempt, wakeUp),
       onListening: () => {
-        this.isListening = true;
+        this.#isListening = true;
       },
       onMessagesMissed: () => undefined,
     });
+  }
+
+  /** Whether the subscription to the channel of wake-ups is confirmed in time. */
+  listens(): Promise<boolean> {
+    return comes(() => this.#isListening, Math.min(this.settings.timeoutMs, LISTENING_MS));
   }
 
   get client(): RedisClient {
@@ -112,6 +117,7 @@ export async function comes(condition: () => boolean, ms: number): Promise<boole
 }
 
 const PAUSE_MS = 5;
+const LISTENING_MS = 2_000;
 
 /** The servers of all places, and the places that could not be reached, with the reason. */
 export async function reached(places: readonly Place[]): Promise<{
