@@ -38,7 +38,7 @@ export const BOARD_SETTINGS = Symbol.for('nestjs-redis-lock:board-settings');
 export const BOARD_MOUNT = Symbol.for('nestjs-redis-lock:board-mount');
 
 /** How long a browser waits before it connects again, in milliseconds. */
-const RETRY_MS = 1_000;
+const RETRY = Buffer.from('retry: 1000\n');
 /** As many characters as `by` of `forceRelease` may have. */
 const MAX_USER = 128;
 
@@ -108,7 +108,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const stream = beginEvents(response);
     // Nest answers HEAD by the same route: a stream that carries nothing would never end.
     if (request.method === 'HEAD') return void stream.end();
-    this.#feeds.connect(stream, topic, reading, `retry: ${RETRY_MS}\n${about}`);
+    this.#feeds.connect(stream, topic, reading, Buffer.concat([RETRY, about]));
   }
 
   @Post('force-release')

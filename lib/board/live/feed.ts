@@ -19,7 +19,7 @@ export class Feed {
   readonly #readers = new Set<PageStream>();
   #timer: NodeJS.Timeout | undefined;
   #isAsking = false;
-  #last: string | undefined;
+  #last: Buffer | undefined;
 
   constructor(private readonly options: FeedOptions) {}
 
@@ -58,11 +58,11 @@ export class Feed {
     this.#timer = setTimeout(() => void this.#ask(), pauseMs);
   }
 
-  #tell(reader: PageStream, message: string): void {
+  #tell(reader: PageStream, message: Buffer): void {
     if (!reader.send(message)) this.remove(reader);
   }
 
-  async #message(): Promise<string> {
+  async #message(): Promise<Buffer> {
     try {
       return eventText('state', await this.options.read());
     } catch (error) {

@@ -17,7 +17,7 @@ export class Feeds {
   }
 
   /** Tells a page about a topic until it goes away. `head` is what it is told first. */
-  connect(response: RawResponse, topic: string, read: () => Promise<object>, head: string): void {
+  connect(response: RawResponse, topic: string, read: () => Promise<object>, head: Buffer): void {
     const feed = this.#feedOf(topic, read);
     const page = new PageStream(response);
     response.on('close', () => feed.remove(page));

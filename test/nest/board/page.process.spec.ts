@@ -14,7 +14,13 @@ import { startBrowser, visit } from '../../support/processes/browser.js';
 interface FakeBoard {
   readonly url: string;
   /** Sends an event to the page, as soon as it shows the view. */
-  readonly tell: (name: 'state' | 'failed', data: object, view?: 'locks' | 'lock' | 'jobs' | 'losses') => Promise<void>;
+  readonly tell: (
+    name: 'state' | 'failed' | 'again',
+    data: object,
+    view?: 'locks' | 'lock' | 'jobs' | 'losses',
+  ) => Promise<void>;
+  /** How many streams are open, and how many were. */
+  readonly streams: () => { readonly open: number; readonly all: number };
 }
 
 const FILES: Readonly<Record<string, readonly [string, string]>> = {
@@ -27,6 +33,7 @@ const FILES: Readonly<Record<string, readonly [string, string]>> = {
 async function startFakeBoard(): Promise<FakeBoard> {
   /** With the view that each is for. */
   const streams = new Map<ServerResponse, string | null>();
+  let all = 0;
   const server = createServer(({ url = '' }, response) => {
     const [type, text] = FILES[url] ?? ['text/event-stream', undefined];
     response.writeHead(200, { 'content-type': `${type}; charset=utf-8` });
@@ -34,6 +41,7 @@ async function startFakeBoard(): Promise<FakeBoard> {
       response.end(text);
       return;
     }
+    all += 1;
     streams.set(response, new URL(url, 'http://board').searchParams.get('view'));
     response.on('close', () => streams.delete(response));
     response.write(eventText('board', { connection: null, refreshMs: 250, canForceRelease: true }));
@@ -46,7 +54,9 @@ async function startFakeBoard(): Promise<FakeBoard> {
       // The stream of the view before may still be open.
       const [stream] = await eventually(() => [...streams].findLast(([, of]) => of === view));
       stream.write(eventText(name, data));
+      if (name === 'again') stream.end();
     },
+    streams: () => ({ open: streams.size, all }),
   };
 }
 
@@ -167,6 +177,47 @@ describe('the page of the board', () => {
         await page.locator('#banner').waitFor({ state: 'hidden' });
         expect(await news.allTextContents()).toEqual(list(Math.min(time, 5), () => 'Redis answers again.'));
       }
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    'connects again when the app has ended its stream, and calls that no failure',
+    async () => {
+      const { page, tell, streams } = await open();
+      await tell('state', { locks: [], limit: 500, hasMore: false });
+      await tell('again', {});
+      await eventually(() => streams().all === 2);
+      await tell('state', { locks: [lockView('order:7', [holderView('a')])], limit: 500, hasMore: false });
+      await page.getByText('order:7').waitFor({ timeout: 20_000 });
+      expect(await page.locator('#news').textContent()).toBe('');
+      expect(await page.locator('#banner').isHidden()).toBe(true);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    'closes its stream while the tab is hidden: a browser has six connections for all tabs',
+    async () => {
+      const { url, page, streams } = await open();
+      const hidden = (is: boolean) => `Object.defineProperty(document, 'hidden', { value: ${is}, configurable: true })`;
+      const change = (is: boolean) =>
+        page.evaluate(`${hidden(is)}; document.dispatchEvent(new Event('visibilitychange'))`);
+      await eventually(() => streams().open === 1);
+      await change(true);
+      await eventually(() => streams().open === 0);
+      await change(false);
+      await eventually(() => streams().open === 1);
+      await change(true);
+      const context = await page.context().browser()!.newContext();
+      for (let i = 0; i < 6; i += 1) {
+        const other = await context.newPage();
+        await other.addInitScript(hidden(true));
+        await other.goto(url);
+      }
+      const seventh = await context.newPage();
+      await seventh.goto(url, { timeout: 60_000 });
+      await eventually(() => streams().open === 1);
     },
     LIMIT_MS,
   );

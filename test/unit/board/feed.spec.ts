@@ -12,12 +12,13 @@ class FakeResponse implements RawResponse {
 
   writeHead(): void {}
 
-  write(text: string): boolean {
-    this.written.push(text);
+  write(data: Uint8Array): boolean {
+    this.written.push(Buffer.from(data).toString());
     return this.takes;
   }
 
-  end(): void {
+  end(data?: Uint8Array | string): void {
+    if (data !== undefined) this.write(data as Uint8Array);
     this.writableEnded = true;
     this.#listeners.get('close')?.();
   }
@@ -40,6 +41,11 @@ class FakeResponse implements RawResponse {
     this.#listeners.get('drain')!();
   }
 
+  /** Takes what was written, and not what is written next. */
+  drainOnce(): void {
+    this.#listeners.get('drain')!();
+  }
+
   get states(): number {
     return this.written.filter((text) => text.startsWith('event: state')).length;
   }
@@ -53,7 +59,7 @@ function setUp() {
   const feeds = new Feeds(REFRESH_MS);
   const open = (topic = 'locks', ask: () => Promise<object> = read): FakeResponse => {
     const response = new FakeResponse();
-    feeds.connect(response, topic, ask, 'head');
+    feeds.connect(response, topic, ask, Buffer.from('head'));
     return response;
   };
   return { feeds, open, asked: () => asked };
@@ -142,11 +148,36 @@ describe('the feeds of a board', () => {
     expect(other.destroyed).toBe(false);
   });
 
+  it('give a page that does not read a small part of a long answer, and drop it; one that reads gets all of it', async () => {
+    const { open } = setUp();
+    const read = async (): Promise<object> => ({ text: 'x'.repeat(4_000_000) });
+    const [deaf, slow] = [open('locks', read), open('locks', read)];
+    deaf.takes = false;
+    slow.takes = false;
+    const bytesOf = ({ written }: FakeResponse): number => written.join('').length;
+    for (let i = 0; i < 4; i += 1) await pass(REFRESH_MS);
+    expect(bytesOf(deaf)).toBeLessThan(64 * 1_024);
+    while (bytesOf(slow) < 4_000_000) slow.drainOnce();
+    for (let i = 0; i < 4; i += 1) await pass(REFRESH_MS);
+    expect([deaf.destroyed, slow.destroyed, slow.states]).toEqual([true, false, 1]);
+  });
+
+  it('end each page after a minute, which connects again at once', async () => {
+    const { open } = setUp();
+    const page = open();
+    await pass(59_000);
+    expect(page.writableEnded).toBe(false);
+    await pass(2 * REFRESH_MS);
+    expect([page.writableEnded, page.written.at(-1)]).toEqual([true, 'event: again\ndata: {}\n\n']);
+    await pass(10 * REFRESH_MS);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
   it('forget a page that had gone before it was connected', async () => {
     const { feeds, asked } = setUp();
     const gone = new FakeResponse();
     gone.destroyed = true;
-    feeds.connect(gone, 'locks', async () => ({}), 'head');
+    feeds.connect(gone, 'locks', async () => ({}), Buffer.from('head'));
     await pass(0);
     await pass(10 * REFRESH_MS);
     expect([gone.written, asked(), jest.getTimerCount()]).toEqual([[], 0, 0]);

@@ -29,6 +29,8 @@ function listen(query, onState) {
 function connect() {
   clearTimeout(stream.timer);
   stream.source?.close();
+  // A browser has six connections to a host: a tab that is not seen leaves them to the others.
+  if (document.hidden) return;
   const source = (stream.source = new EventSource(stream.topic));
   source.addEventListener('board', ({ data }) => {
     stream.about = JSON.parse(data);
@@ -46,6 +48,8 @@ function connect() {
     showTrouble();
     stream.onState(stream.state);
   });
+  // The app ends each stream after a while, and asks its guard before the next one.
+  source.addEventListener('again', connect);
   source.addEventListener('failed', ({ data }) => {
     stream.error = JSON.parse(data);
     showTrouble();
@@ -57,6 +61,8 @@ function connect() {
     if (source.readyState === EventSource.CLOSED) stream.timer = setTimeout(connect, TRY_AGAIN_MS);
   });
 }
+
+document.addEventListener('visibilitychange', connect);
 
 /** Says what is wrong, and how old the page is meanwhile. */
 function showTrouble() {
