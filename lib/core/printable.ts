@@ -1,14 +1,20 @@
-/** Control and format characters, and line breaks of all kinds. */
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/** Control characters, line breaks of all kinds, and characters that cannot be seen or that look like a space. */
+export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu;
+
+/** Spaces at the end of a text, which cannot be seen either. */
+const SPACES_AT_END = / +$/;
 
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
- * Escapes characters that a log or a terminal would act on: a key may come from a request, and a line break in it would
- * forge a line of the log. Applied to every log line and to the key in an error text; the fields of errors and events have
+ * Escapes characters that a log or a terminal would act on, or that cannot be seen: a key may come from a request, and a line break in
+ * it would forge a line of the log. Applied to every log line and to the key in an error text; the fields of errors and events have
  * the key as it is.
  */
-export const printable = (text: string): string => text.replace(UNPRINTABLE, (char) => SHORT[char] ?? codeOf(char));
+export const printable = (text: string): string =>
+  text
+    .replace(UNPRINTABLE, (char) => SHORT[char] ?? codeOf(char))
+    .replace(SPACES_AT_END, (spaces) => codeOf(' ').repeat(spaces.length));
 
 function codeOf(char: string): string {
   const code = char.codePointAt(0)!.toString(16);

@@ -1,7 +1,4 @@
-import { printable } from '../../core/printable.js';
-
-/** Characters that a terminal may act on, in JSON: those below U+0020 are escaped by `JSON.stringify`. */
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+import { printable, UNPRINTABLE } from '../../core/printable.js';
 
 const escaped = (char: string): string =>
   [...Array(char.length).keys()].map((i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join('');

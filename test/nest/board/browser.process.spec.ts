@@ -120,6 +120,7 @@ describe('the page of the board, in Chromium', () => {
       const shown = await page.getByRole('rowheader').allTextContents();
       expect(shown).toContain('<img src=x onerror="alert(1)">');
       expect(shown).toContain('order:\\u{202e}gnp.exe\\u{2066}');
+      expect(shown).toContain('order:7\\u{a0}\\u{2800}\\u{fe0f}\\u{20}');
       expect(await page.locator('main :is(img, svg, script)').count()).toBe(0);
       for (const key of keys) {
         await page.goto(`${viewer.url}#/lock/${encodeURIComponent(key)}`);

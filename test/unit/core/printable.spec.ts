@@ -14,6 +14,8 @@ describe('printable text', () => {
     ['a\tb\0c\u007Fd', 'a\\tb\\u0000c\\u007fd'],
     ['\u200E\u2066\u2069\u061C\uFEFF\u00AD\u2029', '\\u200e\\u2066\\u2069\\u061c\\ufeff\\u00ad\\u2029'],
     ['\u{E0041}', '\\u{e0041}'],
+    ['a\u00A0b\u2800c\u3000d\u034Fe\u3164f\uFE0F', 'a\\u00a0b\\u2800c\\u3000d\\u034fe\\u3164f\\ufe0f'],
+    [' a b  ', ' a b\\u0020\\u0020'],
     ['Zoë 😀 / \\n "é" <0>: %0A', 'Zoë 😀 / \\n "é" <0>: %0A'],
     ['', ''],
   ])('%j is shown as %j', (text, shown) => {

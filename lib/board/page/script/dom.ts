@@ -1,3 +1,5 @@
+import { UNPRINTABLE } from '../../../core/printable.js';
+
 /** How the page makes elements. Every text goes through a text node, so a key can bring no markup. */
 export const DOM = String.raw`
 /** Makes an element. Attributes that are undefined are left out; texts become text nodes. */
@@ -19,7 +21,7 @@ function setText(node, text) {
 
 /** Shows characters that are invisible, or turn the direction of a text, by their code. */
 const printable = (text) =>
-  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => '\\u{' + char.codePointAt(0).toString(16) + '}');
+  text.replace(/${UNPRINTABLE.source}| (?= *$)/gu, (char) => '\\u{' + char.codePointAt(0).toString(16) + '}');
 
 const UNITS = [
   [86400000, 'd'],
