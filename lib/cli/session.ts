@@ -66,8 +66,8 @@ export async function allWithin<T>({ settings, terminal }: Session, items: Async
   const all: T[] = [];
   const iterator = items[Symbol.asyncIterator]();
   for (;;) {
-    const { done, value } = await within(settings, iterator.next());
-    if (done === true || terminal.signal.aborted) return all;
-    all.push(value);
+    const next = await Promise.race([within(settings, iterator.next()), terminal.ended]);
+    if (!next || next.done === true || terminal.signal.aborted) return all;
+    all.push(next.value);
   }
 }

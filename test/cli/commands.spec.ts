@@ -364,6 +364,24 @@ describe('watch', () => {
     expect(await ended).toMatchObject({ code: 0, stderr: '' });
   });
 
+  it('takes no lock for gone that is held beyond the limit, and follows no more than the limit', async () => {
+    const locks = openStoreOf(url);
+    await hold(locks, 'b');
+    const { end, text, ended } = startCli(['watch', '--url', url, '--interval', '100', '--limit', '1']);
+    await eventually(() => text.stdout.includes('held     b'));
+    for (let i = 0; i < 20; i += 1) await hold(locks, `a-${i}`);
+    await eventually(() => text.stderr !== '');
+    await wait(locks, 'b', 'web-2:99');
+    await eventually(() => text.stdout.includes('changed  b'));
+    expect(text.stdout).not.toMatch(/gone|a-/);
+    await redis.admin.del('lock:b');
+    await eventually(() => /gone +b\n.*held +a-/.test(text.stdout));
+    end();
+    const { stdout, stderr } = await ended;
+    expect(stdout.match(/held /g)).toHaveLength(2);
+    expect(stderr).toBe('There are more than 1 locks: see --limit, or give a prefix.\n');
+  });
+
   it('prints an object for each change with --json', async () => {
     await hold(openStoreOf(url), 'order:1');
     const { end, text, ended } = startCli(['watch', '--url', url, '--json']);

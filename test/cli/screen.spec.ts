@@ -1,9 +1,12 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { closeAll } from '../support/apps/lock-app.js';
+import { proxyTo } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { screen } from './support/cli.js';
 import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf } from './support/locks.js';
+import { silentServer } from './support/silent-server.js';
 
 const redis = fileRedis();
 let url: string;
@@ -68,6 +71,43 @@ describe('watch on a terminal', () => {
     expect(text.stdout.startsWith(HIDE)).toBe(true);
     expect(text.stdout.endsWith(SHOW)).toBe(true);
     expect(text.stdout.split('\x1b[H\x1b[2J').at(-1)).toContain('every 100 ms; Ctrl-C ends');
+  });
+
+  it('gives the screen back at once with Ctrl-C, also while Redis does not answer', async () => {
+    const proxy = await proxyTo(url);
+    await hold(locks, 'order:1');
+    const { text, end, run } = screen();
+    const ended = run('watch', '--url', proxy.url, '--interval', '100', '--timeout', '600000');
+    await eventually(() => text.stdout.includes('order:1'));
+    let isAsked = false;
+    proxy.dropNextReply((command) => {
+      if (command.startsWith('scan ')) proxy.blackhole((isAsked = true));
+      return false;
+    });
+    await eventually(() => isAsked);
+    end();
+    await nextTurn();
+    expect(text.stdout.endsWith(SHOW)).toBe(true);
+    expect(await ended).toBe(0);
+    expect(text.stdout.endsWith(SHOW)).toBe(true);
+  });
+
+  it('ends with Ctrl-C before the first answer', async () => {
+    const { text, end, run } = screen();
+    const ended = run('watch', '--url', await silentServer(), '--timeout', '600000');
+    end();
+    expect(await ended).toBe(0);
+    expect(text).toEqual({ stdout: '', stderr: '' });
+  });
+
+  it('prints lines without escapes on a terminal that is dumb', async () => {
+    await hold(locks, 'order:1');
+    const { text, end, run } = screen({ env: { TERM: 'dumb' } });
+    const ended = run('watch', '--url', url, '--interval', '100');
+    await eventually(() => text.stdout.includes('order:1'));
+    end();
+    expect(await ended).toBe(0);
+    expect(text.stdout).not.toContain('\x1b');
   });
 
   it('shows no more than fits', async () => {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePorts } from '../../scripts/redis.mjs';
@@ -46,6 +47,24 @@ describe('the tool as a process', () => {
     ]);
     expect(away).toMatchObject({ code: 3, stdout: '', stderr: expect.stringContaining('ECONNREFUSED') });
     expect(silent).toMatchObject({ code: 3, stdout: '' });
+  });
+
+  it('gives the screen back while it is stopped by Ctrl-Z, and takes it again when it goes on', async () => {
+    const { url } = await ownRedis();
+    await hold(openStoreOf(url), 'order:1');
+    const args = ['watch', '--url', url, '--interval', '3600000'];
+    const { child, text, ended: end } = await startProcess(args, { isScreen: true });
+    const [taken, givenBack] = ['\x1b[?1049h', '\x1b[?1049l'];
+    await eventually(() => text.stdout.includes('order:1'));
+    child.kill('SIGTSTP');
+    await eventually(() =>
+      execFileSync('ps', ['-o', 'stat=', '-p', String(child.pid)], { encoding: 'utf8' }).startsWith('T'),
+    );
+    await eventually(() => text.stdout.endsWith(givenBack));
+    child.kill('SIGCONT');
+    await eventually(() => text.stdout.split(taken).at(2)?.includes('order:1'));
+    child.kill('SIGINT');
+    expect(await end()).toMatchObject({ code: 0, stdout: expect.stringMatching(/1049l$/) });
   });
 
   it.each(['SIGINT', 'SIGTERM', 'EPIPE'] as const)('ends with 0 when it watches until %s', async (how) => {

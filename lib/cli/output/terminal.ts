@@ -16,31 +16,45 @@ type Output = NodeJS.WritableStream & {
   readonly destroyed?: boolean;
 };
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
+
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const;
 
 export type Style = keyof typeof STYLES;
 
 /** Where a command prints, and asks. */
 export class Terminal {
+  /** Resolves when the signal is aborted. */
+  readonly ended: Promise<void>;
+
   constructor(
     private readonly streams: Streams,
     private readonly env: Readonly<Record<string, string | undefined>>,
     private readonly end: AbortController,
-  ) {}
+  ) {
+    this.ended = new Promise((resolve) => end.signal.addEventListener('abort', () => resolve(), { once: true }));
+  }
 
   /** Ends a command that would go on: by Ctrl-C, and when nobody reads the output any more. */
   get signal(): AbortSignal {
     return this.end.signal;
   }
 
-  /** From now on, Ctrl-C and the like abort the signal; otherwise they end the process at once. */
+  /** From now on, Ctrl-C and the like abort the signal; otherwise, and the second time, they end the process at once. */
   endsBySignals(): void {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => this.end.abort());
+    const onSignal = (): void => this.end.abort();
+    for (const signal of SIGNALS) process.on(signal, onSignal);
+    void this.ended.then(() => SIGNALS.forEach((signal) => process.off(signal, onSignal)));
   }
 
   /** Whether a person looks at the output. */
   get isScreen(): boolean {
     return this.streams.output.isTTY === true;
+  }
+
+  /** Whether the output acts on escapes. */
+  get canPaint(): boolean {
+    return this.isScreen && this.env['TERM'] !== 'dumb';
   }
 
   /** How many columns it has; null: lines may be of any length. */
@@ -54,7 +68,7 @@ export class Terminal {
 
   /** A text with a style, where the output has styles. */
   styled(text: string, style: Style): string {
-    const hasStyles = this.isScreen && !this.env['NO_COLOR'] && this.env['TERM'] !== 'dumb';
+    const hasStyles = this.canPaint && !this.env['NO_COLOR'];
     return hasStyles ? `\x1b[${STYLES[style]}m${text}\x1b[0m` : text;
   }
 
@@ -83,10 +97,36 @@ export class Terminal {
     this.write(`\x1b[H\x1b[2J${cut.join('\n')}\n`);
   }
 
-  /** Takes the whole screen until the returned function gives it back as it was. */
-  takeScreen(): () => void {
-    this.write('\x1b[?1049h\x1b[?25l');
-    return () => this.write('\x1b[?25h\x1b[?1049l');
+  /**
+   * Takes the whole screen until the returned function gives it back as it was; so does the end of the signal, and Ctrl-Z until the
+   * process goes on. `paint` shows again what was on it.
+   */
+  takeScreen(paint: () => void): () => void {
+    let isTaken = false;
+    const take = (): void => {
+      if (!isTaken) this.write('\x1b[?1049h\x1b[?25l');
+      isTaken = true;
+    };
+    const giveBack = (): void => {
+      if (isTaken) this.write('\x1b[?25h\x1b[?1049l');
+      isTaken = false;
+    };
+    const onStop = (): void => {
+      giveBack();
+      process.kill(process.pid, 'SIGSTOP');
+    };
+    const onContinue = (): void => {
+      take();
+      paint();
+    };
+    const end = (): void => {
+      process.off('SIGTSTP', onStop).off('SIGCONT', onContinue);
+      giveBack();
+    };
+    process.on('SIGTSTP', onStop).on('SIGCONT', onContinue);
+    this.signal.addEventListener('abort', end, { once: true });
+    take();
+    return end;
   }
 
   /** Prints something that is no result. */

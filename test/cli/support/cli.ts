@@ -12,6 +12,8 @@ const BIN = join(process.cwd(), 'dist', 'esm', 'cli', 'main.js');
 interface Run {
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
+  /** Whether its output takes itself for a terminal. */
+  readonly isScreen?: boolean;
 }
 
 interface Screen {
@@ -67,10 +69,11 @@ export const cli = (args: readonly string[], given?: Run): Promise<Ended> => sta
  * Starts the tool of the built package as a process, which is killed with the test. A start takes so long that most tests use `cli`.
  * The environment has no settings but those of the test.
  */
-export async function startProcess(args: readonly string[], { env = {}, input = '' }: Run = {}) {
+export async function startProcess(args: readonly string[], { env = {}, input = '', isScreen = false }: Run = {}) {
   await buildPackage();
   const own = Object.entries(process.env).filter(([name]) => !/^(REDIS_|NO_COLOR|FORCE_COLOR)/.test(name));
-  const child = spawn(process.execPath, [BIN, ...args], { env: { ...Object.fromEntries(own), ...env } });
+  const before = isScreen ? ['--import', 'data:text/javascript,process.stdout.isTTY = true'] : [];
+  const child = spawn(process.execPath, [...before, BIN, ...args], { env: { ...Object.fromEntries(own), ...env } });
   const text = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (data: string) => {
