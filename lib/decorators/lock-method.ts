@@ -4,7 +4,7 @@ import { type LockMode } from '../core/lock.errors.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { type LockedCall, compileCall, markLocked, plainEntryOf } from '../interceptor/locked-call.js';
 import { type LockedOptions } from '../interceptor/locked.options.js';
-import { interceptorFor } from '../interceptor/running-modules.js';
+import { checkedInterceptor, interceptorFor } from '../interceptor/running-modules.js';
 import { mayBeStream, resultKindOf } from '../interceptor/streams/stream-kind.js';
 import { streamPromise } from '../interceptor/streams/stream-result.js';
 import { type KeySpec } from '../keys/key-spec.js';
@@ -44,7 +44,7 @@ function runLocked(call: LockedCall, property: symbol, self: unknown, args: unkn
   const injected = (self as { [property]?: LockInterceptor } | null | undefined)?.[property];
   try {
     const interceptor = injected ?? interceptorFor(self, call.where, call.options.connection);
-    return interceptor.run(call, self, args, () => method.apply(self, args));
+    return checkedInterceptor(interceptor, call.where).run(call, self, args, () => method.apply(self, args));
   } catch (error) {
     // A method that returns a promise rejects instead of throwing.
     if (call.kind === 'promise') return Promise.reject(error);

@@ -19,6 +19,7 @@ import { type LockedCall } from './locked-call.js';
 import { HandlerCalls } from './request/handler-calls.js';
 import { type RequestLockOptions, requestLock } from './request/request-lock.js';
 import { lockedAsyncIterable } from './streams/stream-iterator.js';
+import { markInterceptor } from './running-modules.js';
 import { SharedCalls } from './shared-calls.js';
 import {
   isAsyncIterable,
@@ -39,6 +40,8 @@ const isStream = (result: unknown): boolean => isObservableLike(result) || isAsy
 export class LockInterceptor implements NestInterceptor {
   readonly #host: EntryHost;
   readonly #shared: SharedCalls;
+  /** The name of the connection whose locks these are. */
+  readonly connection: string | undefined;
 
   /**
    * Makes an interceptor for `@UseInterceptors`, which locks by a key of the request:
@@ -56,18 +59,15 @@ export class LockInterceptor implements NestInterceptor {
   constructor(
     @Inject(OWN_SERVICE) private readonly locks: RedisLockService,
     @Inject(LOCKER) private readonly locker: Locker,
-    @Inject(RESOLVED_OPTIONS) { leaseMs, waitMs, onUnavailable }: ResolvedModuleOptions,
+    @Inject(RESOLVED_OPTIONS) { name, leaseMs, waitMs, onUnavailable }: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
+    this.connection = name;
     const { clock } = locker;
     const fires = new FireFinder(modules, () => clock.wallNow());
     this.#host = { locks, locker, fires, clock, leaseMs, onUnavailable };
     this.#shared = new SharedCalls(locker, waitMs);
-  }
-
-  /** The name of the connection whose locks these are. */
-  get connection(): string | undefined {
-    return this.locks.connection;
+    markInterceptor(this, locks instanceof RedisLockService);
   }
 
   /**

@@ -16,6 +16,7 @@ import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
 import { logger } from '../lock-logger.js';
 import { type LockedCall, compileCall } from '../locked-call.js';
 import { type LockedOptions } from '../locked.options.js';
+import { checkedInterceptor } from '../running-modules.js';
 import { isThenable, refuseOpenBody } from '../streams/stream-kind.js';
 import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } from './lock-answer.js';
 import { markRequestLock } from './unreached-locks.js';
@@ -111,7 +112,7 @@ function checkRequestStatus({ status, ifBusy }: RequestLockOptions, where: strin
 }
 
 function checkBuiltByNest(locks: HandlerRunner | undefined, where: string): void {
-  if (locks) return;
+  if (locks) return void checkedInterceptor(locks, where);
   const advice = 'Give the class to @UseInterceptors, or provide it as APP_INTERCEPTOR';
   throw new LockConfigurationError(`${where}: the interceptor was not built by Nest, so it has no locks. ${advice}.`);
 }

@@ -1,4 +1,4 @@
-import { Controller, Get, Injectable, UseInterceptors } from '@nestjs/common';
+import { Controller, Get, Injectable, type NestInterceptor, UseInterceptors } from '@nestjs/common';
 import { ScheduleModule, Cron } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
@@ -12,7 +12,7 @@ import {
   RedisLockModule,
   RedisLockService,
 } from '../../../lib/index.js';
-import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/testing/index.js';
+import { FakeLockModule, FakeLockService, RedisLockTestingModule, useFakeLocks } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, closeLater, startModule } from '../../support/apps/lock-app.js';
@@ -130,6 +130,75 @@ describe('a FakeLockService in the place of RedisLockService', () => {
   it('does not suffice for decorators, and Nest says what is missing', async () => {
     const providers = [Orders, { provide: RedisLockService, useValue: locks }];
     await expect(Test.createTestingModule({ providers }).compile()).rejects.toThrow(/LockInterceptor \(import/);
+  });
+});
+
+/** As createMock() of @golevelup/ts-jest and the like make them: an object that has every method. */
+const answersToEachName = (): object => {
+  const methods = new Map<string | symbol, unknown>([['then', undefined]]);
+  const get = (_target: object, name: string | symbol): unknown => {
+    if (!methods.has(name)) methods.set(name, jest.fn());
+    return methods.get(name);
+  };
+  return new Proxy({}, { get });
+};
+
+describe('a mock in the place of', () => {
+  const MOCKS: [string, () => object][] = [
+    ['jest.fn() as methods', () => ({ run: jest.fn(), around: jest.fn(), enter: jest.fn(), withLock: jest.fn() })],
+    ['an object that has every method', answersToEachName],
+  ];
+  const MODULES = [RedisLockTestingModule.forRoot()];
+
+  const expectRefused = async (call: Promise<unknown>, where: string): Promise<void> => {
+    const error = await rejection(call);
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(new RegExp(`^${where}.* mock.*RedisLockTestingModule`));
+  };
+
+  it.each(MOCKS)('all that a class injects never runs a locked method in silence (%s)', async (_what, mock) => {
+    const app = await Test.createTestingModule({ providers: [Orders, BY_HAND] })
+      .useMocker(mock)
+      .compile();
+    await expectRefused(app.get(Orders).charge('1'), 'Orders.charge');
+  });
+
+  it.each(MOCKS)('one part of the module never runs a locked method in silence (%s)', async (_what, mock) => {
+    for (const part of [RedisLockService, LockInterceptor]) {
+      const app = await startModule({ imports: MODULES, providers: [Orders, BY_HAND] }, (builder) =>
+        builder.overrideProvider(part).useValue(mock()),
+      );
+      await expectRefused(app.get(Orders).charge('1'), 'Orders.charge');
+      if (part === RedisLockService) await expectRefused(app.get(ByHand).charge('1'), 'Orders.charge');
+    }
+  });
+
+  it.each(MOCKS)('the locks of a request never answers it in silence (%s)', async (_what, mock) => {
+    const Locks = LockInterceptor.for('user:<0>');
+    const app = await Test.createTestingModule({ providers: [Locks] })
+      .useMocker(mock)
+      .compile();
+    const context = {
+      getHandler: () => answersToEachName,
+      getClass: () => Orders,
+      getArgs: () => ['7'],
+      getType: () => 'http',
+    };
+    const next = { handle: jest.fn() };
+    const answer = async () => app.get<NestInterceptor>(Locks).intercept(context as never, next);
+    await expectRefused(answer(), 'LockInterceptor.for');
+    expect(next.handle).not.toHaveBeenCalled();
+  });
+
+  it('nothing else needs the module: a class without locked methods, and a spy on the real locks', async () => {
+    const plain = await Test.createTestingModule({ providers: [ByToken] })
+      .useMocker(answersToEachName)
+      .compile();
+    expect(plain.get(ByToken).locks).toBeDefined();
+    const app = await startModule({ imports: MODULES, providers: [Orders] });
+    const run = jest.spyOn(app.get(LockInterceptor), 'run');
+    expect(await app.get(Orders).charge('1')).toBe('charged 1');
+    expect(run).toHaveBeenCalledTimes(1);
   });
 });
 
