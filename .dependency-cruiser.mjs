@@ -52,14 +52,7 @@ const LAYERS = [
   { from: ['cli'], lib: ['core', 'redis', 'cli'] },
   {
     from: ['board'],
-    lib: [
-      'core',
-      'schedule',
-      'board',
-      'interceptor/lock-logger',
-      'interceptor/locked-call',
-      'observability/lock-services',
-    ],
+    lib: ['core', 'schedule', 'board', 'interceptor/jobs', 'interceptor/lock-logger', 'observability/lock-services'],
     types: ['redis-lock.service'],
     packages: ['@nestjs/'],
   },

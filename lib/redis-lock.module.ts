@@ -17,6 +17,7 @@ import { messageOf } from './core/reporter.js';
 import { storeOf } from './core/store/given-store.js';
 import { ownHost } from './core/store/holder-text.js';
 import { type LockStore } from './core/store/lock-store.js';
+import { checkJobsDiffer } from './interceptor/jobs.js';
 import { logger } from './interceptor/lock-logger.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import {
@@ -172,6 +173,8 @@ export class RedisLockModule
   onApplicationBootstrap(): void {
     // The module was closed before: nobody would close a connection that is opened now.
     if (this.#drained) return;
+    // Other modules may have set in `onModuleInit` what the key functions of their jobs read.
+    checkJobsDiffer(this.#modules, this.#options.name, logger);
     addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
     this.#store.open();

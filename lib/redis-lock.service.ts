@@ -232,8 +232,8 @@ export class RedisLockService {
   }
 
   /**
-   * Returns the last run of a job that is locked with `oncePer`; null when none is remembered. A job has the name of its
-   * method, such as `Reports.noon`. Without a name, returns the run that began last among all jobs of the key.
+   * Returns the last run of a job that is locked with `oncePer`; null when none is remembered. A job has the name of its option
+   * `job`, or of its method, such as `Reports.noon`. Without a name, returns the run that began last among all jobs of the key.
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async lastRun(key: string, job?: string): Promise<LastRun | null> {

@@ -23,7 +23,7 @@ import { findLockService } from '../observability/lock-services.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { answer, answerJson, beginEvents, type BoardResponse, refuseRequest } from './answers.js';
 import { type BoardMount, type BoardSettings } from './board.options.js';
-import { jobsIn } from './jobs.js';
+import { jobsIn } from '../interceptor/jobs.js';
 import { Feeds } from './live/feeds.js';
 import { eventText } from './live/page-stream.js';
 import { OwnLosses } from './losses.js';

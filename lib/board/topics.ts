@@ -3,7 +3,7 @@ import { type JobOfKey, type LastRun, type UnreadableKey } from '../core/store/l
 import { type LockStore } from '../core/store/lock-store.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { historyView, type HistoryView } from './history-views.js';
-import { type Job } from './jobs.js';
+import { type Job } from '../interceptor/jobs.js';
 import { lockView, SHOWN_IN_LIST, SHOWN_OF_ONE } from './lock-views.js';
 import { allLosses, MAX_LOSSES, type OwnLosses } from './losses.js';
 

@@ -85,7 +85,7 @@ export function checkJob(key: string, job: unknown): string {
   if (typeof job === 'string' && job !== '') return job;
   const got = job === '' ? 'an empty string' : `a value of type ${typeof job}`;
   throw new LockConfigurationError(
-    `Expected the job of lastRun("${key}") to be the name of its method, such as 'Reports.noon', got ${got}.`,
+    `Expected the job of lastRun("${key}") to be its name, such as 'Reports.noon', got ${got}.`,
     { key },
   );
 }

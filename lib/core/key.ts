@@ -75,7 +75,10 @@ export function inOrder(keys: readonly string[], storageKey: (key: string) => st
   return [...named].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
-/** The name under which a store knows a job: `Class.method`. A very long name is cut, and ends with a hash of all of it. */
+/** Whether a class got its name from a minifier, from Nest's `mixin()` (21 hexadecimal digits), or has none. */
+export const isGeneratedName = (name: string): boolean => /^(?:[\w$]{0,2}|[\da-f]{21})$/u.test(name);
+
+/** The name under which a store knows a job: `Class.method`, or the option `job`. A very long name is cut, and ends with a hash of all of it. */
 export function jobName(where: string): string {
   if (where.length <= MAX_JOB_LENGTH && isWellFormed(where)) return where;
   const hash = createHash('sha256').update(where, 'utf16le').digest('base64url').slice(0, 22);

@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { type Entry } from '../core/acquire/request.js';
+import { isGeneratedName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
@@ -31,11 +32,24 @@ export interface PlainEntry {
   readonly entry: Entry;
 }
 
-/** `Class.method`, with the class of the instance: each subclass of a base with a schedule is a job of its own. */
-export function jobOf({ where }: Pick<LockedCall, 'where'>, self: unknown): string {
-  const type = (self as object | null | undefined)?.constructor;
-  return type === undefined || type === Object || !type.name ? where : type.name + where.slice(where.indexOf('.'));
+/**
+ * The name of a job, the same in each build and process: the option `job`, or `Class.method` with the class of the instance, since
+ * each subclass of a base with a schedule is a job of its own. A subclass with a generated name is the same job as its base.
+ */
+export function jobOf({ where, name, options }: Pick<LockedCall, 'where' | 'name' | 'options'>, self: unknown): string {
+  if (options.job !== undefined) return options.job;
+  let one = prototypeOf(self);
+  for (; one && one !== Object.prototype; one = prototypeOf(one)) {
+    const type = one.constructor as Function | undefined;
+    if (type && !isGeneratedName(type.name)) return type.name + where.slice(where.indexOf('.'));
+    // `mixin()` renames a class after its decorators have seen the name that was written.
+    if (Object.hasOwn(one, name)) break;
+  }
+  return where;
 }
+
+const prototypeOf = (value: unknown): object | null =>
+  typeof value === 'object' && value !== null ? (Object.getPrototypeOf(value) as object | null) : null;
 
 /** The metadata of a locked method that has its call, in every copy of the package. */
 const LOCKED_CALL = Symbol.for('nestjs-redis-lock:locked-call');
@@ -75,6 +89,7 @@ export function plainEntryOf({
 /** What is left of the options of a call for its acquisition, without those of PER_CALL; a call that does not wait tries once. */
 export function lockOptionsOf({
   oncePer,
+  job: _job,
   ifBusy = oncePer === undefined ? 'wait' : 'skip',
   spreadMs: _spreadMs,
   rerunOnLoss: _rerunOnLoss,

@@ -1,3 +1,4 @@
+import { isGeneratedName } from '../core/key.js';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { type LockOptions, checkLockOptions, LOCK_OPTION_NAMES, MAX_LEASE_MS } from '../core/lock.options.js';
 import { type OnUnavailable, checkConnectionName, checkDuration, checkNote } from '../core/option-checks.js';
@@ -51,6 +52,11 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'p
    */
   oncePer?: 'fire' | number | ((...args: any[]) => Date);
   /**
+   * With `oncePer`: the name of the job, the same in each build and process. Needed where the class has a generated name.
+   * @default `Class.method` as written, with the class of the object
+   */
+  job?: string;
+  /**
    * With `oncePer`: each instance waits for a random time of up to this many milliseconds before it claims the fire, so
    * that the winner changes from fire to fire; 0 turns it off.
    * @default 50
@@ -90,7 +96,7 @@ export const PER_CALL_NAMES = Object.keys(PER_CALL) as readonly PerCall[];
 
 /** The options that only decorators have. */
 const DECORATOR_OPTIONS = {
-  ifBusy: true, oncePer: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
+  ifBusy: true, oncePer: true, job: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
 } satisfies Record<Exclude<keyof LockedOptions, keyof LockOptions>, true>; // prettier-ignore
 
 /** The decorator itself sets the mode. */
@@ -126,6 +132,7 @@ export function checkLockedOptions(
     if (own.onUnavailable !== undefined) checkOnUnavailable(own.onUnavailable);
     checkIfBusy(own, kind);
     checkOncePer(own, mode);
+    checkJobName(own, where);
     return { ...own, mode };
   } catch (error) {
     throw new LockConfigurationError(`${where}: ${messageOf(error)}`, { cause: error });
@@ -173,12 +180,15 @@ function checkShare({ oncePer, waitMs }: LockedOptions, kind: ResultKind): void 
     fail("`waitMs: 0` leaves no time to share a result; leave it out, or use `ifBusy: 'skip'` or 'throw'.");
 }
 
-function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: LockedOptions, mode: LockMode): void {
+function checkOncePer(
+  { oncePer, job, spreadMs, rerunOnLoss, permits, reentrant }: LockedOptions,
+  mode: LockMode,
+): void {
   checkBoolean('rerunOnLoss', rerunOnLoss);
   if (spreadMs !== undefined) checkDuration(spreadMs, 'spreadMs', { min: 0, max: MAX_SPREAD_MS });
   if (oncePer === undefined) {
-    if (spreadMs !== undefined || rerunOnLoss !== undefined) {
-      fail('`spreadMs` and `rerunOnLoss` are for scheduled jobs; give them an `oncePer`, or leave them out.');
+    if (job !== undefined || spreadMs !== undefined || rerunOnLoss !== undefined) {
+      fail('`job`, `spreadMs` and `rerunOnLoss` are for scheduled jobs; give them an `oncePer`, or leave them out.');
     }
     return;
   }
@@ -187,6 +197,25 @@ function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: Lo
   }
   if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
+}
+
+/** Instances that know a job by different names each run its fires, and two jobs with one name share them. */
+function checkJobName({ oncePer, job }: LockedOptions, where: string): void {
+  if (oncePer === undefined) return;
+  if (job === undefined) {
+    const name = where.slice(0, where.indexOf('.'));
+    if (!isGeneratedName(name)) return;
+    fail(
+      'Expected a job to have a name that is the same in each build and process, got ' +
+        `${name === '' ? 'a class without a name' : `the class "${name}"`}, as minifiers and mixin() of Nest name classes. ` +
+        "Name it: `job: 'Reports.noon'`.",
+    );
+  }
+  if (typeof job === 'string' && job !== '') return;
+  fail(
+    "Expected `job` to be the name of the job, such as 'Reports.noon', got " +
+      `${job === '' ? 'an empty string' : `a value of type ${typeof job}`}.`,
+  );
 }
 
 function checkBoolean(name: string, value: unknown): void {

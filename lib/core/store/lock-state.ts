@@ -74,7 +74,7 @@ export interface UnreadableKey {
 
 /** The last run of a job that is claimed once per fire. */
 export interface LastRun {
-  /** The method that was locked, with the class of its instance: `Class.method`. */
+  /** The name of the job: its option `job`, or `Class.method` with the class of its instance. */
   readonly job: string;
   /** The nominal time of the fire, or the start of its slot. */
   readonly fire: Date;

@@ -22,7 +22,10 @@ import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } fr
 import { markRequestLock } from './unreached-locks.js';
 
 /** The options of `LockInterceptor.for`. */
-export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss' | 'ifBusy'> {
+export interface RequestLockOptions extends Omit<
+  LockedOptions,
+  'oncePer' | 'job' | 'spreadMs' | 'rerunOnLoss' | 'ifBusy'
+> {
   /**
    * As with the decorators, but for `share`: each request has an answer of its own.
    * @default 'wait'
@@ -43,6 +46,7 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
 /** The options of decorators that make no sense for a request. */
 const JOB_OPTIONS = {
   oncePer: true,
+  job: true,
   spreadMs: true,
   rerunOnLoss: true,
 } satisfies Record<Exclude<keyof LockedOptions, keyof RequestLockOptions>, true>;

@@ -1,5 +1,6 @@
 import 'reflect-metadata';
-import { LockConfigurationError, Locked } from '../../../lib/index.js';
+import { Inject, Injectable, Logger, mixin, type Type } from '@nestjs/common';
+import { currentLock, LockConfigurationError, Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -121,5 +122,153 @@ describe('two jobs with one key', () => {
     still.open();
     expect(await weekly).toBe('ran');
     expect(await a.reports.daily(other, run)).toBe('ran');
+  });
+});
+
+/** A job whose work can also be run by hand. */
+class Papers {
+  @Locked('paper:<0>', { oncePer: SLOT_MS })
+  async daily(id: string): Promise<string | undefined> {
+    return this.print(id);
+  }
+
+  @Locked('paper:<0>')
+  async print(_id: string): Promise<string> {
+    return `printed under ${currentLock().key}`;
+  }
+}
+
+it('a job may call a plain locked method of its key, which also runs by hand between two fires', async () => {
+  const [{ app }, id] = [await startApp({}, { providers: [Papers] }), freshKey()];
+  const papers = app.get(Papers);
+  const printed = `printed under paper:${id}`;
+  expect([await papers.daily(id), await papers.daily(id), await papers.print(id)]).toEqual([
+    printed,
+    undefined,
+    printed,
+  ]);
+  await closeAll();
+});
+
+/** As a Nest library makes a class per configuration: each process gives it another random name. */
+function reportsOf(_shop: string): Type<Reports> {
+  class MixedReports extends BaseReports {
+    @Locked('report:<0>', { oncePer: SLOT_MS })
+    async daily(_id: string, task: Task): Promise<unknown> {
+      return task();
+    }
+  }
+  return mixin(MixedReports as unknown as Type<Reports>);
+}
+
+const KEY = 'report:one';
+
+const jobIn = (name: string, key = KEY, job?: string): Type => {
+  class Job {
+    @Locked(key, { oncePer: SLOT_MS, ...(job === undefined ? {} : { job }) })
+    async run(): Promise<string | undefined> {
+      return name;
+    }
+  }
+  Object.defineProperty(Job, 'name', { value: name });
+  return Job;
+};
+
+describe('the name of a job', () => {
+  afterEach(closeAll);
+  afterEach(() => jest.restoreAllMocks());
+
+  it('is the same in each process for a class of mixin(), whether it has the method or inherits it', async () => {
+    const apps = [];
+    for (let i = 0; i < 3; i += 1) {
+      const Mixed = reportsOf('a');
+      const Inheriting = mixin(class extends ShopReports {});
+      const { app, locks } = await startApp({}, { providers: [Mixed, Inheriting] });
+      apps.push({ locks, mixed: app.get<Reports>(Mixed), inheriting: app.get<BaseReports>(Inheriting) });
+    }
+    const id = freshKey();
+    const answers = [];
+    for (const { mixed, inheriting } of apps) answers.push(await mixed.daily(id, run), await inheriting.inherited(id));
+    expect(answers.filter((answer) => answer !== undefined)).toHaveLength(2);
+    for (const job of ['MixedReports.daily', 'ShopReports.inherited']) {
+      expect(await apps[0]!.locks.lastRun(`report:${id}`, job)).toMatchObject({ job });
+    }
+  });
+
+  it('is that of the option `job`, which stays when the class is renamed', async () => {
+    const key = freshKey();
+    const [Old, New] = [jobIn('Reports', key, 'daily report'), jobIn('Papers', key, 'daily report')];
+    const [a, b] = [await startApp({}, { providers: [Old] }), await startApp({}, { providers: [New] })];
+    expect([await a.app.get(Old).run(), await b.app.get(New).run()]).toEqual(['Reports', undefined]);
+    expect(await b.locks.lastRun(key, 'daily report')).toMatchObject({ job: 'daily report' });
+  });
+
+  class Base {
+    @Locked(KEY, { oncePer: SLOT_MS, job: 'base' })
+    async run(): Promise<void> {}
+  }
+  class Twice {
+    @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
+    async daily(): Promise<void> {}
+
+    @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
+    async weekly(): Promise<void> {}
+  }
+  it.each<[string, Type[], string]>([
+    ['two classes of one name', [jobIn('Reports'), jobIn('Reports')], 'Reports.run'],
+    ['two classes with one `job`', [jobIn('Reports', KEY, 'both'), jobIn('Papers', KEY, 'both')], 'both'],
+    ['two methods with one `job`', [Twice], 'reports'],
+    ['two subclasses of a base with a `job`', [class Shop extends Base {}, class Bank extends Base {}], 'base'],
+    ['two classes of mixin()', [mixin(class extends Base {}), mixin(class extends Base {})], 'base'],
+  ])('cannot be that of %s with one key in an app', async (_what, providers, name) => {
+    const error = await rejection(startApp({}, { providers }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain(`"${name}"`);
+    expect(error.message).toMatch(/`job`.*another key/);
+  });
+
+  it('may be that of two classes with two keys, of a subclass, and of objects that one class has, with a warning', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const warnings = () => warn.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('objects'));
+    const Job = jobIn('Reports');
+    class Sub extends Job {}
+    const alias = { provide: 'alias', useExisting: Job };
+    const others = [Sub, jobIn('Reports', 'report:other'), ShopReports, BankReports, reportsOf('a'), reportsOf('b')];
+    await startApp({}, { providers: [Job, alias, ...others] });
+    expect(warnings()).toEqual([]);
+    await startApp({}, { providers: [Job, { provide: 'again', useClass: Job }] });
+    expect(warnings()).toEqual([expect.stringMatching(/2 objects.*"Reports\.run".*"report:one"/)]);
+  });
+
+  it('is compared with the keys that the objects have when the app starts', async () => {
+    @Injectable()
+    class Shops {
+      shop = '';
+
+      constructor(@Inject('shop') readonly given: string) {}
+
+      async onModuleInit(): Promise<void> {
+        this.shop = this.given;
+      }
+
+      @Locked(
+        function (this: Shops) {
+          return `report:${this.shop}`;
+        },
+        { oncePer: SLOT_MS },
+      )
+      async run(): Promise<void> {}
+    }
+    class Again extends Shops {}
+    Object.defineProperty(Again, 'name', { value: 'Shops' });
+    const start = (first: string, second: string) => {
+      const providers = [first, second].map((shop, i) => ({
+        provide: `${i}`,
+        useFactory: () => new (i === 0 ? Shops : Again)(shop),
+      }));
+      return startApp({}, { providers });
+    };
+    await start('a', 'b');
+    expect(await rejection(start('a', 'a'))).toBeInstanceOf(LockConfigurationError);
   });
 });

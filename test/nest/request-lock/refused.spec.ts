@@ -30,6 +30,7 @@ const KEY = 'order:<0.params.id>';
 /** Each is refused with a text that has these words. */
 const OPTIONS: Record<string, [options: object, words: string]> = {
   oncePer: [{ oncePer: 'fire' }, '`oncePer` is for scheduled jobs; use it with @Locked'],
+  job: [{ job: 'Jobs.run' }, '`job` is for scheduled jobs'],
   spreadMs: [{ spreadMs: 5 }, '`spreadMs` is for scheduled jobs'],
   rerunOnLoss: [{ rerunOnLoss: true }, '`rerunOnLoss` is for scheduled jobs'],
   'an unknown mode': [{ mode: 'shared' }, "Expected `mode` to be 'write' or 'read'"],

@@ -1,7 +1,7 @@
 import { type LockHistoryEntry, NO_FACTS } from '../../../lib/core/history/history-entry.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type JobOfKey } from '../../../lib/core/store/lock-state.js';
-import { type Job } from '../../../lib/board/jobs.js';
+import { type Job } from '../../../lib/interceptor/jobs.js';
 import { type LockView } from '../../../lib/board/lock-views.js';
 import { type LossView } from '../../../lib/board/losses.js';
 import { BoardTopics } from '../../../lib/board/topics.js';

@@ -36,12 +36,35 @@ describe('the options of a job that runs once', () => {
     for (const oncePer of ['fire', 60_000] as const) check({ ...options, oncePer });
   });
 
-  it.each<LockedOptions>([{ spreadMs: 5 }, { rerunOnLoss: true }, { rerunOnLoss: false }])(
+  it.each<LockedOptions>([{ spreadMs: 5 }, { rerunOnLoss: true }, { rerunOnLoss: false }, { job: 'Jobs.run' }])(
     'are refused without `oncePer`: %j',
     (options) => {
       expect(refusalOf(options).message).toMatch(/^Jobs\.run: .*give them an `oncePer`/);
     },
   );
+});
+
+describe('the name of a job', () => {
+  const named = (where: string, job?: unknown) =>
+    checkLockedOptions({ oncePer: 'fire', job } as LockedOptions, { mode: 'write', kind: 'promise', where });
+
+  it.each(['.run', 'a.run', '$t.run', '80f2b3c4d5e6f708192a3.run'])(
+    'is needed where the class has a generated one: %s',
+    (where) => {
+      const error = thrownBy(() => named(where));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(/each build and process.*mixin\(\).*`job: 'Reports\.noon'`/);
+      expect(named(where, 'Reports.noon')).toMatchObject({ job: 'Reports.noon' });
+    },
+  );
+
+  it.each(['', 5, null, {}])('is a string with something in it, and not %p', (job) => {
+    expect(thrownBy(() => named('Jobs.run', job)).message).toMatch(
+      /^Jobs\.run: Expected `job` to be .*'Reports\.noon'/,
+    );
+  });
+
+  it('is not needed for a class whose name was written', () => void named('Ads.run'));
 });
 
 describe('the options of a call that waits', () => {

@@ -1,0 +1,136 @@
+import { type ModulesContainer } from '@nestjs/core';
+import { jobName } from '../core/key.js';
+import { LockConfigurationError } from '../core/lock.errors.js';
+import { type Reporter } from '../core/reporter.js';
+import { CronJobs } from '../schedule/fire-finder.js';
+import { scheduledMethod, scheduleOf } from '../schedule/schedule-metadata.js';
+import { jobOf, type LockedCall, lockedCallOf } from './locked-call.js';
+
+type Modules = Pick<ModulesContainer, 'values'>;
+
+/** A job of this app that is locked with `oncePer`. */
+export interface Job {
+  /** `Class.method`, or the option `job`. */
+  readonly name: string;
+  readonly key: string;
+  /** When it is due next, in milliseconds since the epoch; null when only the app knows. */
+  readonly nextMs: (nowMs: number) => number | null;
+}
+
+/** A method of an object that is locked with `oncePer`. */
+interface JobMethod {
+  readonly instance: object;
+  readonly call: LockedCall;
+  readonly name: string;
+  /** Undefined when its arguments decide. */
+  readonly key: string | undefined;
+}
+
+/** Finds the jobs of the app that are locked on this connection, each once. */
+export function jobsIn(modules: Modules, connection: string | undefined): Job[] {
+  const jobs = new Map<string, Job>();
+  const cronJobs = new CronJobs(modules);
+  for (const { instance, call, name, key } of jobMethodsIn(modules, connection)) {
+    // A scheduler calls its jobs without arguments: a key that needs some is that of no job.
+    if (key === undefined) continue;
+    const method = scheduledMethod(instance, call.name) ?? call.method;
+    jobs.set(idOf(name, key), { name, key, nextMs: (nowMs) => nextFire(call, method, cronJobs, nowMs) });
+  }
+  return [...jobs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * Refuses two jobs of one name and key, which would share their fires: one of them would never run, in silence. The objects of
+ * one class may do the same work, and are warned of.
+ * @throws LockConfigurationError
+ */
+export function checkJobsDiffer(
+  modules: Modules,
+  connection: string | undefined,
+  reporter: Pick<Reporter, 'warn'>,
+): void {
+  const methods = new Map<string, JobMethod[]>();
+  for (const one of jobMethodsIn(modules, connection)) {
+    const { name, key } = one;
+    // Calls with other arguments have other keys.
+    if (key === undefined) continue;
+    const alike = methods.get(idOf(name, key)) ?? [];
+    methods.set(idOf(name, key), [...alike, one]);
+    const first = alike[0] ?? one;
+    if (first.call.name === one.call.name && first.instance.constructor === one.instance.constructor) continue;
+    throw new LockConfigurationError(
+      `Two methods or classes have the job "${name}" with the key "${key}", so that each fire would run in one of them ` +
+        'only. Give one of them a name of its own with the option `job`, or another key.',
+    );
+  }
+  for (const [id, { length }] of methods) {
+    if (length < 2) continue;
+    const [name, key] = JSON.parse(id) as [string, string];
+    reporter.warn(
+      `The app has ${length} objects with the job "${name}" and the key "${key}": each fire runs on one of them. If they do ` +
+        'different work, give each a key of its own, by a key function that uses `this`; else let one module provide the class.',
+    );
+  }
+}
+
+const idOf = (name: string, key: string): string => JSON.stringify([name, key]);
+
+function* jobMethodsIn(modules: Modules, connection: string | undefined): Generator<JobMethod> {
+  const instances = new Set<unknown>();
+  for (const { providers, controllers } of modules.values()) {
+    for (const { instance } of [...providers.values(), ...controllers.values()]) {
+      if (typeof instance === 'object' && instance !== null) instances.add(instance);
+    }
+  }
+  for (const instance of instances as Set<object>) {
+    for (const call of lockedCallsOf(instance)) {
+      if (call.options.oncePer === undefined || call.options.connection !== connection) continue;
+      yield { instance, call, name: jobName(jobOf(call, instance)), key: keyOf(call, instance) };
+    }
+  }
+}
+
+/** The locked methods of an object, also those that its class inherits. */
+function* lockedCallsOf(instance: object): Generator<LockedCall> {
+  const seen = new Set<string | symbol>();
+  for (let holder = prototypeOf(instance); holder; holder = prototypeOf(holder)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(holder))) {
+      if (seen.has(name) || typeof value !== 'function') continue;
+      seen.add(name);
+      const call = lockedCallOf(value as Function);
+      if (call) yield call;
+    }
+  }
+}
+
+const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null;
+
+function keyOf(call: LockedCall, instance: object): string | undefined {
+  try {
+    const key = call.keyOf(instance, []);
+    return typeof key === 'string' ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function nextFire(
+  { options: { oncePer } }: LockedCall,
+  method: Function,
+  cronJobs: CronJobs,
+  nowMs: number,
+): number | null {
+  if (typeof oncePer === 'number') return endOfSlot(oncePer, nowMs);
+  if (oncePer !== 'fire') return null;
+  const schedule = scheduleOf(method);
+  if (schedule?.kind === 'interval') return endOfSlot(schedule.delayMs, nowMs);
+  if (schedule?.kind !== 'cron') return null;
+  try {
+    return cronJobs.cronTimeOf(method, schedule.options)?.sendAt().toMillis() ?? null;
+  } catch {
+    // A date that is over.
+    return null;
+  }
+}
+
+const endOfSlot = (ms: number, nowMs: number): number => (Math.floor(nowMs / ms) + 1) * ms;
