@@ -2,9 +2,15 @@ import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { type LockedCall, compileCall, markLocked, plainEntryOf } from '../interceptor/locked-call.js';
+import {
+  type LockedCall,
+  checkedInterceptor,
+  compileCall,
+  markLocked,
+  plainEntryOf,
+} from '../interceptor/locked-call.js';
 import { type LockedOptions } from '../interceptor/locked.options.js';
-import { checkedInterceptor, interceptorFor } from '../interceptor/running-modules.js';
+import { interceptorFor } from '../interceptor/running-modules.js';
 import { mayBeStream, resultKindOf } from '../interceptor/streams/stream-kind.js';
 import { streamPromise } from '../interceptor/streams/stream-result.js';
 import { type KeySpec } from '../keys/key-spec.js';

@@ -15,11 +15,10 @@ import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-finder.js';
 import { type Entered, type EntryHost, enterCall, notEntered } from './enter-call.js';
 import { logger } from './lock-logger.js';
-import { type LockedCall } from './locked-call.js';
+import { type LockedCall, markInterceptor } from './locked-call.js';
 import { HandlerCalls } from './request/handler-calls.js';
 import { type RequestLockOptions, requestLock } from './request/request-lock.js';
 import { lockedAsyncIterable } from './streams/stream-iterator.js';
-import { markInterceptor } from './running-modules.js';
 import { SharedCalls } from './shared-calls.js';
 import {
   isAsyncIterable,

@@ -4,6 +4,7 @@ import { isGeneratedName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
+import { IN_A_TEST } from '../redis-lock.tokens.js';
 import { type LockedBy, type LockedOptions, PER_CALL_NAMES, checkLockedOptions } from './locked.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
@@ -60,6 +61,26 @@ export const markLocked = (call: LockedCall): void => Reflect.defineMetadata(LOC
 /** Returns how a method is locked; undefined if it is not. */
 export const lockedCallOf = (method: Function): LockedCall | undefined =>
   Reflect.getMetadata(LOCKED_CALL, method) as LockedCall | undefined;
+
+/** What an interceptor of the package has, of every copy of it. An auto-mock has another value under this name, as under all. */
+const IS_REAL = Symbol.for('nestjs-redis-lock:real-interceptor');
+
+/** Says whether an interceptor runs calls under locks: it does not when a test has replaced its service by a mock. */
+export function markInterceptor(interceptor: object, isReal: boolean): void {
+  Object.defineProperty(interceptor, IS_REAL, { value: isReal });
+}
+
+/**
+ * Returns the interceptor if it runs calls. A mock in its place returns undefined instead, and the method never runs.
+ * @throws LockConfigurationError
+ */
+export function checkedInterceptor<T extends object>(interceptor: T, where: string): T {
+  if ((interceptor as { [IS_REAL]?: unknown })[IS_REAL] === true) return interceptor;
+  throw new LockConfigurationError(
+    `${where} needs its lock, but a mock stands for the LockInterceptor or the RedisLockService of the app. Do not mock them: ` +
+      `import ${IN_A_TEST}, whose locks are real and need no Redis, or FakeLockModule.forRoot(), whose locks a test controls.`,
+  );
+}
 
 /**
  * Checks and compiles the arguments of a decorator.

@@ -1,6 +1,5 @@
 import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { IN_A_TEST } from '../redis-lock.tokens.js';
 import { type LockInterceptor } from './lock.interceptor.js';
 
 /** A `RedisLockModule`: its interceptor, and all modules of its app. */
@@ -19,26 +18,6 @@ const shared = globalThis as { [RUNNING]?: Set<LockModule>; [STARTING]?: Set<Wea
 
 const running = (shared[RUNNING] ??= new Set());
 const starting = (shared[STARTING] ??= new Set());
-
-/** What an interceptor of the package has, of every copy of it. An auto-mock has another value under this name, as under all. */
-const IS_REAL = Symbol.for('nestjs-redis-lock:real-interceptor');
-
-/** Says whether an interceptor runs calls under locks: it does not when a test has replaced its service by a mock. */
-export function markInterceptor(interceptor: LockInterceptor, isReal: boolean): void {
-  Object.defineProperty(interceptor, IS_REAL, { value: isReal });
-}
-
-/**
- * Returns the interceptor if it runs calls. A mock in its place returns undefined instead, and the method never runs.
- * @throws LockConfigurationError
- */
-export function checkedInterceptor<T extends object>(interceptor: T, where: string): T {
-  if ((interceptor as { [IS_REAL]?: unknown })[IS_REAL] === true) return interceptor;
-  throw new LockConfigurationError(
-    `${where} needs its lock, but a mock stands for the LockInterceptor or the RedisLockService of the app. Do not mock them: ` +
-      `import ${IN_A_TEST}, whose locks are real and need no Redis, or FakeLockModule.forRoot(), whose locks a test controls.`,
-  );
-}
 
 /** The module was built: from now on, it counts for the objects that its own app provides. */
 export function addStartingModule(module: LockModule): void {
