@@ -39,7 +39,13 @@ import {
   readModuleOptions,
   resolveModuleOptions,
 } from './redis-lock.options.js';
-import { checkIsStatic, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
+import {
+  AppStart,
+  AppStartModule,
+  checkIsStatic,
+  checkRegisteredOnce,
+  refuseBareImport,
+} from './redis-lock.registration.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -52,7 +58,6 @@ import {
   OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
-import { type Campaign } from './leader/campaign.js';
 import { addCampaigns } from './leader/leader-classes.js';
 import { Leaders } from './leader/leaders.js';
 import { MEMORY } from './redis-lock.place.js';
@@ -96,6 +101,7 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
 
 /** Distributed locks on Redis. Import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
+  imports: [AppStartModule],
   providers: [
     // forRoot() and forRootAsync() replace it. It injects nothing, so that it fails before any provider that needs a lock.
     { provide: RESOLVED_OPTIONS, useFactory: refuseBareImport },
@@ -115,7 +121,6 @@ export class RedisLockModule
   readonly #store: LockStore;
   readonly #options: ResolvedModuleOptions;
   readonly #modules: ModulesContainer;
-  #campaigns: readonly Campaign[] = [];
   #stopSeparating: (() => void) | null = null;
   #drained: Promise<void> | null = null;
   #closed: Promise<void> | null = null;
@@ -128,6 +133,7 @@ export class RedisLockModule
     @Inject(LOCK_STORE) store: LockStore,
     @Inject(RESOLVED_OPTIONS) options: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
+    @Inject(AppStart) appStart: AppStart,
   ) {
     super();
     this.#locks = locks;
@@ -137,6 +143,7 @@ export class RedisLockModule
     this.#modules = modules;
     this.#module = { interceptor, modules };
     addStartingModule(this.#module);
+    appStart.add(() => this.#onStarted());
   }
 
   /**
@@ -160,7 +167,7 @@ export class RedisLockModule
 
   onModuleInit(): void {
     followJobs(this.#modules);
-    this.#campaigns = addCampaigns(this.#modules, new Leaders(this.#locker, this.#options), this.#options.name);
+    if (this.#leaders) addCampaigns(this.#modules, this.#leaders, this.#options.name);
     refuseLostMessages(this.#modules, this.#options.name);
     warnOfUnreachedLocks(this.#modules, getLockInterceptorToken(this.#options.name), logger);
     warnOfUnscheduledJobs(this.#modules, this.#options.name, logger);
@@ -178,7 +185,18 @@ export class RedisLockModule
     addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
     this.#store.open();
-    for (const campaign of this.#campaigns) campaign.start();
+  }
+
+  #onStarted(): void {
+    // The module was closed before.
+    if (this.#drained) return;
+    this.#leaders?.start();
+  }
+
+  /** Undefined where a test has put a mock in the place of the service. */
+  get #leaders(): Leaders | undefined {
+    const leaders: unknown = (this.#locks as Partial<RedisLockService>).parts?.leaders;
+    return leaders instanceof Leaders ? leaders : undefined;
   }
 
   /** Leaders step down; refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */

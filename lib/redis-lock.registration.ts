@@ -1,6 +1,13 @@
 import 'reflect-metadata';
-import { type DynamicModule, type Provider } from '@nestjs/common';
-import { type ModulesContainer } from '@nestjs/core';
+import {
+  type DynamicModule,
+  Inject,
+  Injectable,
+  Module,
+  type OnApplicationBootstrap,
+  type Provider,
+} from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from './core/lock.errors.js';
 import { getLockInterceptorToken, IN_A_TEST } from './redis-lock.tokens.js';
 
@@ -60,4 +67,26 @@ export function checkIsStatic(
     'The options of RedisLockModule.forRootAsync() depend on a request-scoped provider (such as REQUEST), so that every ' +
       'request would have locks of its own. Inject providers of the default scope only.',
   );
+}
+
+/** Calls back when the app has started: when all hooks `onApplicationBootstrap` are done. */
+@Injectable()
+export class AppStart implements OnApplicationBootstrap {
+  readonly #callbacks: (() => void)[] = [];
+
+  add(callback: () => void): void {
+    this.#callbacks.push(callback);
+  }
+
+  onApplicationBootstrap(): void {
+    for (const callback of this.#callbacks) callback();
+  }
+}
+
+/** Nest calls hooks module by module, in the order of their distance from the root, which has 1: this module is the last. */
+@Module({ providers: [AppStart], exports: [AppStart] })
+export class AppStartModule {
+  constructor(@Inject(ModulesContainer) modules: ModulesContainer) {
+    for (const module of modules.values()) if (module.metatype === AppStartModule) module.distance = -1;
+  }
 }

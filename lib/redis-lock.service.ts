@@ -28,6 +28,13 @@ export interface LockActivity {
   readonly waiting: number;
 }
 
+interface ServiceParts {
+  readonly locker: Locker;
+  readonly store: LockStore;
+  readonly history: LockHistory;
+  readonly leaders: Leaders;
+}
+
 const NO_OPTIONS: LockOptions = Object.freeze({});
 
 /** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
@@ -241,8 +248,8 @@ export class RedisLockService {
   }
 
   /** Internal: what holds the locks, for another API of them. */
-  get parts(): { readonly locker: Locker; readonly store: LockStore; readonly history: LockHistory } {
-    return { locker: this.#locker, store: this.#store, history: this.#history };
+  get parts(): ServiceParts {
+    return { locker: this.#locker, store: this.#store, history: this.#history, leaders: this.#leaders };
   }
 
   /** One function for all calls. */

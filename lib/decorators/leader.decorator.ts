@@ -6,7 +6,14 @@ import { checkLockOptions } from '../core/lock.options.js';
 import { checkConnectionName } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
-import { campaignOf, isMarkedLeader, markLeader, markOnLeader, unguardedMethods } from '../leader/leader-classes.js';
+import {
+  addBuilt,
+  campaignOf,
+  isMarkedLeader,
+  markLeader,
+  markOnLeader,
+  unguardedMethods,
+} from '../leader/leader-classes.js';
 import { type LeaderHooks } from '../leader/leadership.js';
 import { getLockServiceToken } from '../redis-lock.tokens.js';
 import { copyMetadata } from './copy-metadata.js';
@@ -61,6 +68,13 @@ export function Leader(key: string, options: LeaderOptions = {}): LeaderDecorato
     // An app without the module does not start.
     const token = getLockServiceToken(connection);
     Inject(token)(prototype, token);
+    // Nest sets it on each object that it builds, also after the start of the app, for which it calls no hooks.
+    Object.defineProperty(prototype, token, {
+      set(this: object, service: object) {
+        addBuilt(this, service);
+      },
+      configurable: true,
+    });
     for (const [name, method] of unguardedMethods(prototype)) {
       Object.defineProperty(prototype, name, {
         value: onLeader(method, `${target.name}.${String(name)}`),

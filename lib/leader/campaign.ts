@@ -63,6 +63,10 @@ export class Campaign implements Leadership {
     return this.isLeader() ? this.#term!.view : undefined;
   }
 
+  get isStopped(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
   isLeader(): boolean {
     return this.#term?.isProven ?? false;
   }

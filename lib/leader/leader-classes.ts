@@ -3,7 +3,7 @@ import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { hasSchedule } from '../schedule/schedule-metadata.js';
 import { type Campaign } from './campaign.js';
-import { type Leaders } from './leaders.js';
+import { Leaders } from './leaders.js';
 import { type LeaderHooks, type Leadership } from './leadership.js';
 
 /** What `@Leader` says about a class. */
@@ -47,7 +47,7 @@ export function* unguardedMethods(prototype: object): Generator<readonly [string
 }
 
 /**
- * Returns the leadership of an object whose class has `@Leader`, from `onModuleInit` on.
+ * Returns the leadership of an object whose class has `@Leader`, as soon as Nest has built the object.
  * @throws LockConfigurationError when it has none: Nest does not provide it, or not yet
  */
 export const leadershipOf = (instance: object): Leadership => campaignOf(instance, instance.constructor.name);
@@ -66,8 +66,12 @@ export function campaignOf(instance: unknown, where: string): Campaign {
   );
 }
 
-/** Makes the campaign of an object whose class has `@Leader`; undefined for any other object, and for another connection. */
-export function addCampaign(instance: object, leaders: Leaders, connection: string | undefined): Campaign | undefined {
+/** Makes a campaign of an object whose class has `@Leader`; undefined for any other object, and for another connection. */
+export function createCampaign(
+  instance: object,
+  leaders: Leaders,
+  connection: string | undefined,
+): Campaign | undefined {
   const leader = leaderOf(instance);
   if (!leader || leader.connection !== connection) return undefined;
   const { key, leaseMs } = leader;
@@ -81,27 +85,59 @@ export function addCampaign(instance: object, leaders: Leaders, connection: stri
   return campaign;
 }
 
+/** What Nest injects into an object with `@Leader`; in a test, anything may stand in for it. */
+interface LeaderService {
+  readonly connection?: string | undefined;
+  readonly parts?: { readonly leaders?: Leaders };
+}
+
 /**
- * Makes the campaigns of all objects of an app whose class has `@Leader`.
- * @throws LockConfigurationError for a class that is built for each request or injection, and for a subclass with a scheduled
- *   method that would run on each instance
+ * Nest has built an object of a class with `@Leader`, at the start of its app or later: it campaigns when the app has started.
+ * @throws LockConfigurationError when another object of the app campaigns for its key
+ */
+export function addBuilt(instance: object, { connection, parts }: LeaderService): void {
+  const leaders: unknown = parts?.leaders;
+  if (leaders instanceof Leaders) addCampaign(instance, leaders, connection);
+}
+
+function addCampaign(instance: object, leaders: Leaders, connection: string | undefined): void {
+  const leader = leaderOf(instance);
+  if (!leader || leader.connection !== connection) return;
+  const id = JSON.stringify([connection, leader.key]);
+  const other = leaders.find(id)?.instance;
+  if (other === instance) return;
+  if (other) refuseSecond(other, instance, leader.key);
+  leaders.add(id, { instance, campaign: createCampaign(instance, leaders, connection)! });
+}
+
+/** One object leads at a time, and keeps the lead for as long as its process lives. */
+function refuseSecond(first: object, second: object, key: string): never {
+  const [one, other] = [first.constructor.name, second.constructor.name];
+  throw new LockConfigurationError(
+    `${one === other ? `Two objects of ${one}` : `An object of ${one} and one of ${other}`} campaign for "${key}" in one app, so ` +
+      'that the second would never lead while the first one does. Put @Leader with a key of its own on each class, and let ' +
+      'one module provide it.',
+  );
+}
+
+/**
+ * Makes the campaigns of the objects of an app whose class has `@Leader`, also of those that Nest has not built.
+ * @throws LockConfigurationError for a class that is built for each request or injection, for a subclass with a scheduled
+ *   method that would run on each instance, and for a second object with one key
  */
 export function addCampaigns(
   modules: Pick<ModulesContainer, 'values'>,
   leaders: Leaders,
   connection: string | undefined,
-): Campaign[] {
-  const added = new Map<object, Campaign>();
+): void {
   for (const { providers, controllers } of modules.values()) {
     for (const wrapper of [...providers.values(), ...controllers.values()]) {
       const instance: unknown = wrapper.instance;
-      if (typeof instance !== 'object' || instance === null || added.has(instance) || !leaderOf(instance)) continue;
+      if (typeof instance !== 'object' || instance === null || !leaderOf(instance)) continue;
       checkClass(instance, wrapper.isDependencyTreeStatic() && !wrapper.isTransient);
-      const campaign = addCampaign(instance, leaders, connection);
-      if (campaign) added.set(instance, campaign);
+      addCampaign(instance, leaders, connection);
     }
   }
-  return [...added.values()];
 }
 
 function checkClass(instance: object, isStatic: boolean): void {

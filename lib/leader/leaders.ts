@@ -7,9 +7,19 @@ import { LogLimit } from '../core/log-limit.js';
 import { Campaign, type CampaignParts } from './campaign.js';
 import { type LeadOptions, checkLeadOptions } from './lead.options.js';
 
+interface ObjectCampaign {
+  readonly instance: object;
+  readonly campaign: Campaign;
+}
+
 /** Begins the campaigns of a module. */
 export class Leaders {
   readonly #parts: CampaignParts;
+  /** The last campaign of an object with this id. */
+  readonly #ofObjects = new Map<string, ObjectCampaign>();
+  /** Whether the app has started, and does not shut down. */
+  #isStarted = false;
+  readonly #ending = { close: () => void (this.#isStarted = false) };
 
   constructor(
     private readonly locker: Locker,
@@ -23,6 +33,25 @@ export class Leaders {
       drainMs: defaults.drainMs,
       inOwnContext: AsyncLocalStorage.snapshot(),
     };
+  }
+
+  /** The app has started: begins the campaigns of its objects; those of later ones begin at once. */
+  start(): void {
+    this.#isStarted = true;
+    this.locker.closing.add(this.#ending);
+    for (const { campaign } of this.#ofObjects.values()) campaign.start();
+  }
+
+  /** Returns the campaign that an object has under this id, or the object that has it; undefined when no campaign goes on. */
+  find(id: string): ObjectCampaign | undefined {
+    const found = this.#ofObjects.get(id);
+    return found?.campaign.isStopped ? undefined : found;
+  }
+
+  /** Adds the campaign of an object of the app. */
+  add(id: string, one: ObjectCampaign): void {
+    this.#ofObjects.set(id, one);
+    if (this.#isStarted) one.campaign.start();
   }
 
   /**

@@ -3,7 +3,6 @@ import { type Clock, systemClock } from '../core/clock.js';
 import { type LockLostReason } from '../core/lock.errors.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { type LockedCall } from '../interceptor/locked-call.js';
-import { Leaders } from '../leader/leaders.js';
 import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { type FakeLockCall, FakeLocker } from './fake-locker.js';
@@ -30,7 +29,6 @@ export interface FakeLockOptions extends Pick<
 type FakeParts = RedisLockService['parts'] & {
   readonly locker: FakeLocker;
   readonly store: GrantingStore;
-  readonly leaders: Leaders;
 };
 
 /** Any number will do: every call is a fire of its own. */
@@ -60,7 +58,6 @@ export class FakeLockService extends RedisLockService {
   readonly interceptor: LockInterceptor;
   readonly #locker: FakeLocker;
   readonly #store: GrantingStore;
-  readonly #leaders: Leaders;
 
   constructor({ clock = systemClock, ...options }: FakeLockOptions = {}) {
     const rules = new FakeRules();
@@ -70,13 +67,12 @@ export class FakeLockService extends RedisLockService {
     super(locker, store, defaults);
     this.#locker = locker;
     this.#store = store;
-    this.#leaders = new Leaders(locker, defaults);
     this.interceptor = new FakeInterceptor(this, locker, defaults, new ModulesContainer());
   }
 
   /** Internal: replaces the parts of a module. */
   override get parts(): FakeParts {
-    return { ...super.parts, locker: this.#locker, store: this.#store, leaders: this.#leaders };
+    return { ...super.parts, locker: this.#locker, store: this.#store };
   }
 
   /** All requests so far, including refused ones; a nested call on a key that is held makes no request. */

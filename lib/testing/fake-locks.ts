@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { type DynamicModule } from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { addCampaign } from '../leader/leader-classes.js';
+import { createCampaign } from '../leader/leader-classes.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import {
@@ -46,8 +46,16 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
         'FakeLockService, if it takes one.',
     );
   }
-  for (const { key, type } of ours) Object.assign(instance, { [key]: values.get(type) });
-  addCampaign(instance, locks.parts.leaders, name)?.start();
+  for (const { key, type } of ours) {
+    // A setter of @Leader would refuse a second object, but a fake stands for any number of instances.
+    Object.defineProperty(instance, key, {
+      value: values.get(type),
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    });
+  }
+  createCampaign(instance, locks.parts.leaders, name)?.start();
   return instance;
 }
 

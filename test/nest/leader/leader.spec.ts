@@ -1,5 +1,7 @@
 import 'reflect-metadata';
-import { Injectable, type ModuleMetadata, type Provider, Scope } from '@nestjs/common';
+import { Global, Inject, Injectable, Module, type ModuleMetadata, type Provider, Scope } from '@nestjs/common';
+import { LazyModuleLoader, ModuleRef } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
 import { Cron, Interval, ScheduleModule, SchedulerRegistry, Timeout } from '@nestjs/schedule';
 import {
   assertLocked,
@@ -14,8 +16,10 @@ import {
   LockKeyError,
   LockLostError,
   RedisLockModule,
+  RedisLockService,
 } from '../../../lib/index.js';
-import { closeAll, freshKey, type LockApp, startApp, startModule } from '../../support/apps/lock-app.js';
+import { RedisLockTestingModule } from '../../../lib/testing/index.js';
+import { closeAll, closeLater, freshKey, type LockApp, startApp, startModule } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
@@ -350,6 +354,112 @@ describe('a class with @Leader', () => {
     expect(error.message).toMatch(/^Nobodys\.run needs the leadership of an object that has none/u);
     expect(thrownBy(() => leadershipOf(new Nobodys()))).toBeInstanceOf(LockConfigurationError);
     expect(runs).toBe(0);
+  });
+});
+
+describe('the campaign of a class with @Leader', () => {
+  afterEach(closeAll);
+
+  /** Reports in which hook its object was elected, with the leadership that it found in `onModuleInit`. */
+  function watched(key: string) {
+    const seen: string[] = [];
+    @Leader(key)
+    @Injectable()
+    class Watched {
+      constructor(readonly locks: RedisLockService) {}
+
+      onModuleInit(): void {
+        seen.push(`init of ${leadershipOf(this).key}`);
+      }
+
+      async onApplicationBootstrap(): Promise<void> {
+        // A campaign that has begun has sent its commands before these.
+        await this.locks.withLock(freshKey(), () => undefined);
+        seen.push(`bootstrap, ${await this.locks.isLocked(key)}`);
+      }
+
+      onElected(): void {
+        seen.push('elected');
+      }
+    }
+    return { Watched, seen };
+  }
+
+  it('begins when the whole app has started, also in a module that Nest starts before that of the locks', async () => {
+    const key = freshKey();
+    const { Watched, seen } = watched(key);
+    @Global()
+    @Module({ providers: [Watched], exports: [Watched] })
+    class Early {}
+    const locks = RedisLockTestingModule.forRoot();
+    const app = await startModule({ imports: [Early, locks] });
+    await leadershipOf(app.get(Watched)).waitUntilLeader();
+    expect(seen).toEqual([`init of ${key}`, 'bootstrap, false', 'elected']);
+  });
+
+  it('does not begin in an app whose start fails', async () => {
+    const key = freshKey();
+    const { Watched, seen } = watched(key);
+    @Injectable()
+    class Failing {
+      constructor(@Inject(Watched) readonly watched: object) {}
+
+      onApplicationBootstrap(): void {
+        throw new Error('no database');
+      }
+    }
+    const imports = [RedisLockTestingModule.forRoot()];
+    const app = await Test.createTestingModule({ imports, providers: [Watched, Failing] }).compile();
+    await expect(closeLater(app).init()).rejects.toThrow('no database');
+    expect([seen, await app.get(RedisLockService).isLocked(key)]).toEqual([
+      [`init of ${key}`, 'bootstrap, false'],
+      false,
+    ]);
+  });
+
+  it('begins at once for an object that is built later, by a lazy module or moduleRef.create()', async () => {
+    const [lazy, created] = [freshKey(), freshKey()];
+    @Leader(lazy)
+    @Injectable()
+    class Lazy {}
+    @Module({ providers: [Lazy] })
+    class LazyModule {}
+    @Leader(created)
+    @Injectable()
+    class Created {}
+    const app = await start();
+    const lazyOne = (await app.get(LazyModuleLoader).load(() => LazyModule)).get(Lazy);
+    const createdOne = await app.get(ModuleRef).create(Created);
+    for (const one of [lazyOne, createdOne]) await leadershipOf(one).waitUntilLeader();
+    const error = await rejection(app.get(ModuleRef).create(Created));
+    expect(error.message).toMatch(/Created.*would never lead/u);
+    await leadershipOf(createdOne).stop();
+    await leadershipOf(await app.get(ModuleRef).create(Created)).waitUntilLeader();
+  });
+
+  it('is refused where a second object of the app would never lead', async () => {
+    const key = freshKey();
+    @Leader(key)
+    class Base {}
+    @Injectable()
+    class Shop extends Base {}
+    @Injectable()
+    class Bank extends Base {}
+    @Leader(key)
+    @Injectable()
+    class Other {}
+    const again = { provide: 'again', useFactory: () => new Shop() };
+    for (const [one, other] of [
+      [Shop, Bank],
+      [Shop, Other],
+      [Shop, again],
+      [Shop, { provide: 'again', useClass: Shop }],
+    ]) {
+      const error = await rejection(start(one!, other!));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(new RegExp(`Shop.* campaign for "${key}".*would never lead.*key of its own`, 'u'));
+    }
+    await start(Shop, { provide: 'alias', useExisting: Shop });
   });
 });
 
