@@ -17,7 +17,7 @@ import { messageOf } from './core/reporter.js';
 import { storeOf } from './core/store/given-store.js';
 import { ownHost } from './core/store/holder-text.js';
 import { type LockStore } from './core/store/lock-store.js';
-import { checkJobsDiffer } from './interceptor/jobs.js';
+import { checkJobsDiffer, warnOfLongLeases } from './interceptor/jobs.js';
 import { logger } from './interceptor/lock-logger.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import {
@@ -190,6 +190,9 @@ export class RedisLockModule
   #onStarted(): void {
     // The module was closed before.
     if (this.#drained) return;
+    const { name, leaseMs } = this.#options;
+    // The scheduler has its jobs now.
+    warnOfLongLeases(this.#modules, name, leaseMs, logger);
     this.#leaders?.start();
   }
 

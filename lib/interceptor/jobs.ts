@@ -2,6 +2,7 @@ import { type ModulesContainer } from '@nestjs/core';
 import { jobName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
+import { CronTimeline } from '../schedule/cron-timeline.js';
 import { CronJobs } from '../schedule/fire-finder.js';
 import { scheduledMethod, scheduleOf } from '../schedule/schedule-metadata.js';
 import { jobOf, type LockedCall, lockedCallOf } from './locked-call.js';
@@ -70,6 +71,42 @@ export function checkJobsDiffer(
       `The app has ${length} objects with the job "${name}" and the key "${key}": each fire runs on one of them. If they do ` +
         'different work, give each a key of its own, by a key function that uses `this`; else let one module provide the class.',
     );
+  }
+}
+
+/** Warns of each job whose next fires are skipped when an instance dies in a run. Call it when the scheduler has its jobs. */
+export function warnOfLongLeases(
+  modules: Modules,
+  connection: string | undefined,
+  defaultLeaseMs: number,
+  reporter: Pick<Reporter, 'warn'>,
+): void {
+  const cronJobs = new CronJobs(modules);
+  const lines = new Set<string>();
+  for (const { instance, call, name } of jobMethodsIn(modules, connection)) {
+    const { leaseMs = defaultLeaseMs } = call.options;
+    const periodMs = periodOf(call, scheduledMethod(instance, call.name) ?? call.method, cronJobs);
+    if (periodMs === undefined || leaseMs < periodMs) continue;
+    lines.add(
+      `The job ${name} has a lease of ${leaseMs} ms, which is not shorter than its period of ${periodMs} ms: when an instance ` +
+        'dies in a run, the fires of a whole lease are skipped. Set `leaseMs` of the decorator to less than the period.',
+    );
+  }
+  for (const line of lines) reporter.warn(line);
+}
+
+/** The shortest time between two fires; undefined if there is one fire, or only the app knows. */
+function periodOf({ options: { oncePer } }: LockedCall, method: Function, cronJobs: CronJobs): number | undefined {
+  if (typeof oncePer === 'number') return oncePer;
+  const schedule = scheduleOf(method);
+  if (schedule?.kind === 'interval') return schedule.delayMs;
+  if (schedule?.kind !== 'cron') return undefined;
+  try {
+    const cronTime = cronJobs.cronTimeOf(method, schedule.options);
+    return cronTime && !cronTime.realDate ? new CronTimeline(cronTime).shortestGapMs(Date.now()) : undefined;
+  } catch {
+    // An expression that never fires.
+    return undefined;
   }
 }
 

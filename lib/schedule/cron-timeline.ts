@@ -6,6 +6,9 @@ const DAY = 24 * HOUR;
 /** How far back to look for a fire. The short windows come first: most calls are made by the timer itself. */
 const WINDOWS = [2 * SECOND, MINUTE, HOUR, DAY, 8 * DAY, 32 * DAY, 366 * DAY, 5 * 366 * DAY];
 
+/** How many gaps between fires are looked at to find the shortest. */
+const GAPS = 5;
+
 /** The parts of a luxon DateTime that we use. */
 export interface Moment {
   /** The offset from UTC, in minutes. */
@@ -57,6 +60,18 @@ export class CronTimeline {
     if (foundMs === undefined) return undefined;
     const atMs = this.#firstOfTwo(foundMs);
     return (this.#last = { atMs, nextMs: this.#next(atMs) });
+  }
+
+  /** Returns the shortest time between two of the next fires. */
+  shortestGapMs(fromMs: number): number {
+    let atMs = this.#next(fromMs);
+    let shortestMs = Infinity;
+    for (let i = 0; i < GAPS; i += 1) {
+      const nextMs = this.#next(atMs);
+      shortestMs = Math.min(shortestMs, nextMs - atMs);
+      atMs = nextMs;
+    }
+    return shortestMs;
   }
 
   /** Bisects: at a weekend, a walk from fire to fire of `* * 9-17 * * 1-5` would block the process for seconds. */

@@ -303,3 +303,36 @@ describe('a job that runs once per fire, in an app without a scheduler', () => {
     expect(await start(ScheduleModule.forRoot())).toEqual([]);
   });
 });
+
+describe('a job whose lease is not shorter than its period', () => {
+  const jobWith = (schedule: MethodDecorator | null, options: LockedOptions): Type => {
+    class Reports {
+      @Locked(freshKey(), { oncePer: 'fire', ...options })
+      async noon(): Promise<void> {}
+    }
+    schedule?.(Reports.prototype, 'noon', Object.getOwnPropertyDescriptor(Reports.prototype, 'noon')!);
+    return Reports;
+  };
+
+  afterEach(() => jest.restoreAllMocks());
+
+  it.each<[string, Type, string | null]>([
+    ['@Interval(5_000)', jobWith(Interval(5_000), {}), '5000 ms'],
+    ['@Interval(30_000)', jobWith(Interval(30_000), {}), '30000 ms'],
+    ['@Cron every 5 seconds', jobWith(Cron('*/5 * * * * *'), {}), '5000 ms'],
+    ['@Cron in bursts', jobWith(Cron('0,10 0 0 1 1 *', { timeZone: 'UTC' }), {}), '10000 ms'],
+    ['slots of 5 seconds', jobWith(null, { oncePer: 5_000 }), '5000 ms'],
+    ['@Interval(5_000) and a shorter lease', jobWith(Interval(5_000), { leaseMs: 4_999 }), null],
+    ['@Cron at noon', jobWith(Cron('0 0 12 * * *'), {}), null],
+    ['@Cron at a date', jobWith(Cron(new Date('2099-01-01')), {}), null],
+    ['@Timeout(5_000)', jobWith(Timeout(5_000), {}), null],
+    ['no schedule', jobWith(null, {}), null],
+  ])('causes one warning when the app starts, which names the period: %s', async (_what, Reports, period) => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const metadata = { imports: [ScheduleModule.forRoot()], providers: [Reports] };
+    await (await startApp({ leaseMs: 30_000 }, metadata)).close();
+    const lines = warn.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('Reports.noon'));
+    const text = `Reports\\.noon has a lease of 30000 ms, .* its period of ${period}.*\`leaseMs\``;
+    expect(lines).toEqual(period === null ? [] : [expect.stringMatching(new RegExp(text, 'u'))]);
+  });
+});
