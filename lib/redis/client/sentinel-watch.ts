@@ -1,11 +1,12 @@
+import { setMaxListeners } from 'node:events';
 import { isIP } from 'node:net';
 import { type Clock } from '../../core/clock.js';
 import { withoutRepeats } from '../../core/reporter.js';
 import { readableText } from '../connection/error-advice.js';
-import { MAX_SENTINELS, SENTINEL_PING_MS } from '../timing.js';
+import { CONNECT_TIMEOUT_MS, MAX_SENTINELS, SENTINEL_COMMAND_TIMEOUT_MS, SENTINEL_PING_MS } from '../timing.js';
 import { type ClientParts } from './client-library.js';
 import { type LeadsToMaster, type MasterWatch } from './redis-client.js';
-import { type ServerAddress, addressText } from './server-address.js';
+import { type ServerAddress, addressText, isSameAddress } from './server-address.js';
 
 /** Every sentinel announces the first when its view changes; the leader of a failover announces the second before that. */
 const [SWITCHED, PROMOTED] = ['+switch-master', '+promoted-slave'] as const;
@@ -36,6 +37,185 @@ export interface SentinelGroup {
   open(address: ServerAddress, isNamed: boolean): SentinelConnection;
 }
 
+/** Which master a sentinel names. */
+interface View {
+  readonly master: ServerAddress;
+  /** The order of the announcements; 0 for an answer. */
+  readonly announcement: number;
+}
+
+/** Receives the master each time that it is another one; `isFirst`: none was known before. */
+type MasterListener = (master: ServerAddress, isFirst: boolean) => void;
+
+/**
+ * The one place that knows the master of a group. A sentinel that is cut off from the others goes on naming the old master, so
+ * none is believed alone: the master is the one that was announced last, or else the one that most sentinels name. A sentinel
+ * that restarts with its first configuration takes its announcement back, and has one vote.
+ */
+export class Sentinels {
+  readonly #known: Map<string, ServerAddress>;
+  readonly #views = new Map<string, View>();
+  readonly #listeners = new Set<MasterListener>();
+  #announcements = 0;
+  #master: ServerAddress | null = null;
+  /** Sentinels that have not answered are not waited for any more. */
+  #isSettled = false;
+
+  constructor(
+    readonly group: SentinelGroup,
+    private readonly parts: ClientParts,
+  ) {
+    this.#known = new Map(group.sentinels.map((at) => [addressText(at), at]));
+  }
+
+  /** The master, as far as it is known. */
+  get current(): ServerAddress | null {
+    return this.#master;
+  }
+
+  /** Returns a function that removes the listener. */
+  onMaster(listener: MasterListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  watch(onMaster: (leadsToMaster: LeadsToMaster) => void): SentinelWatch {
+    return new SentinelWatch(this, onMaster, this.parts);
+  }
+
+  /** Asks all sentinels at once; one that does not answer is waited for until more than half agree, or for a second. */
+  async master(signal: AbortSignal): Promise<ServerAddress> {
+    const over = new AbortController();
+    setMaxListeners(0, over.signal);
+    signal.addEventListener('abort', () => over.abort(), { signal: over.signal });
+    const answers: ServerAddress[] = [];
+    const asks = [...this.#known].map(async ([name, at]) => {
+      answers.push(await this.#ask(at, name, over.signal));
+    });
+    const areAgreed = (): boolean =>
+      answers.filter((one) => isSameAddress(one, this.#master ?? {})).length * 2 > this.#known.size;
+    const areEnough = (isLate: boolean): boolean => areAgreed() || (isLate && answers.length > 0);
+    try {
+      await untilAnswered(asks, areEnough, this.parts.clock);
+    } finally {
+      over.abort();
+    }
+    if (!areAgreed()) this.settle();
+    return this.#master!;
+  }
+
+  /** Another sentinel of the group; false: it was known, or there are enough. */
+  add(at: ServerAddress): boolean {
+    const name = addressText(at);
+    if (this.#known.has(name) || this.#known.size >= MAX_SENTINELS) return false;
+    this.#known.set(name, at);
+    return true;
+  }
+
+  /** A sentinel is gone for good. */
+  remove(name: string): void {
+    this.#known.delete(name);
+    this.#views.delete(name);
+  }
+
+  /** A sentinel has answered, or announced a switch. */
+  heard(sentinel: string, announced: ServerAddress, isAnnouncement: boolean): ServerAddress {
+    const master = this.group.reachedBy(announced);
+    const before = this.#views.get(sentinel);
+    const isNews = isAnnouncement || !before || !isSameAddress(before.master, master);
+    if (isAnnouncement) this.#announcements += 1;
+    if (isNews) this.#views.set(sentinel, { master, announcement: isAnnouncement ? this.#announcements : 0 });
+    this.#decide();
+    return master;
+  }
+
+  /** Decides by the answers that there are. */
+  settle(): void {
+    this.#isSettled = true;
+    this.#decide();
+  }
+
+  /** The server at this address says that it is a replica: its announcement is outdated. */
+  refute(at: ServerAddress): void {
+    for (const [name, { master }] of this.#views) {
+      if (isSameAddress(master, at)) this.#views.set(name, { master, announcement: 0 });
+    }
+    this.#decide();
+  }
+
+  #decide(): void {
+    const views = [...this.#known.keys()].flatMap((name) => this.#views.get(name) ?? []);
+    const votesFor = ({ master }: View): number => views.filter((one) => isSameAddress(one.master, master)).length;
+    const isCurrent = ({ master }: View): number => Number(isSameAddress(master, this.#master ?? {}));
+    const [best] = views.toSorted(
+      (a, b) => b.announcement - a.announcement || votesFor(b) - votesFor(a) || isCurrent(b) - isCurrent(a),
+    );
+    if (!best || isCurrent(best)) return;
+    if (best.announcement === 0 && !this.#isSettled && votesFor(best) * 2 <= this.#known.size) return;
+    const isFirst = this.#master === null;
+    this.#master = best.master;
+    for (const listener of this.#listeners) listener(best.master, isFirst);
+  }
+
+  /** By a connection of its own. */
+  async #ask(at: ServerAddress, name: string, signal: AbortSignal): Promise<ServerAddress> {
+    const connection = this.group.open(at, true);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        connection.onReady(resolve);
+        connection.onError(reject);
+        connection.onClosed(() => reject(new Error('the connection was closed')));
+        signal.addEventListener('abort', () => reject(new Error('no answer in time')));
+      });
+      const master = await askForMaster(connection, this.group.name);
+      if (!master) throw new Error(`the sentinel knows no master of the name "${this.group.name}"`);
+      return this.heard(name, master, false);
+    } finally {
+      void connection.close();
+    }
+  }
+}
+
+/** Resolves when the answers are enough, or all there will be; `isLate`: after a second. */
+function untilAnswered(
+  asks: readonly Promise<void>[],
+  areEnough: (isLate: boolean) => boolean,
+  clock: Clock,
+): Promise<void> {
+  let cancels: readonly (() => void)[] = [];
+  const enough = new Promise<void>((resolve, reject) => {
+    let isLate = false;
+    const fail = (reason: string): void => reject(new Error(reason));
+    const check = (): void => void (areEnough(isLate) && resolve());
+    const onAllAnswered = (ends: readonly PromiseSettledResult<void>[]): void => {
+      if (ends.some(({ status }) => status === 'fulfilled')) return resolve();
+      const reasons = ends.flatMap((end) => (end.status === 'rejected' ? [(end.reason as Error).message] : []));
+      fail(`All sentinels are unreachable. Last error: ${reasons.at(-1)}`);
+    };
+    cancels = [
+      clock.setTimer(() => {
+        isLate = true;
+        check();
+      }, SENTINEL_COMMAND_TIMEOUT_MS),
+      clock.setTimer(
+        () => fail('All sentinels are unreachable. Last error: no answer in time'),
+        CONNECT_TIMEOUT_MS + SENTINEL_COMMAND_TIMEOUT_MS,
+      ),
+    ];
+    for (const ask of asks) ask.then(check, () => undefined);
+    void Promise.allSettled(asks).then(onAllAnswered);
+  });
+  return enough.finally(() => {
+    for (const cancel of cancels) cancel();
+  });
+}
+
+async function askForMaster(connection: SentinelConnection, name: string): Promise<ServerAddress | null> {
+  const answer = await connection.command('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
+  const [host, port] = (answer ?? []) as string[];
+  return host ? { host, port: Number(port) } : null;
+}
+
 /**
  * Learns from all sentinels that another server is the master now. Sentinels direct new clients there seconds before they
  * demote the old one, and a lock renewed on the old one would exist beside the next holder's. The connections are our own,
@@ -44,32 +224,49 @@ export interface SentinelGroup {
  */
 export class SentinelWatch implements MasterWatch {
   readonly #links = new Map<string, SentinelLink>();
+  readonly #stops: (() => void)[];
   #isRefused = false;
   #isClosed = false;
 
   constructor(
-    private readonly group: SentinelGroup,
+    private readonly sentinels: Sentinels,
     private readonly onMaster: (leadsToMaster: LeadsToMaster) => void,
     private readonly parts: ClientParts,
   ) {
-    for (const sentinel of group.sentinels) this.#add(sentinel, true);
+    this.#stops = [
+      sentinels.onMaster((master, isFirst) => this.#onMaster(master, isFirst)),
+      parts.clock.setTimer(() => sentinels.settle(), SENTINEL_COMMAND_TIMEOUT_MS),
+    ];
+    for (const sentinel of sentinels.group.sentinels) this.#add(sentinel, true);
+    this.repeat();
+  }
+
+  /** Reports the present master once more, for a connection that a library has opened by what one sentinel says. */
+  repeat(): void {
+    if (this.sentinels.current) this.#onMaster(this.sentinels.current, true);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    for (const stop of this.#stops) stop();
     await Promise.all([...this.#links.values()].map((link) => link.close()));
   }
 
   #add(sentinel: ServerAddress, isNamed: boolean): void {
     const name = addressText(sentinel);
-    if (this.#isClosed || this.#links.has(name) || this.#links.size >= MAX_SENTINELS) return;
-    const { group, parts } = this;
-    const connection = group.open(sentinel, isNamed);
+    const { sentinels, parts } = this;
+    if (this.#isClosed || this.#links.has(name)) return;
+    if (!isNamed && !sentinels.add(sentinel)) return;
+    const connection = sentinels.group.open(sentinel, isNamed);
     const debug = withoutRepeats((line) => parts.reporter.debug(line));
     connection.onError((error) => debug(`Redis sentinel: ${readableText(error)}`));
-    connection.onEnded(() => this.#links.delete(name));
+    connection.onEnded(() => {
+      this.#links.delete(name);
+      if (!isNamed) sentinels.remove(name);
+    });
+    const { group } = sentinels;
     const listener: SentinelListener = {
-      onMaster: (master, isFirst) => this.#onMaster(group.reachedBy(master), isFirst),
+      onMaster: (master, isAnnouncement) => void sentinels.heard(name, master, isAnnouncement),
       onSentinel: (other) => group.isOpenToOthers && this.#add(group.reachedBy(other), false),
       onRefused: (error) => this.#onRefused(error),
     };
@@ -94,15 +291,14 @@ export class SentinelWatch implements MasterWatch {
 
 /** Receives what one sentinel reports. */
 interface SentinelListener {
-  onMaster(master: ServerAddress, isFirst: boolean): void;
+  onMaster(master: ServerAddress, isAnnouncement: boolean): void;
   onSentinel(other: ServerAddress): void;
   /** The sentinel does not let us subscribe. */
   onRefused(error: Error): void;
 }
 
-/** The connection to one sentinel; it reports the master only when that sentinel names another one than before. */
+/** The connection to one sentinel. */
 class SentinelLink {
-  #lastMaster: string | null = null;
   #isListening = false;
   #cancelPing: (() => void) | undefined;
 
@@ -124,9 +320,8 @@ class SentinelLink {
   }
 
   async #askMaster(): Promise<void> {
-    const answer = await this.connection.command('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', this.name);
-    const [host, port] = (answer ?? []) as string[];
-    if (host) this.#onMaster(host, port!);
+    const master = await askForMaster(this.connection, this.name);
+    if (master) this.listener.onMaster(master, false);
   }
 
   async #askSentinels(): Promise<void> {
@@ -151,15 +346,10 @@ class SentinelLink {
 
   /** `+switch-master`: `name host port host port`; `+promoted-slave`: `slave name host port @ name host port`. */
   #onMessage(channel: string, words: readonly string[]): void {
-    if (channel === SWITCHED && words[0] === this.name) this.#onMaster(words[3]!, words[4]!);
-    if (channel === PROMOTED && words[5] === this.name) this.#onMaster(words[2]!, words[3]!);
-  }
-
-  #onMaster(host: string, port: string): void {
-    const master = `${host}:${port}`;
-    const before = this.#lastMaster;
-    this.#lastMaster = master;
-    if (master !== before) this.listener.onMaster({ host, port: Number(port) }, before === null);
+    const announce = (at: number): void =>
+      this.listener.onMaster({ host: words[at]!, port: Number(words[at + 1]) }, true);
+    if (channel === SWITCHED && words[0] === this.name) announce(3);
+    if (channel === PROMOTED && words[5] === this.name) announce(2);
   }
 
   #pingLater(): void {

@@ -22,8 +22,8 @@ export function sentinelConformance(subject: Subject): void {
       const told: LeadsToMaster[] = [];
       const watch = client.watchMaster((leadsToMaster) => told.push(leadsToMaster))!;
       expect(watch).not.toBeNull();
-      // Each sentinel names the master once, when it is asked first.
-      await eventually(() => told.length >= sentinels.length, { timeoutMs: FAILOVER_MS });
+      // The sentinels name one master, which is reported once.
+      await eventually(() => told.length > 0, { timeoutMs: FAILOVER_MS });
       for (const leadsToMaster of told) expect(leadsToMaster(clientAt(master.port))).toBe(true);
       const sentinel = openAdmin(sentinels[0]!.url);
       await sentinel.call('SENTINEL', 'FAILOVER', 'mymaster');

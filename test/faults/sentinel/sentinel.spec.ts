@@ -1,11 +1,17 @@
-import { type RedisConnection } from '../../../lib/index.js';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Redis } from 'ioredis';
+import { LockBusyError, LockStoreError, type RedisConnection } from '../../../lib/index.js';
+import { makeFolder } from '../../../scripts/redis.mjs';
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { withGiven } from '../../support/clients/library.js';
 import { givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
+import { ownRedis, startReplicated } from '../../support/redis/own-redis.js';
 import { ownSentinels } from '../../support/redis/own-topologies.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const LEASE_MS = 20_000;
 const FAILOVER_MS = 20_000;
@@ -35,8 +41,76 @@ const FAILOVERS: [string, (topology: Awaited<ReturnType<typeof start>>) => Promi
   ['an operator asks for it', ({ sentinel }) => sentinel.call('SENTINEL', 'FAILOVER', 'mymaster')],
 ];
 
+/** Cuts the first sentinel and the master, which goes on, off from the others, which promote another one. Apps reach all of them. */
+async function partition({ connection, master, replicas, sentinels }: Sentinels) {
+  const [stale, ...others] = sentinels.map(({ url }) => openAdmin(url));
+  const servers = [master, ...replicas].map(({ url }) => openAdmin(url));
+  const setDefault = (at: Redis, ...rules: string[]) => at.call('ACL', 'SETUSER', 'default', ...rules);
+  await setDefault(stale!, '-publish');
+  for (const server of servers.slice(1))
+    await server.call('ACL', 'SETUSER', 'sentinel', 'on', '>pw', '+@all', '&*', '~*');
+  for (const server of servers) await setDefault(server, 'resetchannels', '&lock:*', '-replicaof', '-slaveof');
+  for (const [name, value] of Object.entries({ 'auth-user': 'sentinel', 'auth-pass': 'pw' })) {
+    for (const one of others) await one.call('SENTINEL', 'SET', connection.name, name, value);
+  }
+  const masterOf = async (one: Redis) =>
+    Number(((await one.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'mymaster')) as string[])[1]);
+  const haveMoved = async () => (await Promise.all(others.map(masterOf))).every((port) => port !== master.port);
+  await eventually(haveMoved, { timeoutMs: FAILOVER_MS });
+  expect(await masterOf(stale!)).toBe(master.port);
+  expect(await servers[0]!.info('replication')).toContain('role:master');
+}
+
 describe('behind sentinels', () => {
   afterEach(closeAll);
+
+  it('no lock is granted by a replica that a sentinel names, although it takes writes, until it is the master', async () => {
+    const { replicas } = await startReplicated();
+    const [{ admin, port }] = replicas as [(typeof replicas)[0]];
+    await admin.config('SET', 'replica-read-only', 'no');
+    const folder = makeFolder();
+    closeLater({ close: async () => folder.remove() });
+    const file = join(folder.path, 'sentinel.conf');
+    writeFileSync(file, `sentinel monitor mymaster 127.0.0.1 ${port} 1\n`);
+    const sentinel = await ownRedis([file, '--sentinel', '--dir', folder.path]);
+    const connection = { sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: 'mymaster' };
+    const { locks } = await startApp({ connection });
+    const key = freshKey();
+    const error = await rejection<LockStoreError>(locks.acquire(key, { waitMs: 500 }));
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(error.retryable).toBe(true);
+    expect(await admin.exists(`lock:${key}`)).toBe(0);
+    await admin.call('REPLICAOF', 'NO', 'ONE');
+    await (await locks.acquire(key, { waitMs: 20_000 })).release();
+  }, 60_000);
+
+  it.each(withGiven(CLIENTS))(
+    'a lock has one holder while the first sentinel still names the old master, which goes on: %s',
+    async (_client, open) => {
+      const topology = await ownSentinels();
+      const before = await startApp({ connection: open(topology.connection) });
+      await (await before.locks.acquire(freshKey())).release();
+      await partition(topology);
+      const [stale, ...others] = topology.connection.sentinels;
+      const elsewhere = { ...topology.connection, sentinels: [...others, stale!] };
+      const holder = await startApp({ connection: elsewhere });
+      const after = await startApp({ connection: topology.connection });
+      const again = async (): Promise<void> => {
+        const lock = await holder.locks.acquire(freshKey());
+        for (const { locks } of [before, after]) {
+          expect(await rejection(locks.acquire(lock.key, { waitMs: 0 }))).toBeInstanceOf(LockBusyError);
+        }
+        await lock.release();
+      };
+      await again();
+      // New connections lead to the new master, too.
+      for (const port of topology.replicas.map((one) => one.port)) {
+        await openAdmin(`redis://127.0.0.1:${port}`).call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      }
+      await again();
+    },
+    90_000,
+  );
 
   describe.each(FAILOVERS)('when %s', (_what, failOver) => {
     it.each(withGiven(CLIENTS))(

@@ -5,6 +5,7 @@ import { type Network } from '../network/network.js';
 import { Handshake } from './handshake.js';
 import { type Item, RedisCommands } from './redis-commands.js';
 import { type Options, optionsOf } from './options.js';
+import { type MasterConnector } from '../../../lib/redis/client/ioredis/sentinel-group.js';
 import { SentinelConnector } from './sentinel-connector.js';
 
 const CLOSED = 'Connection is closed.';
@@ -34,7 +35,7 @@ export class SimRedis extends RedisCommands {
   #cancelReconnect: (() => void) | null = null;
   #cancelOpening: (() => void) | null = null;
   /** Looks for the master behind Sentinel. */
-  readonly #sentinels: SentinelConnector | null;
+  readonly #sentinels: Pick<SentinelConnector, 'connect' | 'check' | 'disconnect'> | null;
   /** Its own listeners, apart from those of its users. */
   readonly #own = new EventEmitter();
 
@@ -46,7 +47,7 @@ export class SimRedis extends RedisCommands {
     super(network.world.current!);
     this.setMaxListeners(0);
     this.options = optionsOf(given);
-    this.#sentinels = given.sentinels ? this.#sentinelConnector() : null;
+    this.#sentinels = given.sentinels ? (this.#connectorOfLibrary() ?? this.#sentinelConnector()) : null;
     network.add(this, this.process);
     if (!this.options.lazyConnect) void this.connect().catch(() => undefined);
   }
@@ -81,6 +82,18 @@ export class SimRedis extends RedisCommands {
       if (this.#sentinels) void this.#find(open, reject);
       else this.network.world.soon(openSoon);
     });
+  }
+
+  /** That of the library asks by simulated clients; only the socket is opened here. */
+  #connectorOfLibrary(): Pick<SentinelConnector, 'connect' | 'check' | 'disconnect'> | null {
+    const { Connector } = this.options as { Connector?: new (options: unknown) => MasterConnector };
+    if (!Connector) return null;
+    const connector = new Connector(this.options);
+    return {
+      connect: async (onError) => (await connector.find((_type, error) => onError(error))).port,
+      check: (role) => connector.check({ role }),
+      disconnect: () => connector.disconnect(),
+    };
   }
 
   #sentinelConnector(): SentinelConnector {

@@ -7,6 +7,7 @@ import { type RedisClient } from '../redis-client.js';
 import { type RedisAddress } from '../redis-connection.js';
 import { IoredisCluster } from './ioredis-cluster.js';
 import { IoredisConnection } from './ioredis-connection.js';
+import { connectorTo } from './sentinel-group.js';
 import { DEFAULT_LIMITS, type Ioredis, OWN_OPTIONS, ownClusterOptions } from './ioredis-options.js';
 
 type Classes = NonNullable<ReturnType<typeof loadIoredis>>;
@@ -73,7 +74,11 @@ export class IoredisClients implements Clients {
     // `null` and 0 mean no limit: a host or a sentinel that stays silent would be waited for indefinitely.
     const connectTimeout = options.connectTimeout || CONNECT_TIMEOUT_MS;
     const sentinelCommandTimeout = options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS;
-    return this.ofOwn(new Redis({ ...options, ...OWN_OPTIONS, connectTimeout, sentinelCommandTimeout }));
+    const settings = { ...options, ...OWN_OPTIONS, connectTimeout, sentinelCommandTimeout };
+    if (!options.sentinels) return this.ofOwn(new Redis(settings));
+    const Connector = connectorTo(() => own.sentinels, this.parts.clock);
+    const own: IoredisConnection = this.ofOwn(new Redis({ Connector, ...settings }));
+    return own;
   }
 
   /** Opens one more connection of our own to the same cluster. */

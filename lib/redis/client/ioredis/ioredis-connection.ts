@@ -6,16 +6,17 @@ import {
   reconnectDelayMs,
 } from '../../timing.js';
 import { type LeadsToMaster, type MasterWatch, type SingleClient } from '../redis-client.js';
-import { SentinelWatch } from '../sentinel-watch.js';
+import { Sentinels } from '../sentinel-watch.js';
 import { readScan, readTime, readWait } from '../replies.js';
 import { type ServerAddress } from '../server-address.js';
 import { IoredisBase, type NodeClient } from './ioredis-base.js';
 import { OWN_OPTIONS, neverReconnect } from './ioredis-options.js';
-import { sentinelGroupOf } from './sentinel-group.js';
+import { connectorTo, sentinelGroupOf } from './sentinel-group.js';
 
 /** One connection of ioredis: to a server, or to the master that sentinels name. */
 export class IoredisConnection extends IoredisBase<Redis> implements NodeClient {
   readonly isCluster = false;
+  #sentinels: Sentinels | null = null;
 
   get isWritable(): boolean {
     return this.client.status === 'ready' && this.client.stream.writable;
@@ -38,6 +39,12 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     return { host: (remoteAddress ?? '').replace(/^::ffff:/, ''), port: remotePort };
   }
 
+  /** Those of a connection by sentinels. */
+  get sentinels(): Sentinels {
+    const { parts } = this.owner;
+    return (this.#sentinels ??= new Sentinels(sentinelGroupOf(this.client, parts.clock), parts));
+  }
+
   protected get sockets() {
     return [this.client.stream];
   }
@@ -48,7 +55,7 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
    */
   duplicate(): SingleClient {
     const { client } = this;
-    const { connectTimeout, sentinelCommandTimeout } = client.options;
+    const { connectTimeout, sentinelCommandTimeout, sentinels, Connector } = client.options;
     const isChosen = connectTimeout && connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
     const copy = client.duplicate({
       ...OWN_OPTIONS,
@@ -57,6 +64,7 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
       db: this.database,
       lazyConnect: false,
       autoResubscribe: false,
+      ...(sentinels && { Connector: Connector ?? connectorTo(() => this.sentinels, this.owner.parts.clock) }),
     });
     copy.options.retryStrategy = (times) => {
       const { username, password } = client.options;
@@ -84,10 +92,15 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
   }
 
   watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null {
-    const { options } = this.client;
-    if (!options.sentinels) return null;
-    const { parts } = this.owner;
-    return new SentinelWatch(sentinelGroupOf(this.client, parts.clock), onMaster, parts);
+    if (!this.client.options.sentinels) return null;
+    const watch = this.sentinels.watch(onMaster);
+    // A client of the application asks one sentinel each time that it connects.
+    const stop = this.on('connected', () => watch.repeat());
+    const close = (): Promise<void> => {
+      stop();
+      return watch.close();
+    };
+    return { close };
   }
 
   disconnect(): void {

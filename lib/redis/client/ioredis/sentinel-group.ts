@@ -1,12 +1,15 @@
+import { createConnection } from 'node:net';
+import { connect } from 'node:tls';
 import type { Redis, RedisOptions } from 'ioredis';
 import { type Timers } from '../../../core/clock.js';
 import {
   CONNECT_TIMEOUT_MS,
+  DISCONNECT_TIMEOUT_MS,
   MAX_SENTINEL_RETRIES,
   SENTINEL_COMMAND_TIMEOUT_MS,
   reconnectDelayMs,
 } from '../../timing.js';
-import { type SentinelConnection, type SentinelGroup } from '../sentinel-watch.js';
+import { type SentinelConnection, type SentinelGroup, type Sentinels } from '../sentinel-watch.js';
 import { type ServerAddress, reachedBy } from '../server-address.js';
 import { closeConnection } from './lifecycle.js';
 import { WITHOUT_QUEUE } from './ioredis-options.js';
@@ -83,3 +86,86 @@ function openSentinel(client: Redis, sentinel: ServerAddress, retryStrategy: Ret
     lazyConnect: false,
   });
 }
+
+/** The class that ioredis makes the connector of each of our own connections from. */
+export const connectorTo = (sentinels: () => Sentinels, timers: Timers): NonNullable<RedisOptions['Connector']> =>
+  class extends MasterConnector {
+    constructor(options: unknown) {
+      super(options as RedisOptions, sentinels, timers);
+    }
+  } as never;
+
+/**
+ * Connects to the master that the sentinels agree on. That of ioredis takes the word of the sentinel whose turn it is, and may
+ * connect to an old master which that sentinel still names.
+ */
+export class MasterConnector {
+  #search = new AbortController();
+  #master: ServerAddress | null = null;
+  #stream: Redis['stream'] | undefined;
+  firstError: Error | undefined;
+
+  constructor(
+    private readonly options: RedisOptions,
+    private readonly sentinels: () => Sentinels,
+    private readonly timers: Timers,
+  ) {}
+
+  async connect(emit: (type: string, error: Error) => void): Promise<Redis['stream']> {
+    return this.#open(await this.find(emit));
+  }
+
+  /** A failed search ends the connection, so it goes on until there is a master, or nobody wants one any more. */
+  async find(emit: (type: string, error: Error) => void): Promise<ServerAddress> {
+    const { signal } = (this.#search = new AbortController());
+    for (let failures = 1; ; failures += 1) {
+      try {
+        const master = (this.#master = await this.sentinels().master(signal));
+        if (signal.aborted) break;
+        return master;
+      } catch (error) {
+        if (signal.aborted) break;
+        emit('error', error as Error);
+        await pause(reconnectDelayMs(failures), signal, this.timers);
+      }
+    }
+    throw new Error('Connection is closed.');
+  }
+
+  check({ role }: { readonly role?: string }): boolean {
+    if (role !== 'slave') return true;
+    this.sentinels().refute(this.#master!);
+    return false;
+  }
+
+  disconnect(): void {
+    this.#search.abort();
+    const stream = this.#stream;
+    if (!stream || stream.destroyed) return;
+    const cancel = this.timers.setTimer(
+      () => stream.destroy(),
+      this.options.disconnectTimeout ?? DISCONNECT_TIMEOUT_MS,
+    );
+    stream.once('close', cancel);
+    stream.end();
+  }
+
+  #open(master: ServerAddress): Redis['stream'] {
+    const { enableTLSForSentinelMode, tls } = this.options;
+    const stream = enableTLSForSentinelMode && tls ? connect({ ...master, ...tls }) : createConnection(master);
+    stream.once('error', (error) => (this.firstError = error));
+    return (this.#stream = stream);
+  }
+}
+
+/** Ends early when nobody wants a master any more. */
+const pause = (ms: number, signal: AbortSignal, timers: Timers): Promise<void> =>
+  new Promise((resolve) => {
+    const end = (): void => {
+      cancel();
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = timers.setTimer(end, ms);
+    signal.addEventListener('abort', end);
+  });

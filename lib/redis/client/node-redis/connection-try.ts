@@ -1,7 +1,7 @@
 import { type Clock, setDeadline } from '../../../core/clock.js';
 import { GREETING_MS } from '../../timing.js';
 import { type NodeRedis } from './node-redis-types.js';
-import { errorOfConnection, newLoss } from './sending.js';
+import { errorOfConnection, newLoss, sendBy } from './sending.js';
 
 /** Makes a client that is not connected yet and never reconnects; `cut` destroys its socket, whatever that is doing. */
 export type MakeClient = (cut: AbortSignal) => NodeRedis;
@@ -9,6 +9,8 @@ export type MakeClient = (cut: AbortSignal) => NodeRedis;
 interface TryListener {
   onConnected(): void;
   onReady(): void;
+  /** The server must be a master; without this, it is not asked. */
+  readonly onReplica?: (() => void) | undefined;
   /** It is over, and nothing comes from it any more. */
   onOver(error: Error | undefined): void;
 }
@@ -41,10 +43,13 @@ export class ConnectionTry {
       this.#cancelDeadline = setDeadline(clock, silent, GREETING_MS);
       listener.onConnected();
     });
-    const onReady = unlessOver(() => {
+    const onMaster = unlessOver(() => {
       this.#cancelDeadline();
       listener.onReady();
     });
+    const onReady = unlessOver(
+      () => void (listener.onReplica ? this.#checkRole(onMaster, listener.onReplica) : onMaster()),
+    );
     this.client.on('connect', onConnect).on('ready', onReady);
     this.client.on('error', (error: Error) => this.end(error)).on('end', () => this.end());
   }
@@ -65,6 +70,14 @@ export class ConnectionTry {
     this.#loss.abort();
     this.#destroy();
     this.listener.onOver(error && errorOfConnection(error));
+  }
+
+  /** What does not say which role it has counts as a master. */
+  async #checkRole(onMaster: () => void, onReplica: () => void): Promise<void> {
+    const info = await sendBy(this.client, ['info', 'replication'], this.loss).catch(() => '');
+    if (!/^role:slave/m.test(String(info))) return onMaster();
+    onReplica();
+    this.end(new Error('the server that the sentinels name is a replica'));
   }
 
   #destroy(): void {

@@ -11,6 +11,8 @@ export interface Target {
   readonly make: MakeClient;
   /** Null for a Unix socket. */
   readonly peer: ServerAddress | null;
+  /** Behind Sentinel: a server that is a replica is left before it gets a command, and reported. */
+  readonly onReplica?: () => void;
 }
 
 /** How a connection of ours is opened, each time that it is. */
@@ -135,7 +137,7 @@ export class OwnConnection extends OwnClient implements SingleClient {
     }
   }
 
-  #openAt({ make, peer }: Target): void {
+  #openAt({ make, peer, onReplica }: Target): void {
     this.#peer = peer;
     this.#channels = new Set();
     const { connectTimeout } = this.plan;
@@ -143,6 +145,7 @@ export class OwnConnection extends OwnClient implements SingleClient {
       const one: ConnectionTry = new ConnectionTry(make, connectTimeout, this.parts.clock, {
         onConnected: () => this.become('connected'),
         onReady: () => this.become('ready'),
+        onReplica,
         onOver: (error) => this.#try === one && this.#onLoss(error),
       });
       this.#try = one;

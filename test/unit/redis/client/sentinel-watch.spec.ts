@@ -1,0 +1,115 @@
+import { systemRandomness } from '../../../../lib/core/randomness.js';
+import { type SentinelConnection, Sentinels } from '../../../../lib/redis/client/sentinel-watch.js';
+import { SENTINEL_COMMAND_TIMEOUT_MS } from '../../../../lib/redis/timing.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
+import { FakeReporter } from '../../../support/core/fake-store.js';
+
+const [OLD, NEW, OTHER] = ['10.0.0.1', '10.0.0.2', '10.0.0.3'] as const;
+const PORT = 6379;
+
+/** What each sentinel answers: the host of a master, nothing at all (null), or that it is down (an error). */
+type Answer = string | null | Error;
+
+class FakeSentinel implements SentinelConnection {
+  isReady = true;
+  onMessage!: SentinelConnection['onMessage'];
+  readonly listeners = new Set<(channel: string, text: string) => void>();
+
+  constructor(private readonly answer: Answer) {
+    this.onMessage = (listener) => void this.listeners.add(listener);
+  }
+
+  onReady(listener: () => void): void {
+    if (!(this.answer instanceof Error)) queueMicrotask(listener);
+  }
+
+  onError(listener: (error: Error) => void): void {
+    if (this.answer instanceof Error) queueMicrotask(() => listener(this.answer as Error));
+  }
+
+  onClosed(): void {}
+
+  onEnded(): void {}
+
+  async command(_name: string, subcommand: string): Promise<unknown> {
+    if (subcommand === 'SENTINELS') return [];
+    return this.answer === null ? new Promise(() => undefined) : [this.answer, String(PORT)];
+  }
+
+  async subscribe(): Promise<unknown> {
+    return [];
+  }
+
+  async ping(): Promise<unknown> {
+    return 'PONG';
+  }
+
+  reconnect(): void {}
+
+  async close(): Promise<void> {}
+}
+
+function start(answers: readonly Answer[]) {
+  const clock = new FakeClock();
+  const links: FakeSentinel[] = [];
+  const group = {
+    name: 'mymaster',
+    sentinels: answers.map((_, i) => ({ host: `10.1.0.${i}`, port: 26_379 })),
+    isOpenToOthers: false,
+    reachedBy: <T>(at: T): T => at,
+    open: ({ host }: { host: string }) => {
+      const link = new FakeSentinel(answers[Number(host.split('.')[3])]!);
+      links.push(link);
+      return link;
+    },
+  };
+  const sentinels = new Sentinels(group, { clock, random: systemRandomness, reporter: new FakeReporter() });
+  const announce = (sentinel: number, host: string): void => {
+    const switched = `mymaster ${OLD} ${PORT} ${host} ${PORT}`;
+    for (const listener of links[sentinel]!.listeners) listener('+switch-master', switched);
+  };
+  const master = () => sentinels.master(new AbortController().signal).then(({ host }) => host);
+  return { clock, sentinels, announce, master };
+}
+
+const DOWN = new Error('connect ECONNREFUSED');
+
+describe('the master of some sentinels', () => {
+  it.each<[string, Answer[], string]>([
+    ['all name', [NEW, NEW, NEW], NEW],
+    ['most name, although the first one does not', [OLD, NEW, NEW], NEW],
+    ['most name, while another one does not answer', [null, NEW, NEW], NEW],
+    ['the only live one names', [DOWN, DOWN, NEW], NEW],
+    ['the first of two names that have no more to say', [OLD, NEW, DOWN], OLD],
+  ])('is the one that %s', async (_which, answers, expected) => {
+    expect(await start(answers).master()).toBe(expected);
+  });
+
+  it('is named by those that answer within a second', async () => {
+    const { clock, master } = start([null, null, NEW]);
+    const named = master();
+    await clock.advance(SENTINEL_COMMAND_TIMEOUT_MS);
+    expect(await named).toBe(NEW);
+  });
+
+  it('is unknown while all are down, and the error says why', async () => {
+    await expect(start([DOWN, DOWN]).master()).rejects.toThrow(
+      'All sentinels are unreachable. Last error: connect ECONNREFUSED',
+    );
+  });
+
+  it('is the one that was announced last, although others do not know it yet, until it turns out to be a replica', async () => {
+    const { sentinels, announce, master } = start([OLD, OLD, OLD]);
+    const told: string[] = [];
+    const watch = sentinels.watch(() => told.push(sentinels.current!.host));
+    await settled();
+    announce(1, NEW);
+    announce(2, OTHER);
+    expect(told).toEqual([OLD, NEW, OTHER]);
+    sentinels.refute({ host: OTHER, port: PORT });
+    expect(sentinels.current!.host).toBe(NEW);
+    await watch.close();
+    // These ask again: all take back what they announced.
+    expect(await master()).toBe(OLD);
+  });
+});
