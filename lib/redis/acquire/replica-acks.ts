@@ -63,7 +63,7 @@ export class ReplicaAcks {
       try {
         return await node.confirm({ ...call, asking });
       } catch (error) {
-        const redirect = readRedirect((error as Error).cause);
+        const redirect = readRedirect((error as Error).cause, address!);
         if (!redirect || redirects === MAX_REDIRECTS) throw error;
         address = cluster.reachedBy(redirect.address);
         asking = redirect.isAsk;

@@ -19,6 +19,10 @@ export function readAddress(text: string): ServerAddress {
   return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
 }
 
+/** A node of a cluster leaves its host out, or writes `?` for a name that is missing: then it is at the host that was `asked`. */
+export const namedBy = (asked: ServerAddress, host: string | null): string =>
+  host === null || host === '' || host === '?' ? asked.host : host;
+
 /** Translates the address that servers announce to the one by which this process reaches the server. */
 export function reachedBy(address: ServerAddress, natMap: RedisNatMap | undefined): ServerAddress {
   if (!natMap) return address;

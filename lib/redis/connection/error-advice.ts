@@ -37,6 +37,8 @@ const STAYING = adviceBy({
   WRONGPASS: 'Check user and password of `connection`.',
   "NOPERM|can't run this command|ACL failure in script":
     'The user lacks a right: see "A user for locks only" in docs/security.md.',
+  'without a host':
+    'Set `cluster-preferred-endpoint-type` of Redis to ip, or to hostname with a `cluster-announce-hostname`, or use node-redis.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',

@@ -2,7 +2,7 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
 import { type Subject, keyOfSubject } from '../../core/store/subject.js';
 import { adviceOn, isPassing, needsCluster, readableText } from './error-advice.js';
-import { type ServerAddress, readAddress } from '../client/server-address.js';
+import { type ServerAddress, namedBy, readAddress } from '../client/server-address.js';
 
 /** Whether a retry may help: after any failure of the connection, and in a passing state of the server. */
 export const isRetryable = (error: unknown): boolean =>
@@ -30,10 +30,18 @@ export const isNoScript = (error: Error): boolean => /\bNOSCRIPT\b/.test(error.m
 /** A replica was asked to write. Before Redis 7, the code is not the first word of a script's error. */
 export const isReadOnly = (error: unknown): boolean => /\bREADONLY\b/.test((error as Error).message);
 
-/** Where a node of a cluster redirects a client, and whether only this once (ASK); null for any other error. */
-export function readRedirect(error: unknown): { readonly address: ServerAddress; readonly isAsk: boolean } | null {
+interface Redirect {
+  readonly address: ServerAddress;
+  /** Only this once. */
+  readonly isAsk: boolean;
+}
+
+/** Where the node of a cluster that was `asked` redirects a client; null for any other error. */
+export function readRedirect(error: unknown, asked: ServerAddress): Redirect | null {
   const [, kind, to] = /^(MOVED|ASK) \d+ (\S+)$/.exec((error as Error | undefined)?.message ?? '') ?? [];
-  return to === undefined ? null : { address: readAddress(to), isAsk: kind === 'ASK' };
+  if (to === undefined) return null;
+  const { host, port } = readAddress(to);
+  return { address: { host: namedBy(asked, host), port }, isAsk: kind === 'ASK' };
 }
 
 /** What is known of a failed command besides its error. */

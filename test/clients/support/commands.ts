@@ -63,7 +63,8 @@ export function commandConformance(subject: Subject): void {
       const error = await rejection(client.evaluate(`return redis.error_reply('${kind} 7 10.1.2.3:7001')`, [0]));
       expect(error.name).toBe('ReplyError');
       expect(error.message).toBe(`${kind} 7 10.1.2.3:7001`);
-      expect(readRedirect(error)).toEqual({ address: { host: '10.1.2.3', port: 7001 }, isAsk: kind === 'ASK' });
+      const address = { host: '10.1.2.3', port: 7001 };
+      expect(readRedirect(error, address)).toEqual({ address, isAsk: kind === 'ASK' });
     });
 
     it('fails alone', async () => {

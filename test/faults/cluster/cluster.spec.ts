@@ -1,10 +1,44 @@
-import { type RedisLockModuleOptions } from '../../../lib/index.js';
+import { type Socket, connect, createServer } from 'node:net';
+import { LockStoreError, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { itLikeIoredis, itOnNodeRedis } from '../../support/clients/library.js';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { expectWoken, untilRenewed } from '../../support/waiting/waiters.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { ownCluster } from '../../support/redis/own-topologies.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+/** The address of an endpoint. What its nodes name without a host is at this address, and not on `localhost`. */
+const ENDPOINT = '127.0.0.2';
+
+/** A cluster that an app reaches at one endpoint, and a Redis that listens on this machine at the port that the second node announces. */
+async function startBehindEndpoint(endpointType = 'unknown-endpoint') {
+  const cluster = await ownCluster({ replicas: 0 });
+  const decoy = await ownRedis();
+  const ports = cluster.masters.map(({ port }, i) => ({ port, announced: i === 1 ? decoy.port : port }));
+  for (const { port, announced } of ports) {
+    const admin = openAdmin(`redis://127.0.0.1:${port}`);
+    await admin.config('SET', 'cluster-preferred-endpoint-type', endpointType);
+    await admin.config('SET', 'cluster-announce-port', announced);
+    const sockets = new Set<Socket>();
+    const server = createServer((socket) => {
+      const node = connect(port, '127.0.0.1');
+      for (const one of [socket, node]) sockets.add(one.on('error', () => undefined));
+      socket.pipe(node).pipe(socket);
+    });
+    await new Promise<void>((resolve) => server.listen(announced, ENDPOINT, resolve));
+    const close = async (): Promise<void> => {
+      for (const one of sockets) one.destroy();
+      server.close();
+    };
+    closeLater({ close });
+  }
+  const first = openAdmin(cluster.masters[0]!.url);
+  await eventually(async () => JSON.stringify(await first.cluster('SLOTS')).includes(`,${decoy.port},`));
+  return { cluster, decoy, connection: { cluster: [{ host: ENDPOINT, port: ports[0]!.port }] } };
+}
 
 async function start() {
   const cluster = await ownCluster({ replicas: 0 });
@@ -93,4 +127,34 @@ describe('a cluster', () => {
     expect(lock.fencingTokens[0]).toBeGreaterThan(single.fencingToken);
     await lock.release();
   });
+
+  itOnNodeRedis.each(['MOVED', 'ASK'])(
+    'that names no hosts is reached at the host that was asked, also by a redirection (%s)',
+    async (kind) => {
+      const { cluster, decoy, connection } = await startBehindEndpoint();
+      const { locks } = await startApp({ connection, minReplicas: 0 });
+      for (const n of [0, 1, 2]) await (await locks.acquire(keyOn(n))).release();
+      const key = keyOn(0);
+      const { end } = await beginMove(cluster, `lock:${key}`);
+      if (kind === 'MOVED') await end();
+      const lock = await locks.acquire(key);
+      const target = openAdmin(cluster.masters[1]!.url);
+      await target.call('ASKING');
+      expect(await target.exists(`lock:${key}`)).toBe(1);
+      expect(await decoy.admin.dbsize()).toBe(0);
+      await lock.release();
+    },
+  );
+
+  itLikeIoredis.each(['unknown-endpoint', 'hostname'])(
+    'whose nodes name no hosts is refused with what to do, since the library cannot use it (%s)',
+    async (endpointType) => {
+      const { connection } = await startBehindEndpoint(endpointType);
+      const { locks } = await startApp({ connection });
+      const error = await rejection<LockStoreError>(locks.acquire(keyOn(1), { waitMs: 3_000 }));
+      expect(error).toBeInstanceOf(LockStoreError);
+      expect(error.message).toMatch(/names its nodes without a host.*cluster-preferred-endpoint-type/);
+      expect(error.retryable).toBe(false);
+    },
+  );
 });

@@ -1,6 +1,6 @@
 import type { Cluster, Redis } from 'ioredis';
 import { slotOf } from '../cluster-slots.js';
-import { type ClusterClient, type SingleClient } from '../redis-client.js';
+import { type ClientEvents, type ClusterClient, type SingleClient } from '../redis-client.js';
 import { type ServerAddress, isSameAddress, reachedBy, readAddress } from '../server-address.js';
 import { type ClientOwner, IoredisBase } from './ioredis-base.js';
 import { attachToNodes } from './lifecycle.js';
@@ -19,6 +19,19 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
     protected override readonly owner: ClusterOwner,
   ) {
     super(cluster, owner);
+  }
+
+  /** ioredis leaves out nodes without a host, and closes without an error when none is left. */
+  override on<E extends keyof ClientEvents>(event: E, listener: (...args: ClientEvents[E]) => void): () => void {
+    const stop = super.on(event, listener);
+    if (event !== 'error') return stop;
+    const stopFollowing = super.on('closed', () => {
+      if (this.#namesNoHosts) (listener as (error: Error) => void)(missingHosts());
+    });
+    return () => {
+      stop();
+      stopFollowing();
+    };
   }
 
   get isWritable(): boolean {
@@ -91,8 +104,19 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
     this.client.refreshSlotsCache(onDone);
   }
 
+  /** Redis writes `?` for a host name that is missing. */
+  get #namesNoHosts(): boolean {
+    return this.client.slots.some((nodes) => nodes.length === 0 || nodes[0]!.startsWith('?:'));
+  }
+
   /** The connection to the node at an address; undefined if the cluster has none there. */
   #nodeAt(role: 'master' | 'all', address: Partial<ServerAddress>): Redis | undefined {
     return this.client.nodes(role).find(({ options }) => isSameAddress(options, address));
   }
 }
+
+/** As a refusal of the cluster, since a retry does not help. */
+const missingHosts = (): Error =>
+  Object.assign(new Error('the cluster names its nodes without a host, and ioredis and iovalkey find none of them'), {
+    name: 'ReplyError',
+  });

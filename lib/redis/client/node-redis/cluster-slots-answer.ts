@@ -1,4 +1,4 @@
-import { type ServerAddress } from '../server-address.js';
+import { type ServerAddress, namedBy } from '../server-address.js';
 
 /** Which master serves some slots, and its replicas, by the addresses that they announce. */
 export interface Shard {
@@ -8,7 +8,7 @@ export interface Shard {
   readonly replicas: readonly ServerAddress[];
 }
 
-/** Reads the answer to CLUSTER SLOTS. A node that does not know its own address leaves it empty: then it is `asked`. */
+/** Reads the answer to CLUSTER SLOTS of the node that was `asked`. */
 export function readShards(answer: unknown, asked: ServerAddress): Shard[] {
   const shards = listOf(answer).map((shard): Shard => {
     const [from, to, master, ...replicas] = listOf(shard);
@@ -27,8 +27,7 @@ export function readShards(answer: unknown, asked: ServerAddress): Shard[] {
 function readNode(node: unknown, asked: ServerAddress): ServerAddress {
   const [host, port] = listOf(node);
   if ((host !== null && typeof host !== 'string') || !Number.isSafeInteger(port)) throw malformed();
-  // Redis writes `?` for a host name that is missing.
-  return { host: host === null || host === '' || host === '?' ? asked.host : host, port: port as number };
+  return { host: namedBy(asked, host), port: port as number };
 }
 
 function listOf(value: unknown): readonly unknown[] {

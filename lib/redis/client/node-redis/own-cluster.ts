@@ -138,7 +138,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
         if (asking) node.asking();
         return await node.send(args);
       } catch (error) {
-        const redirect = readRedirect(error);
+        const redirect = readRedirect(error, at!);
         // A node that has lost the others says so, while they may have another master for its slots.
         if ((error as Error).message.startsWith('CLUSTERDOWN')) this.#refreshSoon();
         if (!redirect || redirects === MAX_REDIRECTS || this.status === 'ended') throw error;

@@ -162,17 +162,21 @@ describe('a failure of Redis', () => {
   });
 });
 
+const ASKED = { host: '10.0.0.1', port: 7_000 };
+
 describe('a redirect of a cluster', () => {
   it.each([
     ['MOVED 3999 10.0.0.2:7001', { host: '10.0.0.2', port: 7_001 }, false],
     ['ASK 3999 10.0.0.2:7001', { host: '10.0.0.2', port: 7_001 }, true],
     ['MOVED 3999 node.example:7001', { host: 'node.example', port: 7_001 }, false],
     ['MOVED 3999 ::1:7001', { host: '::1', port: 7_001 }, false],
+    ['MOVED 3999 :7001', { host: '10.0.0.1', port: 7_001 }, false],
+    ['ASK 3999 ?:7001', { host: '10.0.0.1', port: 7_001 }, true],
   ])('%s names a node', (message, address, isAsk) => {
-    expect(readRedirect(new Error(message))).toEqual({ address, isAsk });
+    expect(readRedirect(new Error(message), ASKED)).toEqual({ address, isAsk });
   });
 
   it.each([new Error('CLUSTERDOWN The cluster is down'), new Error('MOVED'), undefined])('is not %s', (cause) => {
-    expect(readRedirect(cause)).toBeNull();
+    expect(readRedirect(cause, ASKED)).toBeNull();
   });
 });
