@@ -15,7 +15,7 @@ import {
   skipped,
   warn,
 } from '../doctor/finding.js';
-import { checkInfo, fieldsOf } from '../doctor/info.js';
+import { checkInfo, checkSpreadKeys, fieldsOf } from '../doctor/info.js';
 import { checkLeftovers } from '../doctor/leftovers.js';
 import { checkHandover, checkLock, removeTraces } from '../doctor/lock-test.js';
 import { checkRights } from '../doctor/rights.js';
@@ -110,6 +110,7 @@ async function examineServer(
     const results = checkInfo(info, use, isLogged ? await optionOf(server, 'appendfsync') : undefined);
     for (const [about, found = []] of Object.entries(results)) await check(about as CheckName, async () => found);
   }
+  if (!isCluster) await check('server', () => checkSpreadKeys(server, keyPrefix));
   await check('clock', async () => {
     const offset = await clockOffset(server);
     offsets.push(offset);

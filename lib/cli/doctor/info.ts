@@ -1,7 +1,14 @@
-import { readServerFacts } from '../../redis/connection/server-facts.js';
-import { type Finding, type ServerUse, unsafetyOf, warningsOf } from '../../redis/connection/server-findings.js';
+import { readServerFacts, spreadsKeys } from '../../redis/connection/server-facts.js';
+import {
+  type Finding,
+  SPREAD_KEYS,
+  type ServerUse,
+  unsafetyOf,
+  warningsOf,
+} from '../../redis/connection/server-findings.js';
 import { inWordsOfTool } from '../error-text.js';
 import { counted, durationText, timeText } from '../output/text.js';
+import { type Server } from './servers.js';
 import { type CheckName, type Result, ok, problem, skipped, warn } from './finding.js';
 
 /** The fields of INFO, as far as they are asked for. */
@@ -11,6 +18,14 @@ export const fieldsOf =
   (info: string): Field =>
   (name) =>
     new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1];
+
+/** Whether the address is a proxy in front of several servers; without a result, it is not, or does not say. */
+export async function checkSpreadKeys({ ask }: Server, keyPrefix: string): Promise<Result[]> {
+  const evaluate = (text: string, keys: readonly string[]): Promise<unknown> =>
+    ask((client) => client.evaluate(text, [keys.length, ...keys]));
+  if (!(await spreadsKeys(evaluate, keyPrefix))) return [];
+  return [problem(SPREAD_KEYS.text, inWordsOfTool(SPREAD_KEYS.advice))];
+}
 
 /** What INFO says, as far as locks are concerned. `appendfsync`: the option of the server, as far as it is known. */
 export function checkInfo(

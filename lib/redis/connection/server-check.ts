@@ -8,8 +8,16 @@ import { NODE_INFO_TIMEOUT_MS, REPLICA_RECHECK_MS } from '../timing.js';
 import { type CommandRunner } from './command-runner.js';
 import { adviceOn, readableText, runsNoScripts } from './error-advice.js';
 import { isRetryable } from './redis-errors.js';
-import { type ServerFacts, readServerFacts } from './server-facts.js';
-import { type Finding, type ServerUse, type Unsafe, textOf, unsafetyOf, warningsOf } from './server-findings.js';
+import { type ServerFacts, readServerFacts, spreadsKeys } from './server-facts.js';
+import {
+  type Finding,
+  SPREAD_KEYS,
+  type ServerUse,
+  type Unsafe,
+  textOf,
+  unsafetyOf,
+  warningsOf,
+} from './server-findings.js';
 
 interface ServerCheckParts {
   readonly commands: CommandRunner;
@@ -30,6 +38,7 @@ export class ServerCheck {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #findsMaster = true;
   #unsafe: Unsafe | null = null;
+  #isSpread = false;
   /** The server of a single client that was tried last. */
   #tried: string | undefined;
   #recheckAt = 0;
@@ -41,7 +50,7 @@ export class ServerCheck {
   /** `findsMaster`: as in `ServerUse`. The servers of a single client come to `onServer`. */
   watch(client: RedisClient, findsMaster: boolean): void {
     this.#findsMaster = findsMaster || client.isCluster;
-    if (client.isCluster) this.#stop = this.#inOurContext(() => this.#watchCluster(client));
+    this.#stop = this.#inOurContext(() => (client.isCluster ? this.#watchCluster(client) : this.#watchSingle(client)));
   }
 
   /** A single client is connected to a server, which has answered INFO. */
@@ -57,10 +66,11 @@ export class ServerCheck {
 
   /** Why no lock may be granted now; null: nothing is known against it. */
   refusal(key: string): LockStoreError | null {
-    if (!this.#unsafe) return null;
-    const { isPassing } = this.#unsafe;
+    const unsafe = this.#isSpread ? SPREAD_KEYS : this.#unsafe;
+    if (!unsafe) return null;
+    const { isPassing } = unsafe;
     if (isPassing) this.#recheck();
-    return new LockStoreError(`Redis could not serve the lock "${key}": ${textOf(this.#unsafe)}`, {
+    return new LockStoreError(`Redis could not serve the lock "${key}": ${textOf(unsafe)}`, {
       key,
       retryable: isPassing,
       wasSent: false,
@@ -75,6 +85,26 @@ export class ServerCheck {
     const { commands, minReplicas, history } = this.parts;
     const { isCluster } = commands;
     return { isCluster, findsMaster: this.#findsMaster, minReplicas, writesHistory: Boolean(history) };
+  }
+
+  /** Once: what is behind an address is not changed while an app runs. */
+  #watchSingle(client: SingleClient): () => void {
+    if (client.status !== 'ready') return client.once('ready', () => void this.#trySpread(client));
+    void this.#trySpread(client);
+    return ignore;
+  }
+
+  /** Twice, because a failover between two answers looks the same. */
+  async #trySpread(client: SingleClient): Promise<void> {
+    const { commands, keyPrefix } = this.parts;
+    const request = { subject: 'EVAL', timeoutMs: NODE_INFO_TIMEOUT_MS };
+    const evaluate = (text: string, keys: readonly string[]): Promise<unknown> =>
+      commands.send(client, () => client.evaluate(text, [keys.length, ...keys]), request);
+    for (let tries = 1; tries <= 2; tries += 1) {
+      if (!(await this.#inOurContext(() => spreadsKeys(evaluate, keyPrefix)))) return;
+    }
+    this.#isSpread = true;
+    this.#report('error', SPREAD_KEYS, commands.address);
   }
 
   /** Nodes are asked when they are connected to: to ask all of them would connect to all. */

@@ -20,6 +20,28 @@ export interface ServerFacts {
   readonly eviction: string | undefined;
 }
 
+/** With so many keys, one of them is on another server than the first, unless there is one server only (2^-15 for two). */
+const PROBES = 16;
+
+/** Writes nothing. Whoever may not call INFO learns nothing. */
+const WHERE = `local info = redis.pcall('INFO', 'server')
+return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''`;
+
+/**
+ * Whether a script that names keys of several servers runs on one of them without an error, as with a proxy that sends each
+ * command to the server of its first key. `prefix`: of keys that the user may name; nothing is stored under them.
+ */
+export async function spreadsKeys(
+  evaluate: (text: string, keys: readonly string[]) => Promise<unknown>,
+  prefix: string,
+): Promise<boolean> {
+  const keys = Array.from({ length: PROBES }, (_, i) => `${prefix}probe${i}`);
+  const places = [keys, ...keys.slice(1).map((key) => [key])].map((some) => evaluate(WHERE, some).catch(() => ''));
+  const [ofAll, ...others] = await Promise.all(places);
+  const isElsewhere = (id: unknown): boolean => typeof id === 'string' && id !== '' && id !== ofAll;
+  return typeof ofAll === 'string' && ofAll !== '' && others.some(isElsewhere);
+}
+
 /** What answers may be no Redis, and its values may be of any length. */
 const MAX_VALUE = 100;
 

