@@ -34,6 +34,9 @@ export const GIVEN_CLIENT_AWAY_MS = 3_000;
 /** The pause before a cluster is asked for its slots again, so that a failover does not cause a storm of questions. */
 export const SLOTS_RETRY_MS = 100;
 
+/** The pause before a database is selected again that the server refused: a right or a passing state may change. */
+export const SELECT_RETRY_MS = 500;
+
 // The health of a connection
 
 /** How many times its usual answer time a connection may stay silent before it counts as dead. */

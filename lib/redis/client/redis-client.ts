@@ -95,6 +95,11 @@ export interface SingleClient extends BaseClient {
   duplicate(): SingleClient;
   /** Ends the connection at once. */
   disconnect(): void;
+  /**
+   * SELECT of `database`; rejects when the server refuses it. It sends nothing where the library never takes a connection as ready
+   * before that answer.
+   */
+  select(): Promise<void>;
   /** Lets the next command through at a node of a cluster to which its slot is moving. */
   asking(): void;
   /** INFO, of one section or of the usual ones. */

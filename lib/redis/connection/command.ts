@@ -176,6 +176,7 @@ export class Command<A, T> implements Withdrawable {
     const route: Route = { client, node: nodeOf(client, request), storageKey: request.storageKey };
     if (live.isReady(client, route)) return route;
     if (client !== live.current) throw new Error('the connection was replaced');
+    if (live.refusedDatabase) throw live.refusedDatabase;
     const { lastError, losses } = live.state;
     if (lastError && !isRetryable(lastError)) throw lastError;
     if (live.hasEnded || losses - this.#lossesBefore >= MAX_CONNECTION_LOSSES) {

@@ -41,6 +41,7 @@ const STAYING = adviceBy({
     'Set `cluster-preferred-endpoint-type` of Redis to ip, or to hostname with a `cluster-announce-hostname`, or use node-redis.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
+  'not allowed in cluster mode': 'A cluster has only database 0: leave out `db` in `connection`.',
   NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
   [NO_SCRIPTS]:
     'The locks are made of Lua scripts. Check the rights of the user, and whether the server was built and started with Lua.',

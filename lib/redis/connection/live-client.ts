@@ -1,15 +1,27 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Clock } from '../../core/clock.js';
-import { type Reporter } from '../../core/reporter.js';
+import { type Clock, setDeadline } from '../../core/clock.js';
+import { type Reporter, withoutRepeats } from '../../core/reporter.js';
 import { TimerQueue } from '../../core/timer-queue.js';
 import { type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { GIVEN_CLIENT_AWAY_MS } from '../timing.js';
+import { GIVEN_CLIENT_AWAY_MS, GREETING_MS, SELECT_RETRY_MS } from '../timing.js';
 import { ClusterNodes, type Destination } from './cluster-nodes.js';
 import { ConnectionState } from './connection-state.js';
+import { adviceOn, readableText } from './error-advice.js';
+import { isLost, isSubscriber } from './redis-errors.js';
 import { ServerId } from './server-id.js';
 import { type SilenceWatch } from './silence-watch.js';
 
 const ignore = (): void => undefined;
+
+/** A SELECT that was sent by the present connection. */
+interface Selection {
+  isDone: boolean;
+  /** Why the server refuses it. */
+  refusal: Error | null;
+  /** When it is sent again after a refusal, on the monotonic clock. */
+  retryAt: number;
+  cancelDeadline: () => void;
+}
 
 /**
  * The client that commands are sent by, and whether it takes one now: never while the library would queue it. A client of our
@@ -31,9 +43,12 @@ export class LiveClient {
   readonly nodes: ClusterNodes;
   #client: RedisClient;
   #isOwned: boolean;
+  /** Null: the present connection is in database 0, or nothing was sent by it yet. */
+  #selection: Selection | null = null;
   /** Stops following the database that the application selects with a client that was left. */
   #stopFollowing = ignore;
   #stopWatching: (() => void) | null = null;
+  readonly #warn = withoutRepeats((line) => this.reporter.warn(line));
 
   /** `isOwned`: the client is ours to cut and to close. */
   constructor(
@@ -86,7 +101,15 @@ export class LiveClient {
   isReady(client: RedisClient, to: Destination): boolean {
     if (client === this.#client && client.status === 'idle') this.connect();
     if (!client.isWritable) return false;
-    return !client.isCluster || this.nodes.isReady(client, to);
+    if (client.isCluster) return this.nodes.isReady(client, to);
+    if (client !== this.#client || this.isInDatabase(client)) return true;
+    if (!this.#selection || this.clock.now() >= this.#selection.retryAt) this.#select(client);
+    return false;
+  }
+
+  /** Why the server refuses the database of the present connection; null: it does not, as far as known. */
+  get refusedDatabase(): Error | null {
+    return this.#selection?.refusal ?? null;
   }
 
   /** Whether the client has ended, and stays closed. */
@@ -119,6 +142,7 @@ export class LiveClient {
     this.timers.close();
     (this.#stopWatching ??= ignore)();
     this.#stopFollowing();
+    this.#forgetConnection();
     if (this.#isOwned) await this.#client.close();
   }
 
@@ -132,7 +156,7 @@ export class LiveClient {
   #adoptCopyOf(original: RedisClient): void {
     this.#stopWatching?.();
     this.#client = this.inOurContext(() => original.duplicate());
-    this.serverId.forget();
+    this.#forgetConnection();
     this.#stopWatching = this.#watch(this.#client);
     this.beginEpoch();
   }
@@ -146,6 +170,7 @@ export class LiveClient {
       client.on('error', (error) => this.#onError(error)),
     ];
     if (client.isCluster) stops.push(this.nodes.watch(client));
+    else stops.push(client.on('database', () => client.isWritable && this.#select(client)));
     if (this.#isOwned) stops.push(this.inOurContext(() => client.supervise()));
     return () => {
       for (const stop of stops) stop();
@@ -154,8 +179,53 @@ export class LiveClient {
 
   #onClose(): void {
     this.state.onClose();
-    this.serverId.forget();
+    this.#forgetConnection();
     this.beginEpoch();
+  }
+
+  #forgetConnection(): void {
+    this.serverId.forget();
+    this.#selection?.cancelDeadline();
+    this.#selection = null;
+  }
+
+  /** Whether the client is known to be in its database. A new connection is in database 0, and a library may go on there. */
+  isInDatabase(client: SingleClient): boolean {
+    const selection = client === this.#client ? this.#selection : null;
+    return selection?.isDone ?? client.database === 0;
+  }
+
+  /** Commands wait for the answer: one that was sent before could take a lock in another database. */
+  #select(client: SingleClient): void {
+    this.#selection?.cancelDeadline();
+    const selection: Selection = { isDone: false, refusal: null, retryAt: Infinity, cancelDeadline: ignore };
+    this.#selection = selection;
+    const { database } = client;
+    const end = (refusal: Error | null): void => {
+      if (this.#selection !== selection) return;
+      selection.cancelDeadline();
+      Object.assign(selection, { isDone: !refusal, refusal, retryAt: this.clock.now() + SELECT_RETRY_MS });
+      if (refusal) this.#onRefused(refusal);
+      this.state.changed();
+    };
+    this.inOurContext(() => {
+      selection.cancelDeadline = setDeadline(this.clock, () => this.#onSilence(), GREETING_MS);
+      // The loss of a connection is an event, too.
+      client.select().then(
+        () => end(null),
+        (error: Error) => isLost(error) || end(namedAfter(error, database)),
+      );
+    });
+  }
+
+  #onRefused(error: Error): void {
+    if (isSubscriber(error)) return this.leaveGiven('subscribes to channels');
+    this.#warn(`Redis grants no lock while it refuses the database: ${readableText(error)}. ${adviceOn(error, false)}`);
+  }
+
+  #onSilence(): void {
+    if (this.#isOwned) this.#client.reconnect();
+    else this.leaveGiven();
   }
 
   #onReady(client: RedisClient): void {
@@ -182,3 +252,6 @@ export class LiveClient {
     });
   }
 }
+
+const namedAfter = (error: Error, database: number): Error =>
+  Object.assign(new Error(`${readableText(error)} (SELECT ${database})`), { name: error.name });

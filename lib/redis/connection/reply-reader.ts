@@ -3,6 +3,9 @@ import { FAILED } from '../scripts/batch.js';
 /** What a script replies only after it has written; a replica answers other scripts, too, as long as they only read. */
 const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled', 'adopted']);
 
+/** What a script replies that has granted or prolonged a hold. */
+const GRANTED = new Set<unknown>(['granted', 'renewed', 'adopted']);
+
 /** What the second element of a reply has to be; undefined: anything. Any other reply belongs to another command. */
 export type Echo = string | undefined;
 
@@ -28,6 +31,9 @@ export function readReplies(echoes: readonly Echo[], reply: unknown): string[][]
 
 /** Whether the script has certainly written. */
 export const hasWritten = (reply: readonly string[]): boolean => WRITTEN.has(reply[0]);
+
+/** Whether a lease rests on the reply. */
+export const isGrant = (reply: readonly string[]): boolean => GRANTED.has(reply[0]);
 
 /** The parts of the reply for one lock; undefined if none of our scripts replies so. */
 function partsOf(reply: unknown): string[] | undefined {

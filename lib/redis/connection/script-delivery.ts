@@ -6,7 +6,7 @@ import { type LuaScript } from '../scripts/lua.js';
 import { type Destination } from './cluster-nodes.js';
 import { type CommandHost, type CommandRequest, type Delivery } from './command.js';
 import { isNoScript } from './redis-errors.js';
-import { hasWritten } from './reply-reader.js';
+import { hasWritten, isGrant } from './reply-reader.js';
 
 type AnyScript = LuaScript<any, any, any>;
 
@@ -64,7 +64,15 @@ export class ScriptDelivery implements Delivery<unknown, Replies>, Outcome<Repli
     const replies = this.call.read(reply);
     if (!replies) this.host.health.replace(sentBy, sentTo);
     else if (replies.some(hasWritten)) this.host.health.onWritten(sentBy);
+    if (replies?.some(isGrant)) this.#checkGrant(sentBy);
     return replies;
+  }
+
+  /** A given client sends commands again by itself, on a connection that may be in another database. */
+  #checkGrant(sentBy: RedisClient): void {
+    const { live } = this.host;
+    if (sentBy.isCluster || live.isInDatabase(sentBy)) return;
+    throw live.refusedDatabase ?? new Error('the answer may come from another database');
   }
 
   onLate(replies: Replies): void {

@@ -4,6 +4,7 @@ import { closeAll, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 import { FakeReporter } from '../../support/core/fake-store.js';
 import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady } from './subject.js';
 
@@ -61,6 +62,17 @@ export function connectionConformance(subject: Subject): void {
       expect(client.database).toBe(3);
       await client.evaluate("return redis.call('SET', KEYS[1], ARGV[1], 'PX', 10000)", [1, key, 'here']);
       expect(await admin.get(key)).toBe('here');
+    });
+
+    it('is given up, or its SELECT is refused, when the server does not have its database', async () => {
+      const client = new SubjectClients(subject).open(`${redisUrl()}/99`);
+      const errors: Error[] = [];
+      client.on('error', (error) => errors.push(error));
+      const record = recordOf(client);
+      client.connect().catch(() => undefined);
+      await eventually(() => client.isWritable || record.includes('closed'));
+      const refusal = client.isWritable ? await rejection(client.select()) : errors[0]!;
+      expect(refusal).toMatchObject({ name: 'ReplyError', message: 'ERR DB index is out of range' });
     });
 
     (subject.isSilentAboutSelect ? it.skip : it)(

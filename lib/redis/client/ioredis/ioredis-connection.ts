@@ -107,6 +107,11 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     this.client.disconnect(false);
   }
 
+  /** ioredis sends it, too, and takes the connection as ready when it is refused. */
+  async select(): Promise<void> {
+    await this.client.select(this.database);
+  }
+
   asking(): void {
     // It is valid for the next command only, which reports a refusal.
     this.client.asking().catch(() => undefined);

@@ -25,6 +25,9 @@ export abstract class NodeRedisCommands {
     return this.send(words);
   }
 
+  /** node-redis gives up a connection whose SELECT is refused. */
+  async select(): Promise<void> {}
+
   /** The next command follows in the same turn, and nothing comes between them. It reports a refusal. */
   asking(): void {
     this.send(['asking']).catch(() => undefined);

@@ -11,6 +11,7 @@ import { startRedisServer } from '../../../../scripts/redis.mjs';
 import { eventually } from '../../../support/waiting/eventually.js';
 import { rejection } from '../../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey } from '../../../support/apps/lock-app.js';
+import { startDisguise } from '../../../support/network/disguise.js';
 import { startTcpProxy } from '../../../support/network/tcp-proxy.js';
 import { startVip } from '../../../support/network/vip.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
@@ -96,6 +97,26 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
       wasSent: true,
       message: expect.stringContaining('no answer within 200 ms'),
     });
+  });
+});
+
+describe.each(Object.entries(CLIENTS))('a connection to another database than 0, by a client %s', (_whose, open) => {
+  afterEach(closeAll);
+
+  it('is replaced when the server does not answer its SELECT', async () => {
+    const { port, admin } = await ownServer();
+    let selects = 0;
+    let isSilent = false;
+    // The first SELECT is that of the library; a new connection begins with HELLO or SELECT.
+    const answer = (command: string) => {
+      if (command.startsWith('select')) selects += 1;
+      if (/^(hello|select)/.test(command)) isSilent = command.startsWith('select') && selects === 2;
+      return isSilent ? '' : undefined;
+    };
+    const server = closeLater(await startDisguise(port, answer));
+    await runnerFor(`${server.url}/5`, open).run(call(20_000));
+    expect(await admin.get(COUNTER)).toBeNull();
+    expect(selects).toBeGreaterThan(2);
   });
 });
 
