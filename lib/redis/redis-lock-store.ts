@@ -85,6 +85,7 @@ export class RedisLockStore implements LockStore, CallbackStore {
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
     this.history = new RedisHistory(this.commands, options.scripts, this.#keys, clock);
     this.#check = new ServerCheck({ ...options, commands: this.commands });
+    this.commands.refusal = (key) => this.#check.refusal(key);
     this.#replicas =
       options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
     this.#batches = new OperationBatches({
@@ -101,7 +102,6 @@ export class RedisLockStore implements LockStore, CallbackStore {
       keys: this.#keys,
       clock,
       replicas: this.#replicas,
-      check: this.#check,
       release: (request, timeoutMs) => this.release(request, timeoutMs),
       onWaiting: (isHeard, sentAt) => {
         this.#channel?.expectMessages();

@@ -139,8 +139,8 @@ export const QUORUM_READ_TIMEOUT_MS = 1_000;
 /** How long a node may take to report its run id, its role or its time. */
 export const NODE_INFO_TIMEOUT_MS = 1_000;
 
-/** How soon a replica is asked again for its role: it may be promoted while its connections stay. */
-export const REPLICA_RECHECK_MS = 1_000;
+/** How soon a server is asked again for its role: it may be demoted or promoted while its connections stay. */
+export const ROLE_RECHECK_MS = 2_000;
 
 /** Calls that split the votes retry after a random time of up to this: several rounds long, so that one of them is first. */
 export const MAX_SPLIT_BACKOFF_MS = 60;

@@ -23,7 +23,6 @@ import {
   serverMicrosIn,
 } from '../codec/store-replies.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
-import { type ServerCheck } from '../connection/server-check.js';
 import { renamedError } from '../connection/redis-errors.js';
 import { type OperationBatches } from '../operation-batches.js';
 import { MAX_SENT, maxAcquireAgeMs } from '../timing.js';
@@ -39,7 +38,6 @@ interface AcquirerParts {
   readonly keys: RedisKeys;
   readonly clock: Clock;
   readonly replicas: ReplicaAcks | null;
-  readonly check: Pick<ServerCheck, 'refusal'>;
   readonly release: LockStore['release'];
   /** A command sent at `sentAt` has put a call in the queue; `isHeard`: its server knows a subscriber of ours. */
   readonly onWaiting: (isHeard: boolean, sentAt: number) => void;
@@ -80,9 +78,9 @@ export class Acquirer {
 
   /** As `LockStore.adopt`; with replicas to confirm it, an adoption counts as a grant does. */
   async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
-    const { calls, check, commands, replicas } = this.parts;
+    const { calls, commands, replicas } = this.parts;
     const { key } = request;
-    const refusal = check.refusal(key);
+    const refusal = commands.refusal(key);
     if (refusal) throw refusal;
     const call = calls.adopt(request, timeoutMs);
     const reply = await commands.run(call);
@@ -135,7 +133,7 @@ export class Acquirer {
   };
 
   #refusalOf({ request }: PendingAcquire): LockStoreError | null {
-    return this.parts.check.refusal(request.keys.join(', '));
+    return this.parts.commands.refusal(request.keys.join(', '));
   }
 
   /** Sends it, unless it was withdrawn before, or its server is known to be unsafe. */

@@ -102,8 +102,8 @@ export interface SingleClient extends BaseClient {
   select(): Promise<void>;
   /** Lets the next command through at a node of a cluster to which its slot is moving. */
   asking(): void;
-  /** INFO, of one section or of the usual ones. */
-  info(section?: 'server' | 'replication'): Promise<string>;
+  /** INFO, of the usual sections or of that one. */
+  info(section?: 'server'): Promise<string>;
   /** Any command without keys that changes nothing, for what only people ask about. */
   call(words: readonly [string, ...string[]]): Promise<unknown>;
   /** TIME, in microseconds. Rejects for an answer that is no time. */

@@ -37,6 +37,8 @@ export class CommandRunner {
   #spare: CommandRunner | null = null;
   /** The commands that have no answer yet. */
   readonly #commands = new FreshMap<Command<any, any>, true>();
+  /** Why no lock may be granted by the server for this key; null: nothing is known against it. */
+  refusal: (key: string) => LockStoreError | null = () => null;
   #stopWarning = (): void => undefined;
   #stopMove = (): void => undefined;
 
@@ -55,6 +57,7 @@ export class CommandRunner {
       health: this.#health,
       onEnd: (command) => this.#commands.delete(command),
       failureOf: (command, error) => this.#failureOf(command, error),
+      refusal: (key) => this.refusal(key),
     };
   }
 
@@ -107,6 +110,11 @@ export class CommandRunner {
   /** Is called with the INFO of the server each time that `serverId` has become known. */
   set onServerId(callback: (info: string) => void) {
     this.#live.onServerId = callback;
+  }
+
+  /** Asks the server again what it is, unless it was asked a moment ago; `onServerId` receives the answer. */
+  identify(): void {
+    this.#live.identify();
   }
 
   /** Checks that the server of the present connection answers; otherwise the connection is replaced. */

@@ -47,6 +47,8 @@ export interface CommandHost {
   readonly health: ConnectionHealth;
   /** A command was answered, or has failed. */
   onEnd(command: Command<any, any>): void;
+  /** Why no lock may be granted by the server for this key. */
+  refusal(key: string): LockStoreError | null;
   /** The error that its caller receives. */
   failureOf(command: Command<any, any>, error: Error): LockStoreError;
 }

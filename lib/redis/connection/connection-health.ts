@@ -23,7 +23,6 @@ export class ConnectionHealth {
   onAnswer(client: RedisClient, to: Destination, sentAt: number): void {
     const node = nodeOf(client, to);
     this.silence.onAnswer(node ?? client, sentAt);
-    if (client === this.live.client) this.live.onAnswer();
     if (node) this.live.nodes.onAnswer(node);
   }
 

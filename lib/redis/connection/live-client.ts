@@ -91,7 +91,7 @@ export class LiveClient {
   /** Connects a client that waits for its first command to do so. Failures are retried, and reported by the commands. */
   connect(): void {
     const client = this.current;
-    if (client.status === 'ready') this.#identify();
+    if (client.status === 'ready') this.identify();
     if (client.status !== 'idle') return;
     this.state.onConnecting();
     void this.inOurContext(() => client.connect().catch(ignore));
@@ -102,9 +102,22 @@ export class LiveClient {
     if (client === this.#client && client.status === 'idle') this.connect();
     if (!client.isWritable) return false;
     if (client.isCluster) return this.nodes.isReady(client, to);
-    if (client !== this.#client || this.isInDatabase(client)) return true;
+    if (client !== this.#client) return true;
+    this.identify();
+    if (this.isInDatabase(client)) return true;
     if (!this.#selection || this.clock.now() >= this.#selection.retryAt) this.#select(client);
     return false;
+  }
+
+  /** Asks which server it is, and what it is, before a command of ours is sent: the answer comes before that of the command. */
+  identify(): void {
+    const client = this.#client;
+    if (client.isCluster || !client.isWritable) return;
+    const askedAt = this.clock.now();
+    this.serverId.ask(client, askedAt, (info) => {
+      this.silence.onAnswer(client, askedAt);
+      this.onServerId(info);
+    });
   }
 
   /** Why the server refuses the database of the present connection; null: it does not, as far as known. */
@@ -115,11 +128,6 @@ export class LiveClient {
   /** Whether the client has ended, and stays closed. */
   get hasEnded(): boolean {
     return this.#client.status === 'ended' && this.#client.endsForGood;
-  }
-
-  /** The present client has answered. */
-  onAnswer(): void {
-    this.#identify();
   }
 
   /** Continues on a connection of our own to the same place. */
@@ -231,7 +239,7 @@ export class LiveClient {
   #onReady(client: RedisClient): void {
     this.silence.onReady(client);
     this.state.onReady();
-    this.#identify();
+    this.identify();
     this.state.changed();
   }
 
@@ -239,17 +247,6 @@ export class LiveClient {
     const news = this.state.onError(error);
     if (news !== null) this.reporter.debug(`Redis connection: ${news}`);
     this.state.changed();
-  }
-
-  /** Asks before any command of ours is sent on a new connection, so that the answer comes before theirs. */
-  #identify(): void {
-    const client = this.#client;
-    if (client.isCluster) return;
-    const askedAt = this.clock.now();
-    this.serverId.ask(client, (info) => {
-      this.silence.onAnswer(client, askedAt);
-      this.onServerId(info);
-    });
   }
 }
 

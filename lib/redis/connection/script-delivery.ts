@@ -5,7 +5,7 @@ import { type Operands, type RedisClient, type SingleClient } from '../client/re
 import { type LuaScript } from '../scripts/lua.js';
 import { type Destination } from './cluster-nodes.js';
 import { type CommandHost, type CommandRequest, type Delivery } from './command.js';
-import { isNoScript } from './redis-errors.js';
+import { isNoScript, renamedError } from './redis-errors.js';
 import { hasWritten, isGrant } from './reply-reader.js';
 
 type AnyScript = LuaScript<any, any, any>;
@@ -68,9 +68,15 @@ export class ScriptDelivery implements Delivery<unknown, Replies>, Outcome<Repli
     return replies;
   }
 
-  /** A given client sends commands again by itself, on a connection that may be in another database. */
+  /**
+   * The server may have become unsafe since its connection began. A given client sends commands again by itself, on a connection
+   * that may be in another database.
+   */
   #checkGrant(sentBy: RedisClient): void {
     const { live } = this.host;
+    const key = keyOfSubject(this.call.subject) ?? '';
+    const refusal = this.host.refusal(key);
+    if (refusal) throw renamedError(refusal, key, true);
     if (sentBy.isCluster || live.isInDatabase(sentBy)) return;
     throw live.refusedDatabase ?? new Error('the answer may come from another database');
   }

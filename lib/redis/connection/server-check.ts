@@ -4,7 +4,7 @@ import { type HistoryLimits } from '../../core/history/history.options.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type ClusterClient, type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { NODE_INFO_TIMEOUT_MS, REPLICA_RECHECK_MS } from '../timing.js';
+import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { type CommandRunner } from './command-runner.js';
 import { adviceOn, readableText, runsNoScripts } from './error-advice.js';
 import { isRetryable } from './redis-errors.js';
@@ -41,7 +41,6 @@ export class ServerCheck {
   #isSpread = false;
   /** The server of a single client that was tried last. */
   #tried: string | undefined;
-  #recheckAt = 0;
   readonly #reported = new Set<string>();
   #stop = ignore;
 
@@ -69,7 +68,8 @@ export class ServerCheck {
     const unsafe = this.#isSpread ? SPREAD_KEYS : this.#unsafe;
     if (!unsafe) return null;
     const { isPassing } = unsafe;
-    if (isPassing) this.#recheck();
+    // A replica may be promoted while its connections stay.
+    if (isPassing) this.parts.commands.identify();
     return new LockStoreError(`Redis could not serve the lock "${key}": ${textOf(unsafe)}`, {
       key,
       retryable: isPassing,
@@ -136,15 +136,6 @@ export class ServerCheck {
     if (unsafe) this.#report('error', unsafe, address);
     else for (const one of warningsOf(facts, this.#use)) this.#report('warn', one, address);
     return facts;
-  }
-
-  /** A replica may be promoted while its connections stay. */
-  #recheck(): void {
-    const { commands, clock } = this.parts;
-    const client = commands.liveClient();
-    if (client.isCluster || client.status !== 'ready' || clock.now() < this.#recheckAt) return;
-    this.#recheckAt = clock.now() + REPLICA_RECHECK_MS;
-    void this.#inOurContext(() => client.info().then((info) => void this.#judge(info, client.address), ignore));
   }
 
   /** With a key, since some services run no script without one. */

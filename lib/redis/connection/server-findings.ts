@@ -60,7 +60,7 @@ export function unsafetyOf(facts: ServerFacts, use: ServerUse): Unsafe | null {
     const advice = 'Use `connection: { sentinels: [...], name }`.';
     return { kind: 'sentinel', text: 'This server is a sentinel.', advice, isPassing: false };
   }
-  if (facts.isWritableReplica && !use.findsMaster) {
+  if (facts.isWritableReplica && !use.isCluster) {
     const text =
       `This server is a replica of ${facts.master} that takes writes, and forgets them when it copies its ` +
       'master again.';

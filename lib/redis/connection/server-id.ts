@@ -1,6 +1,7 @@
 import { type SingleClient } from '../client/redis-client.js';
 import { type Reporter } from '../../core/reporter.js';
 import { isRetryable } from './redis-errors.js';
+import { ROLE_RECHECK_MS } from '../timing.js';
 import { readServerFacts } from './server-facts.js';
 
 /**
@@ -20,6 +21,8 @@ export class ServerId {
   #connections = 0;
   /** The number of the connection that was asked last. */
   #lastAsked = -1;
+  /** When it is asked again, on the monotonic clock. */
+  #askAgainAt = 0;
   #isRefused = false;
 
   constructor(private readonly reporter: Reporter) {}
@@ -30,9 +33,10 @@ export class ServerId {
     this.value = null;
   }
 
-  /** Asks a connection that is ready, once, and calls back with its INFO when it has answered. */
-  ask(client: SingleClient, onKnown: (info: string) => void): void {
-    if (this.#isRefused || this.#lastAsked === this.#connections) return;
+  /** Asks a connection that is ready, now and then, and calls back with its INFO when it has answered. */
+  ask(client: SingleClient, now: number, onKnown: (info: string) => void): void {
+    if (this.#isRefused || (this.#lastAsked === this.#connections && now < this.#askAgainAt)) return;
+    this.#askAgainAt = now + ROLE_RECHECK_MS;
     const connection = (this.#lastAsked = this.#connections);
     client.info().then(
       (info) => {

@@ -2,30 +2,26 @@ import { type Clock } from '../../core/clock.js';
 import { type LockError, LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type SingleClient } from '../client/redis-client.js';
-import { readServerId } from '../connection/server-id.js';
+import { type ServerFacts, readServerFacts } from '../connection/server-facts.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
-import { NODE_INFO_TIMEOUT_MS, REPLICA_RECHECK_MS } from '../timing.js';
+import { NODE_INFO_TIMEOUT_MS, ROLE_RECHECK_MS } from '../timing.js';
 
 /** The server that a connection leads to. */
-interface NodeServer {
-  /** Another one each time the server starts. */
-  readonly runId: string;
-  /** Where its master is, as `host:port`; undefined: it is a master itself. */
-  readonly master: string | undefined;
-}
+type NodeServer = Pick<ServerFacts, 'master'> & { readonly runId: string };
 
-/** The question that was sent on one connection. */
+/** The last question that was sent on one connection. */
 interface Question {
   readonly epoch: number;
   readonly server: Promise<NodeServer>;
-  known?: NodeServer;
-  /** When it has to be asked again, on the monotonic clock. */
-  until: number;
+  /** The answer; before it comes, the one to the question before. */
+  known: NodeServer | undefined;
+  /** When it is asked again, on the monotonic clock: the server may be demoted or promoted. */
+  readonly until: number;
 }
 
 /**
- * Which server a node leads to: asked once per connection, since the next one may lead to another server. A server has one
- * vote: of the nodes that lead to the same one, the first of the list has it.
+ * Which server a node leads to: asked on each connection, since the next one may lead to another server, and now and then, since an
+ * operator may demote it. A server has one vote: of the nodes that lead to the same one, the first of the list has it.
  */
 export class NodeIdentity {
   #question: Question | null = null;
@@ -69,17 +65,26 @@ export class NodeIdentity {
    * @throws LockConfigurationError for a quorum that is set up wrongly; LockStoreError while the node has no vote
    */
   async check(): Promise<string> {
-    const { runId } = await this.identify();
+    const asked = this.identify();
+    // The question was sent before the vote, and `isStill` waits for its answer.
+    const { runId } = this.#known ?? (await asked);
     if (this.fault) throw this.fault;
     if (this.runId === runId) return runId;
     throw withoutVote(`The connection to ${this.#address} was lost before it was known where it leads.`);
+  }
+
+  /** Whether the server that voted is known to be the same, and to be a master of its own still. */
+  async isStill(runId: string): Promise<boolean> {
+    await this.identify().catch(() => undefined);
+    return this.fault === null && this.runId === runId;
   }
 
   /** @throws LockStoreError */
   identify(): Promise<NodeServer> {
     const { epoch } = this.store.commands;
     if (this.#question?.epoch === epoch && this.clock.now() < this.#question.until) return this.#question.server;
-    const question: Question = { epoch, server: readServer(this.store), until: Infinity };
+    const until = this.clock.now() + ROLE_RECHECK_MS;
+    const question: Question = { epoch, server: readServer(this.store), known: this.#known, until };
     this.#question = question;
     question.server.then(
       (server) => this.#onKnown(question, server),
@@ -98,8 +103,7 @@ export class NodeIdentity {
 
   #onKnown(question: Question, server: NodeServer): void {
     question.known = server;
-    if (server.master !== undefined) question.until = this.clock.now() + REPLICA_RECHECK_MS;
-    else this.#wasMaster = true;
+    this.#wasMaster ||= server.master === undefined;
     for (const other of this.all) {
       if (other.runId === undefined || other.runId === this.runId) continue;
       this.#apartFrom.add(other);
@@ -144,15 +148,9 @@ const withoutVote = (message: string): LockStoreError => new LockStoreError(mess
 
 /** Asks a node which server it leads to. @throws LockStoreError */
 async function readServer(store: RedisLockStore): Promise<NodeServer> {
-  const [runId, replication] = await Promise.all([
-    askServer(store, 'INFO', readServerId),
-    askServer(store, 'INFO', (client) => client.info('replication')),
-  ]);
-  if (runId === null)
-    throw withoutVote('The server does not report its run id (INFO server). A quorum needs servers that do.');
-  const field = (name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(replication)?.[1];
-  const isReplica = field('role') === 'slave';
-  return { runId, master: isReplica ? `${field('master_host')}:${field('master_port')}` : undefined };
+  const { runId, master } = readServerFacts(await askServer(store, 'INFO', (client) => client.info()));
+  if (runId !== undefined) return { runId, master };
+  throw withoutVote('The server does not report its run id (INFO server). A quorum needs servers that do.');
 }
 
 /** The time of a server, in milliseconds. @throws LockStoreError */

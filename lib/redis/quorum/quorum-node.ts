@@ -78,10 +78,12 @@ export class QuorumNode {
   async askPatiently<T>(send: Send<T>, onUncounted?: (answer: T) => void): Promise<T> {
     const runId = await this.identity.check();
     const answer = await send(this.store);
-    if ((await this.identity.check().catch(() => undefined)) === runId) return answer;
-    // The command was sent again after a lost connection, perhaps to another server.
+    if (await this.identity.isStill(runId)) return answer;
+    // The command was sent again after a lost connection, perhaps to another server; or the server was demoted.
     onUncounted?.(answer);
-    throw new LockStoreError(`The connection to ${this.name} was lost, and another server may have answered.`);
+    const { fault } = this.identity;
+    const text = fault?.message ?? `The connection to ${this.name} was lost, and another server may have answered.`;
+    throw new LockStoreError(text);
   }
 
   /** `onLate` also receives a reply that does not count. */

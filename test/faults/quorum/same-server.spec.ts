@@ -110,6 +110,25 @@ describe('a node whose address comes to lead to the server of another', () => {
   });
 });
 
+describe('a node that an operator makes a replica while its connections stay', () => {
+  afterEach(closeAll);
+
+  it('has no vote although it takes writes, until it is a master again', async () => {
+    const { net, a } = await start();
+    const [, admin] = net.admins;
+    await admin!.config('SET', 'replica-read-only', 'no');
+    await admin!.call('REPLICAOF', '127.0.0.1', net.servers[0]!.port);
+    disconnect(a.proxies[2]!);
+    const refusal = async () => {
+      const error = await a.locks.acquire(freshKey(), { waitMs: 0 }).catch((reason: LockStoreError) => reason);
+      return error instanceof LockStoreError && /is a replica of .* no vote/.test(error.message) && error;
+    };
+    await eventually(refusal, { timeoutMs: 15_000 });
+    await admin!.call('REPLICAOF', 'NO', 'ONE');
+    await eventually(() => a.locks.withLock(freshKey(), { waitMs: 0 }, () => true).catch(() => false));
+  });
+});
+
 describe('a quorum that is set up wrongly', () => {
   const told = jest.spyOn(Logger.prototype, 'error');
   beforeEach(() => told.mockClear());

@@ -2,6 +2,7 @@ import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 import { type Redis } from 'ioredis';
 import { type LockStoreError, type RedisConnection, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
+import { ROLE_RECHECK_MS } from '../../../lib/redis/timing.js';
 import { cli } from '../../cli/support/cli.js';
 import { bulk, startDisguise } from '../../support/network/disguise.js';
 import { type Frame, FrameReader, commandText } from '../../support/network/resp-frames.js';
@@ -13,6 +14,7 @@ import { isCommand, ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
 import { spyOnLogs } from '../security/support.js';
 import { ownCluster, ownSentinels } from '../../support/redis/own-topologies.js';
 
@@ -171,6 +173,58 @@ describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, 
     await replica.admin.call('REPLICAOF', 'NO', 'ONE');
     await (await waiting).release();
     await told(said, /takes writes/);
+  });
+});
+
+/** Makes a master a replica that takes writes; it keeps its data, since its new master refuses to send any. */
+async function demote({ admin }: Awaited<ReturnType<typeof ownRedis>>): Promise<void> {
+  const other = await ownRedis(['--rename-command', 'PSYNC', '', '--rename-command', 'SYNC', '']);
+  await admin.config('SET', 'replica-read-only', 'no');
+  await admin.call('REPLICAOF', '127.0.0.1', other.port);
+}
+
+describe.each(KINDS)('a master that an operator makes a replica while it serves locks, by %s,', (_kind, open) => {
+  it('is refused although it takes writes, and holds end there, until it is promoted', async () => {
+    const server = await ownRedis();
+    const { locks } = await startApp({ connection: open(server.url) });
+    const held = await locks.acquire(freshKey(), { leaseMs: 4_000 });
+    const other = await locks.acquire(freshKey(), { leaseMs: 60_000, renew: false });
+    await demote(server);
+    await eventually(() => held.signal.aborted, { timeoutMs: 20_000 });
+    expect(held.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'unreachable' });
+    expect((await rejection(other.extend(60_000))).message).toContain('that takes writes');
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), { waitMs: 300 }));
+    expect(error).toMatchObject({ retryable: true, message: expect.stringContaining('that takes writes') });
+    const waiting = locks.acquire(freshKey(), PATIENT);
+    await server.admin.call('REPLICAOF', 'NO', 'ONE');
+    await (await waiting).release();
+  }, 60_000);
+
+  it('hands no lock over', async () => {
+    const server = await ownRedis();
+    const [holder, waiter] = [
+      await startApp({ connection: server.url }),
+      await startApp({ connection: open(server.url) }),
+    ];
+    const [key, refused] = [freshKey(), freshKey()];
+    const held = await holder.locks.acquire(key, { leaseMs: 60_000 });
+    const waiting = rejection(waiter.locks.acquire(key, { waitMs: 5_000 }));
+    await untilWaiting(holder, key);
+    await demote(server);
+    const isRefused = () => waiter.locks.withLock(refused, { waitMs: 0 }, () => false).catch(() => true);
+    await eventually(isRefused);
+    await held.release();
+    expect((await waiting).message).toContain('that takes writes');
+  });
+
+  it('grants nothing that is asked for after a pause', async () => {
+    const server = await ownRedis();
+    const { locks } = await startApp({ connection: open(server.url) });
+    await locks.withLock(freshKey(), () => undefined);
+    await demote(server);
+    const since = performance.now();
+    await eventually(() => performance.now() - since > ROLE_RECHECK_MS);
+    expect((await rejection(locks.acquire(freshKey(), { waitMs: 0 }))).message).toContain('that takes writes');
   });
 });
 

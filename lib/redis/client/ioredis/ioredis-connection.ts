@@ -117,7 +117,7 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     this.client.asking().catch(() => undefined);
   }
 
-  info(section?: 'server' | 'replication'): Promise<string> {
+  info(section?: 'server'): Promise<string> {
     return section ? this.client.info(section) : this.client.info();
   }
 

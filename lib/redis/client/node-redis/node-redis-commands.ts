@@ -33,7 +33,7 @@ export abstract class NodeRedisCommands {
     this.send(['asking']).catch(() => undefined);
   }
 
-  async info(section?: 'server' | 'replication'): Promise<string> {
+  async info(section?: 'server'): Promise<string> {
     return String(await this.send(section ? ['info', section] : ['info']));
   }
 

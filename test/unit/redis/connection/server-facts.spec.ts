@@ -3,6 +3,7 @@ import { unsafetyOf, warningsOf } from '../../../../lib/redis/connection/server-
 
 const SINGLE = { isCluster: false, findsMaster: false, minReplicas: 0 };
 const WITH_HISTORY = { ...SINGLE, writesHistory: true };
+const OF_CLUSTER = { ...SINGLE, isCluster: true, findsMaster: true };
 const info = (...lines: string[]): string => ['# Server', ...lines, ''].join('\r\n');
 const kindsOf = (text: string, use = SINGLE): string[] => {
   const facts = readServerFacts(text);
@@ -26,7 +27,9 @@ describe('what a server tells about itself', () => {
     ['a version that is none', info('redis_version:unstable'), SINGLE, []],
     ['a replica', info(...REPLICA, 'slave_read_only:1'), SINGLE, ['replica']],
     ['a writable replica', info(...REPLICA, 'slave_read_only:0'), SINGLE, ['unsafe: replica']],
-    ['a replica that others watch', info(...REPLICA, 'slave_read_only:0'), { ...SINGLE, findsMaster: true }, []],
+    ['a replica that others watch', info(...REPLICA, 'slave_read_only:1'), { ...SINGLE, findsMaster: true }, []],
+    ['a writable one', info(...REPLICA, 'slave_read_only:0'), { ...SINGLE, findsMaster: true }, ['unsafe: replica']],
+    ['a writable one of a cluster', info(...REPLICA, 'slave_read_only:0'), OF_CLUSTER, []],
     ['a cluster node to a single client', info('redis_mode:cluster'), SINGLE, ['cluster']],
     ['a cluster node, in its own section', info('cluster_enabled:1'), SINGLE, ['cluster']],
     ['a cluster node to a cluster', info('cluster_enabled:1'), { ...SINGLE, isCluster: true }, []],

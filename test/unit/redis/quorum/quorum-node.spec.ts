@@ -5,6 +5,7 @@ import { QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { gather } from '../../../../lib/redis/quorum/votes.js';
 import { type RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
+import { ROLE_RECHECK_MS } from '../../../../lib/redis/timing.js';
 import { acquireRequest, granted } from './fake-nodes.js';
 
 const RELEASE: ReleaseRequest = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 3_000 };
@@ -26,7 +27,7 @@ class FakeStore {
     name: string,
     public server: Server,
   ) {
-    const info = (section: string): Promise<string> => Promise.resolve(this.#tell(section));
+    const info = (): Promise<string> => Promise.resolve(this.#tell());
     const send = (_client: unknown, command: () => Promise<string>) => command();
     this.commands = { address: name, epoch: 0, outage: null as Error | null, liveClient: () => ({ info }), send };
   }
@@ -41,12 +42,11 @@ class FakeStore {
     this.server = server;
   }
 
-  #tell(section: string): string {
+  #tell(): string {
     this.asked += 1;
     const { runId, masterPort } = this.server;
-    if (section === 'server') return `# Server\r\nredis_version:7.4.0\r\nrun_id:${runId}\r\n`;
     const role = masterPort ? `role:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:${masterPort}` : 'role:master';
-    return `# Replication\r\n${role}\r\n`;
+    return `# Server\r\nredis_version:7.4.0\r\nrun_id:${runId}\r\n# Replication\r\n${role}\r\n`;
   }
 }
 
@@ -75,13 +75,33 @@ function setUp(...servers: Server[]) {
 const [A, B, C] = [{ runId: 'a' }, { runId: 'b' }, { runId: 'c' }];
 
 describe('a node of a quorum', () => {
-  it('identifies its server once per connection', async () => {
-    const { stores, answers } = setUp(A, B, C);
+  it('identifies its server on each connection, and again after some time', async () => {
+    const { clock, stores, answers } = setUp(A, B, C);
+    const asked = () => stores.map((store) => store.asked);
     for (let i = 0; i < 5; i += 1) expect(await answers()).toEqual([true, true, true]);
-    expect(stores.map(({ asked }) => asked)).toEqual([2, 2, 2]);
+    expect(asked()).toEqual([1, 1, 1]);
     stores[1]!.lead({ runId: 'b2' });
     expect(await answers()).toEqual([true, true, true]);
-    expect(stores.map(({ asked }) => asked)).toEqual([2, 4, 2]);
+    expect(asked()).toEqual([1, 2, 1]);
+    await clock.advance(ROLE_RECHECK_MS);
+    for (let i = 0; i < 5; i += 1) await answers();
+    expect(asked()).toEqual([2, 3, 2]);
+  });
+
+  it.each([
+    ['demoted', { runId: 'b', masterPort: 6379 }, 'n2 is a replica of 10.0.0.1:6379 now, and has no vote'],
+    ['replaced behind its address', { runId: 'b2' }, 'another server may have answered'],
+  ])('has no vote as soon as its server is %s while its connection stays', async (_what, server, why) => {
+    const { clock, stores, nodes, answers } = setUp(A, B, C);
+    await answers();
+    stores[1]!.server = server;
+    await clock.advance(ROLE_RECHECK_MS);
+    const late: AcquireReply[] = [];
+    const asked = nodes[1]!.acquire(acquireRequest(), 1_000, (reply) => late.push(reply));
+    await settled();
+    stores[1]!.replies[0]!(granted());
+    await expect(asked).rejects.toMatchObject({ wasSent: true, message: expect.stringContaining(why) });
+    expect(late).toEqual([granted()]);
   });
 
   it.each([
