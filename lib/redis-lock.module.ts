@@ -60,7 +60,7 @@ import {
 } from './redis-lock.tokens.js';
 import { addCampaigns } from './leader/leader-classes.js';
 import { Leaders } from './leader/leaders.js';
-import { MEMORY } from './redis-lock.place.js';
+import { MEMORY, localConnection } from './redis-lock.place.js';
 import { openProcessMemory } from './memory/process-memory.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
@@ -88,6 +88,7 @@ function createStore(options: ResolvedModuleOptions, scripts: LockScripts, clock
   if (connection === MEMORY) return openProcessMemory({ keyPrefix, keepMs, reporter: logger });
   return openStore({
     ...options,
+    connection: connection ?? localConnection(logger),
     scripts,
     clock,
     random: systemRandomness,

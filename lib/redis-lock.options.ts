@@ -30,7 +30,7 @@ export interface RedisLockModuleOptions {
    * A URL, ioredis options (also for Sentinel), `{ cluster: [nodes] }`, or a client of ioredis, iovalkey or node-redis, which is
    * used and never closed. A list names independent masters: a lock is held when more than half of them have granted it (Redlock).
    * `'memory'` keeps the locks in the memory of the process, for development and for apps of one process.
-   * @default 'redis://127.0.0.1:6379'
+   * @default 'redis://127.0.0.1:6379', except where NODE_ENV is `production`
    */
   connection?: RedisConnection | readonly RedisConnection[];
   /**
@@ -120,8 +120,8 @@ export interface RedisLockModuleOptions {
 /** The options with all defaults filled in. */
 export interface ResolvedModuleOptions extends LockDefaults {
   readonly name: string | undefined;
-  /** Not used if there is a `store`. */
-  readonly connection: RedisConnection | readonly RedisConnection[];
+  /** Undefined if none was given, and if there is a `store`. */
+  readonly connection: RedisConnection | readonly RedisConnection[] | undefined;
   readonly store: LockStore | LockStoreFactory | undefined;
   readonly keyPrefix: string;
   readonly drainMs: number;
@@ -159,7 +159,7 @@ export const readModuleOptions = (options: RedisLockModuleOptions): RedisLockMod
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
   const own = readModuleOptions(options);
   checkPlace(own);
-  const { name, connection = 'redis://127.0.0.1:6379', store, keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
+  const { name, connection, store, keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
   const { awaitRelease = true, drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = own;
   const { minReplicas = 0, replicaTimeoutMs = 500, history = false } = own;
   checkOnUnavailable(onUnavailable);

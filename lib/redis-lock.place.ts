@@ -1,10 +1,29 @@
 import { LockConfigurationError } from './core/lock.errors.js';
 import { checkBoolean } from './core/option-checks.js';
+import { type Reporter } from './core/reporter.js';
 import { checkStore } from './core/store/given-store.js';
 import { checkConnection } from './redis/client/check-connection.js';
 
 /** The `connection` of locks in the memory of the process. */
 export const MEMORY = 'memory';
+
+/** Where the locks are without a `connection`. */
+const LOCAL = 'redis://127.0.0.1:6379';
+
+/**
+ * The connection of a module that has none: a Redis on this machine, except in production, where another machine would have another.
+ * @throws LockConfigurationError
+ */
+export function localConnection(reporter: Reporter): string {
+  if (process.env['NODE_ENV'] === 'production') {
+    throw new LockConfigurationError(
+      `Expected \`connection\` to say where Redis is where NODE_ENV is \`production\`, got none, as of a variable that is not set. ` +
+        `Write it, even if it is '${LOCAL}'.`,
+    );
+  }
+  reporter.warn(`Locks on ${LOCAL.slice('redis://'.length)}, since no connection was given.`);
+  return LOCAL;
+}
 
 /** The options that only Redis can follow. */
 const OF_REDIS = ['minReplicas', 'replicaTimeoutMs', 'hashTag'] as const;

@@ -118,6 +118,7 @@ async function start(options: RedisLockModuleOptions): Promise<void> {
   if (connection === 'memory') return openProcessMemory({ ...resolved, reporter }).close();
   const opened = openStore({
     ...resolved,
+    connection: connection ?? 'redis://127.0.0.1:6379',
     scripts: createLockScripts(),
     clock: systemClock,
     random: systemRandomness,

@@ -1,10 +1,21 @@
 import * as ioredis from 'ioredis';
 import * as iovalkey from 'iovalkey';
 import * as redis from 'redis';
-import type { RedisConnection } from '../../lib/redis/client/redis-connection.js';
+import type {
+  RedisClusterOptions,
+  RedisConnection,
+  RedisConnectionOptions,
+} from '../../lib/redis/client/redis-connection.js';
 
 /** What `connection` must accept and refuse. The types are our own: they must fit the clients of every library. */
 declare function connect(connection: RedisConnection | readonly RedisConnection[]): void;
+
+/** An option that is missing here is refused as unknown. */
+type IsEmpty<Names> = [Names] extends [never] ? true : Names;
+export const knowsOptions: [
+  IsEmpty<Exclude<keyof ioredis.RedisOptions | keyof iovalkey.RedisOptions, keyof RedisConnectionOptions>>,
+  IsEmpty<Exclude<keyof ioredis.ClusterOptions | keyof iovalkey.ClusterOptions, keyof RedisClusterOptions>>,
+] = [true, true];
 
 export function accepted(
   ofIoredis: ioredis.RedisOptions,
@@ -14,6 +25,7 @@ export function accepted(
 ): void {
   connect('redis://127.0.0.1:6379');
   connect(['redis://a', 'redis://b', { host: 'c' }]);
+  connect({ url: 'redis://a', family: 6 });
   connect({ host: 'localhost', port: 6380, password: 'secret', db: 1, tls: { rejectUnauthorized: false } });
   connect({ path: '/run/redis.sock', retryStrategy: (times) => times * 10, reconnectOnError: () => 2 });
   connect({
@@ -60,8 +72,6 @@ export function refused(): void {
   connect(() => new ioredis.Redis());
   // @ts-expect-error The URL itself.
   connect(new URL('redis://a'));
-  // @ts-expect-error The URL itself.
-  connect({ url: 'redis://a' });
   // @ts-expect-error The options are in the format of ioredis.
   connect({ socket: { host: 'a' } });
   // @ts-expect-error A misspelt option.

@@ -1,8 +1,10 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { reading } from '../../core/read-options.js';
+import { checkOptions } from './check-options.js';
 import { libraryOf } from './client-libraries.js';
 import { FORMS, type ServerPlace } from './client-library.js';
-import { type RedisNodeAddress } from './redis-connection.js';
+import { withoutUrl } from './plain-options.js';
+import { type RedisAddress, type RedisNodeAddress } from './redis-connection.js';
 
 /**
  * Checks the option `connection` before anything connects.
@@ -45,37 +47,37 @@ function checkOne(connection: unknown, name: string, forms = FORMS): void {
   const library = libraryOf(connection);
   if (library) return library.checkClient(connection as object, name);
   if (isPlainObject(connection)) return checkOptions(connection, name);
-  if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
-  const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
-  throw new LockConfigurationError(`Expected ${name} to be ${forms}, got ${got}.`);
+  if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection))
+    return void withoutUrl(connection, name);
+  throw new LockConfigurationError(`Expected ${name} to be ${forms}, got ${describe(connection)}.`);
 }
 
-function checkOptions({ cluster, ...options }: { cluster?: unknown }, name: string): void {
-  if ('url' in options) {
-    throw new LockConfigurationError(
-      `Expected ${name} to be ${FORMS}, got an object with a \`url\`; pass the URL itself.`,
-    );
-  }
-  if (cluster === undefined || (Array.isArray(cluster) && cluster.length > 0)) return;
-  throw new LockConfigurationError(`Expected the \`cluster\` of ${name} to be a list of some of its nodes.`);
-}
-
-/** A promise, a `URL` or another library's client would be read as options without a host, which is the local Redis. */
-function isPlainObject(value: unknown): value is { cluster?: unknown } {
+/**
+ * Whether an object has its properties itself. A promise, a `URL` or another library's client has none that is an option, and
+ * options that are inherited or made by a class are lost when they are copied: all of these would lead to this machine.
+ */
+function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  // By the constructor's name: options may come from another realm.
-  return prototype === null || (prototype as { constructor?: Function }).constructor?.name === 'Object';
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  // Not by identity: options may come from another realm.
+  return prototype === null || (Object.getPrototypeOf(prototype) === null && nameOf(prototype) === 'Object');
 }
 
-const describe = (value: unknown): string =>
-  value instanceof Promise
-    ? 'a promise (await it)'
-    : value instanceof URL
-      ? 'a URL object (pass its `href`)'
-      : typeof value === 'object' && value !== null
-        ? 'an object of another kind'
-        : String(value);
+const nameOf = (value: object): string => (value as { readonly constructor?: Function }).constructor?.name ?? '';
+
+function describe(value: unknown): string {
+  if (typeof value === 'string') {
+    return /^https?:/.test(value)
+      ? 'the URL of a REST API, which holds no locks; pass the redis:// or rediss:// URL of the database'
+      : 'a string that is no such URL';
+  }
+  if (value instanceof Promise) return 'a promise (await it)';
+  if (value instanceof URL) return 'a URL object (pass its `href`)';
+  if (typeof value !== 'object' || value === null) return String(value);
+  const kind =
+    nameOf(value) === 'Object' ? 'an object that inherits its properties' : `an object of class ${nameOf(value)}`;
+  return `${kind}; pass a plain object with its values, such as { host: config.host, port: config.port }`;
+}
 
 /** Whether two descriptions name one server. Another name of the same host is noticed later, by the run id of its server. */
 function sameAddress(a: unknown, b: unknown): boolean {
@@ -90,20 +92,8 @@ function addressesOf(node: unknown): readonly string[] {
   return sentinels.map((sentinel) => `sentinel ${name} of ${addressOf(sentinel, 26379)}`);
 }
 
-function placeOf(node: unknown): ServerPlace {
-  const library = libraryOf(node);
-  if (library) return library.placeOf(node as object);
-  return typeof node === 'string' ? placeOfUrl(node) : (node as ServerPlace);
-}
-
-/** One that cannot be read is refused when it is opened. */
-function placeOfUrl(text: string): ServerPlace {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (!url) return { path: text };
-  if (url.protocol === 'unix:') return { path: decodeURIComponent(url.pathname) };
-  const { hostname } = url;
-  return { host: hostname === '' ? undefined : hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 6379) };
-}
+const placeOf = (node: unknown): ServerPlace =>
+  libraryOf(node)?.placeOf(node as object) ?? (withoutUrl(node as RedisAddress) as ServerPlace);
 
 /** Without a host, the libraries connect to `localhost`. */
 function addressOf(address: RedisNodeAddress | null, defaultPort: number): string {

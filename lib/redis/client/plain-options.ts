@@ -1,7 +1,14 @@
 import type { ConnectionOptions } from 'node:tls';
 import { LockConfigurationError } from '../../core/lock.errors.js';
+import { shortened } from '../../core/read-options.js';
 import { CONNECT_TIMEOUT_MS } from '../timing.js';
-import { type RedisAddress, type RedisNatMap, type RedisNodeAddress } from './redis-connection.js';
+import {
+  type RedisAddress,
+  type RedisClusterOptions,
+  type RedisConnectionOptions,
+  type RedisNatMap,
+  type RedisNodeAddress,
+} from './redis-connection.js';
 import { type ServerAddress, readAddress } from './server-address.js';
 
 /** What `connection` says, for a library that does not read the options of ioredis itself. */
@@ -40,6 +47,8 @@ type Given = Readonly<Record<string, unknown>>;
 
 const ACCESS = ['username', 'password', 'db', 'tls', 'family', 'connectionName', 'connectTimeout', 'keepAlive', 'noDelay', 'protocol']; // prettier-ignore
 const PLACE = ['host', 'port', 'path', 'natMap', 'sentinels', 'name', 'sentinelUsername', 'sentinelPassword', 'sentinelTLS']; // prettier-ignore
+/** What a URL stands for: the place of one server. */
+const OF_URL = ['host', 'port', 'path', 'sentinels', 'cluster'];
 const OF_CLUSTER = ['cluster', 'redisOptions', 'natMap', 'slotsRefreshInterval'];
 
 /** What our own connections decide for themselves, in every library: whether and when they retry, and that nothing is queued. */
@@ -50,12 +59,32 @@ const DECIDED = [
 ]; // prettier-ignore
 
 /**
+ * Replaces a URL, alone or beside options, by the options that it stands for, which every library gets.
+ * @throws LockConfigurationError that calls the URL that of `name`, for one that cannot be read or repeats an option
+ */
+export function withoutUrl(
+  connection: RedisAddress,
+  name = '`connection`',
+): RedisConnectionOptions | RedisClusterOptions {
+  if (typeof connection === 'string') return readUrl(connection, name);
+  const { url, ...given } = connection as RedisConnectionOptions;
+  if (url === undefined || url === null) return given;
+  const ofUrl: Given = { ...readUrl(url, name) };
+  const beside = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null));
+  const inUrl = [...OF_URL, ...Object.keys(ofUrl).filter((option) => option !== 'tls')];
+  const twice = inUrl.find((option) => option in beside);
+  if (twice === undefined) return { ...ofUrl, ...beside };
+  throw new LockConfigurationError(
+    `Expected ${name} to have \`${twice}\` in its \`url\` or beside it, got both; leave one of them out.`,
+  );
+}
+
+/**
  * Reads a URL, or options in the format of ioredis, for `library`, whose options have another format.
  * @throws LockConfigurationError for a URL that cannot be read, and for an option that the library has no counterpart for
  */
 export function readPlainOptions(connection: RedisAddress, library: string): PlainOptions {
-  if (typeof connection === 'string') return readUrl(connection);
-  const given = connection as Given;
+  const given: Given = withoutUrl(connection) as Given;
   if (given['cluster'] !== undefined) return readCluster(given, library);
   refuseOthers(given, [...ACCESS, ...PLACE], library);
   return { ...accessOf(given), at: placeOf(given), natMap: given['natMap'] as RedisNatMap | undefined };
@@ -86,11 +115,6 @@ const accessOf = (given: Given): PlainAccess => {
 function placeOf(given: Given): PlainOptions['at'] {
   const { path, sentinels, name, sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls } = given;
   if (Array.isArray(sentinels)) {
-    if (typeof name !== 'string') {
-      throw new LockConfigurationError(
-        'Expected `connection` to have the `name` of the master beside its `sentinels`.',
-      );
-    }
     const group = { sentinels: sentinels.map((one: RedisNodeAddress) => serverOf(one, 26_379)), name };
     return { ...group, username, password, tls } as SentinelGroup;
   }
@@ -106,50 +130,64 @@ const serverOf = ({ host, port }: RedisNodeAddress, defaultPort: number): Server
 function nodeOf(node: RedisNodeAddress | string | number): ServerAddress {
   if (typeof node === 'object') return serverOf(node, 6379);
   if (typeof node === 'number') return serverOf({ port: node }, 6379);
-  return /^rediss?:/.test(node) ? (readUrl(node).at as ServerAddress) : readAddress(node);
+  return /^rediss?:/.test(node) ? serverOf(readUrl(node, '`connection`'), 6379) : readAddress(node);
 }
 
-function readUrl(text: string): PlainOptions {
-  const { protocol, hostname, port, pathname, username, password, searchParams } = parseUrl(text);
-  const [parameter] = searchParams.keys();
-  if (parameter !== undefined) {
+function readUrl(text: string, name: string): RedisConnectionOptions {
+  if (!URL.canParse(text)) throw unreadable(name);
+  const { protocol, hostname, port, pathname, username, password, searchParams } = new URL(text);
+  const parameters = Object.fromEntries(searchParams) as Given;
+  const isSocket = protocol === 'unix:';
+  // A place that is missing is that of a variable that is not set.
+  if (isSocket ? hostname !== '' || pathname === '' : hostname === '') {
+    const form = isSocket ? 'unix:///PATH' : `${protocol}//HOST:PORT`;
     throw new LockConfigurationError(
-      `Expected the URL of \`connection\` to have no parameters, got \`${parameter}\`; pass options instead.`,
+      `Expected the URL of ${name} to have the form ${form}, got one without that place.`,
     );
   }
-  const isSocket = protocol === 'unix:';
   const db = isSocket ? '' : pathname.slice(1);
   if (!/^\d*$/.test(db)) {
-    throw new LockConfigurationError('Expected the path of the URL of `connection` to be the number of a database.');
+    throw new LockConfigurationError(`Expected the path of the URL of ${name} to be the number of a database.`);
   }
-  const host = hostname === '' ? undefined : hostname.replace(/^\[|\]$/g, '');
   return {
-    username: username === '' ? undefined : decoded(username),
-    password: password === '' ? undefined : decoded(password),
-    db: Number(db),
-    tls: protocol === 'rediss:' ? {} : undefined,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    at: isSocket ? { path: decoded(pathname) } : serverOf({ host, port: port === '' ? undefined : Number(port) }, 6379),
+    ...(isSocket ? { path: decoded(pathname, name) } : { host: hostname.replace(/^\[|\]$/g, '') }),
+    ...(port !== '' && { port: Number(port) }),
+    ...(username !== '' && { username: decoded(username, name) }),
+    ...(password !== '' && { password: decoded(password, name) }),
+    ...(protocol === 'rediss:' && { tls: {} }),
+    ...(db !== '' && { db: Number(db) }),
+    ...numbersOf(parameters, name),
   };
 }
 
-/** The error of the parser contains the whole URL, and with it the password. */
-function parseUrl(text: string): URL {
-  if (URL.canParse(text)) return new URL(text);
-  throw unreadable();
+/** Hosts of Redis put these into URLs. ioredis would take any option from there, as a text, and fail on it later. */
+const PARAMETERS = ['family', 'db'];
+
+function numbersOf(parameters: Given, name: string): Given {
+  const wrong = Object.keys(parameters).find(
+    (one) => !PARAMETERS.includes(one) || !/^\d+$/.test(String(parameters[one])),
+  );
+  if (wrong === undefined) {
+    return Object.fromEntries(Object.entries(parameters).map(([option, value]) => [option, Number(value)]));
+  }
+  throw new LockConfigurationError(
+    `Expected the URL of ${name} to have no parameters except the numbers \`family\` and \`db\`, got \`${shortened(wrong)}\`; ` +
+      `write options beside the URL: { url, ...options }.`,
+  );
 }
 
-function decoded(text: string): string {
+function decoded(text: string, name: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw unreadable();
+    throw unreadable(name);
   }
 }
 
-const unreadable = (): LockConfigurationError =>
+/** The error of the parser contains the whole URL, and with it the password. */
+const unreadable = (name: string): LockConfigurationError =>
   new LockConfigurationError(
-    'Expected `connection` to be a URL that can be read. Percent-encode special characters of user and password.',
+    `Expected ${name} to be a URL that can be read. Percent-encode special characters of user and password.`,
   );
 
 function refuseOthers(given: Given, known: readonly string[], library: string, inside = ''): void {

@@ -67,7 +67,9 @@ export interface RedisClientOptions {
 
 /** One Redis, or the master that sentinels name, in the format of ioredis. */
 export interface RedisConnectionOptions extends RedisSharedOptions, RedisClientOptions {
-  /** @default 'localhost' */
+  /** A redis://, rediss:// or unix:// URL, instead of `host`, `port` and `path`. */
+  readonly url?: string | undefined;
+  /** @default 'localhost', where only a `port` is given */
   readonly host?: string | undefined;
   /** @default 6379 */
   readonly port?: number | undefined;
@@ -99,7 +101,7 @@ export interface RedisClusterOptions extends RedisClientOptions {
   readonly cluster: readonly (RedisNodeAddress | string | number)[];
   /** The options of the connections to the nodes. */
   readonly redisOptions?:
-    (RedisSharedOptions & Omit<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels'>) | undefined;
+    (RedisSharedOptions & Omit<RedisConnectionOptions, 'url' | 'host' | 'port' | 'path' | 'sentinels'>) | undefined;
   readonly clusterRetryStrategy?: RedisRetryStrategy | undefined;
   readonly clusterNodeRetryStrategy?: RedisRetryStrategy | undefined;
   readonly scaleReads?: unknown;

@@ -26,9 +26,11 @@ export async function startBareScene(answer: Answer, options: RedisLockModuleOpt
   const lines: string[] = [];
   const log = (line: string): void => void lines.push(line);
   const reporter = { debug: log, warn: log, error: log };
-  const defaults = resolveModuleOptions({ connection: redis.url, ...options });
+  const connection = redis.url;
+  const defaults = resolveModuleOptions({ connection, ...options });
   const store = openStore({
     ...defaults,
+    connection,
     scripts,
     clock: systemClock,
     random: systemRandomness,

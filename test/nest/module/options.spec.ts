@@ -1,10 +1,11 @@
 import { inspect } from 'node:util';
+import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError, RedisLockModule, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
-import { closeAll, openAdmin } from '../../support/apps/lock-app.js';
+import { closeAll, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 
 afterEach(closeAll);
@@ -42,7 +43,7 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     ['name', 5, 'a non-empty string', '5'],
     ['isGlobal', 'no', 'true or false', 'no'],
     ['connection', 'localhost:6379', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
-    ['connection', 'http://localhost', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
+    ['connection', 'amqp://localhost', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
     [
       'connection',
       6379,
@@ -109,6 +110,41 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     expect(resolveModuleOptions({ connection })).toMatchObject({ connection, isQuorum: true });
   });
 
+  it.each<[object | string, string, string]>([
+    [{ uri: 'redis://a' }, 'Unknown option `uri`', 'Write `url` instead.'],
+    [{ hots: 'a' }, 'Unknown option `hots`', 'Write `host` instead.'],
+    [{ host: 'a', conectTimeout: 5 }, '`conectTimeout`', 'Write `connectTimeout` instead.'],
+    [{ host: 'a', nonsense: undefined }, '`nonsense`', 'pass a client'],
+    [{ socket: { host: 'a', port: 1 } }, '`socket`', 'Write { host, port } themselves instead.'],
+    [{ nodes: ['a:1'] }, '`nodes`', 'Write `cluster` instead.'],
+    [{ client: clientOf({}) }, '`client`', 'the client itself as `connection`'],
+    [{ url: 'https://a', token: 'secret' }, '`token`', 'not that of its REST API'],
+    [{ cluster: ['a:1'], password: 'secret' }, '`password`', 'Write it in `redisOptions`'],
+    [{ cluster: ['a:1'], redisOptions: { passwort: 'secret' } }, '`passwort`', 'Write `password` instead.'],
+    [{ cluster: [{ host: undefined, port: 1 }] }, '`cluster[0]`', '`host` without a value'],
+    [{ sentinels: [{ host: undefined }], name: 'a' }, '`sentinels[0]`', '`host` without a value'],
+    [{ sentinels: [{ host: 'a' }] }, '`connection`', 'the `name` of the master'],
+    [{ host: undefined, port: 6379 }, 'to say where Redis is', '`host` without a value'],
+    [{ url: undefined }, 'to say where Redis is', '`url` without a value'],
+    [{ password: 'secret' }, 'to say where Redis is', 'got none of them'],
+    [{}, 'to say where Redis is', 'got none of them'],
+    [{ host: '' }, '`host`', 'an empty one'],
+    [{ host: 'a', port: Number.NaN }, '`port`', 'from 1 to 65535, got `NaN`'],
+    [{ host: 'a', connectTimeout: '500' }, '`connectTimeout`', '`500` (string)'],
+    [Object.create({ host: 'a' }) as object, 'an object that inherits', 'pass a plain object'],
+    [new (class Config { readonly host = 'a'; })(), 'an object of class Config', 'pass a plain object'], // prettier-ignore
+    ['redis://', 'the URL of `connection`', 'redis://HOST:PORT'],
+    ['redis://a?connectTimeout=500', 'the URL of `connection`', '`connectTimeout`; write options beside the URL'],
+    ['redis://:secret@a?nonsense=1', 'the URL of `connection`', '`nonsense`'],
+    ['https://a.example', 'a redis:// or rediss:// URL', 'the URL of a REST API'],
+  ])('a connection that a library would misread: %j', async (connection, expected, got) => {
+    const error = await errorOf({ connection });
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain(expected);
+    expect(error.message).toContain(got);
+    expect(error.message).not.toContain('secret');
+  });
+
   it('a replicaTimeoutMs as long as the lease', async () => {
     const options = { connection: redisUrl(), leaseMs: 1_000, minReplicas: 1, replicaTimeoutMs: 1_000 };
     expect((await errorOf(options)).message).toContain('to be shorter than the lease of 1000 ms, got 1000');
@@ -151,6 +187,33 @@ describe('a wrong option stops the app, with its name, its value and what was ex
       expect(inspect(error, { depth: 9 })).not.toContain('secret');
     }
   });
+});
+
+describe('a connection that was not given', () => {
+  const ENVIRONMENT = process.env['NODE_ENV'];
+  afterEach(() => void (process.env['NODE_ENV'] = ENVIRONMENT));
+
+  it.each([[{}], [{ connection: undefined }]])('leads to this machine, and the log says so: %j', async (options) => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    await expect(errorOf(options)).rejects.toThrow('The app has started.');
+    expect(warn).toHaveBeenCalledWith('Locks on 127.0.0.1:6379, since no connection was given.');
+    warn.mockRestore();
+  });
+
+  it.each([[{}], [{ connection: undefined }]])('is refused in production: %j', async (options) => {
+    process.env['NODE_ENV'] = 'production';
+    const { message } = await errorOf(options);
+    expect(message).toMatch(/^Expected `connection` to say where Redis is where NODE_ENV is `production`, got none/);
+    await expect(errorOf({ connection: 'redis://127.0.0.1:6379' })).rejects.toThrow('The app has started.');
+  });
+});
+
+it('options beside a URL are those of its connection', async () => {
+  const { admin, url } = await ownRedis();
+  const { locks } = await startApp({ connection: { url, db: 3, connectionName: 'locks' } });
+  await locks.acquire('a');
+  expect(await admin.info('keyspace')).toContain('db3:');
+  expect(String(await admin.client('LIST'))).toContain('name=locks');
 });
 
 it('a wrong option does not leave a connection behind', async () => {

@@ -4,11 +4,12 @@ import { CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../../timing.js
 import { type ClientParts, type Clients } from '../client-library.js';
 import { loadIoredis } from '../optional-peers.cjs';
 import { type RedisClient } from '../redis-client.js';
-import { type RedisAddress } from '../redis-connection.js';
+import { withoutUrl } from '../plain-options.js';
+import { type RedisAddress, type RedisClusterOptions } from '../redis-connection.js';
 import { IoredisCluster } from './ioredis-cluster.js';
 import { IoredisConnection } from './ioredis-connection.js';
 import { connectorTo } from './sentinel-group.js';
-import { DEFAULT_LIMITS, type Ioredis, OWN_OPTIONS, ownClusterOptions } from './ioredis-options.js';
+import { type Ioredis, OWN_OPTIONS, ownClusterOptions } from './ioredis-options.js';
 
 type Classes = NonNullable<ReturnType<typeof loadIoredis>>;
 
@@ -50,27 +51,27 @@ export class IoredisClients implements Clients {
 
   /**
    * Opens a connection of our own.
-   * @throws LockConfigurationError for a URL that cannot be read
+   * @throws LockConfigurationError for a URL that cannot be read, and for options that ioredis refuses
    */
   open(connection: RedisAddress): RedisClient {
     const classes = this.load()!;
     try {
       return this.#open(connection, classes);
     } catch (error) {
-      // The error of the URL parser contains the whole URL, and with it the password.
-      const text = `Expected \`connection\` to be readable by ioredis: ${(error as Error).message}.`;
-      throw new LockConfigurationError(`${text} Percent-encode special characters of user and password.`);
+      if (error instanceof LockConfigurationError) throw error;
+      throw new LockConfigurationError(
+        `Expected \`connection\` to be options of ioredis, which refuses them: ${(error as Error).message}.`,
+      );
     }
   }
 
   #open(connection: RedisAddress, { Redis, Cluster }: Classes): RedisClient {
-    if (typeof connection === 'string') return this.ofOwn(new Redis(connection, { ...DEFAULT_LIMITS, ...OWN_OPTIONS }));
-    if ('cluster' in connection) {
-      const { cluster, ...options } = connection;
-      const own = ownClusterOptions(options as ClusterOptions);
+    const { cluster, ...given } = withoutUrl(connection) as Partial<RedisClusterOptions>;
+    if (cluster) {
+      const own = ownClusterOptions(given as ClusterOptions);
       return this.ofOwnCluster(rememberNodes(cluster, (seeds) => new Cluster(seeds, own)));
     }
-    const options = connection as RedisOptions;
+    const options = given as RedisOptions;
     // `null` and 0 mean no limit: a host or a sentinel that stays silent would be waited for indefinitely.
     const connectTimeout = options.connectTimeout || CONNECT_TIMEOUT_MS;
     const sentinelCommandTimeout = options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS;

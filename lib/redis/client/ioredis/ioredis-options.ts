@@ -1,11 +1,5 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
-import {
-  CONNECT_TIMEOUT_MS,
-  DISCONNECT_TIMEOUT_MS,
-  SENTINEL_COMMAND_TIMEOUT_MS,
-  SLOTS_REFRESH_MS,
-  reconnectDelayMs,
-} from '../../timing.js';
+import { CONNECT_TIMEOUT_MS, DISCONNECT_TIMEOUT_MS, SLOTS_REFRESH_MS, reconnectDelayMs } from '../../timing.js';
 
 /** Any client of ioredis or iovalkey, also of the caller's own copy. */
 export type Ioredis = Redis | Cluster;
@@ -39,12 +33,6 @@ export const OWN_OPTIONS: RedisOptions = {
   retryStrategy: reconnectDelayMs,
   sentinelRetryStrategy: reconnectDelayMs,
 };
-
-/** The limits that the application may choose otherwise. */
-export const DEFAULT_LIMITS = {
-  connectTimeout: CONNECT_TIMEOUT_MS,
-  sentinelCommandTimeout: SENTINEL_COMMAND_TIMEOUT_MS,
-} satisfies RedisOptions;
 
 /** The options of a cluster client of our own; the options of its nodes are merged. */
 export const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions): ClusterOptions => ({

@@ -9,7 +9,7 @@ const LOCAL = { host: 'localhost', port: 6379 };
 describe('options for a library that does not read those of ioredis', () => {
   it.each<[string, object]>([
     ['redis://a:7000/3', { at: { host: 'a', port: 7000 }, db: 3 }],
-    ['redis://', { at: LOCAL, db: 0 }],
+    ['redis://a?family=6&db=2', { at: { host: 'a', port: 6379 }, family: 6, db: 2 }],
     ['redis://a', { at: { host: 'a', port: 6379 }, tls: undefined, username: undefined, password: undefined }],
     ['rediss://bob:p%40ss@a/', { at: { host: 'a', port: 6379 }, tls: {}, username: 'bob', password: 'p@ss', db: 0 }],
     ['redis://:secret@a', { username: undefined, password: 'secret' }],
@@ -18,6 +18,23 @@ describe('options for a library that does not read those of ioredis', () => {
   ])('come from the URL %s', (url, expected) =>
     expect(read(url)).toMatchObject({ connectTimeout: 3_000, ...expected }),
   );
+
+  it('stand beside a URL', () => {
+    const url = 'rediss://bob:secret@a:7000/3';
+    expect(read({ url, family: 6, tls: { servername: 'b' }, password: undefined })).toMatchObject({
+      at: { host: 'a', port: 7000 },
+      db: 3,
+      username: 'bob',
+      password: 'secret',
+      family: 6,
+      tls: { servername: 'b' },
+    });
+    for (const twice of [{ db: 1 }, { host: 'b' }, { password: 'heim' }, { sentinels: [{ host: 'a' }], name: 'b' }]) {
+      const { message } = thrownBy(() => read({ url, ...twice }));
+      expect(message).toContain(`\`${Object.keys(twice)[0]}\` in its \`url\` or beside it, got both`);
+      expect(message).not.toMatch(/secret|heim/);
+    }
+  });
 
   it('keep what every library has', () => {
     const access = { username: 'bob', password: 'secret', db: 2, family: 6, connectionName: 'app', connectTimeout: 50 };
@@ -42,7 +59,6 @@ describe('options for a library that does not read those of ioredis', () => {
       password: 'other',
       natMap,
     });
-    expect(() => read({ sentinels })).toThrow('the `name` of the master');
   });
 
   it('name some nodes of a cluster', () => {
@@ -94,7 +110,8 @@ describe('options for a library that does not read those of ioredis', () => {
     'redis://user:ge%heim@a',
     'redis://user:geheim@a:port',
     'redis://user:geheim@a/first',
-    'redis://user:geheim@a?db=3',
+    'redis://user:geheim@a?password=geheim',
+    'redis://user:geheim@a?db=heim',
   ])('refuse the URL %s without its password', (url) => {
     const error = thrownBy(() => read(url));
     expect(error).toBeInstanceOf(LockConfigurationError);

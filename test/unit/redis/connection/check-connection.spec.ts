@@ -82,8 +82,8 @@ describe('the masters of a quorum', () => {
 
   it.each([
     ['unix:///run/redis.sock', { path: '/run/redis.sock' }],
-    ['redis://', { host: 'localhost', port: 6379 }],
-    ['redis://LOCALHOST', {}],
+    ['redis://LOCALHOST', { port: 6379 }],
+    ['redis://localhost', { url: 'redis://localhost', family: 4 }],
     ['redis://[::1]:7000', { host: '::1', port: 7000 }],
   ])('are compared by what the URL %s means', (url, options) => {
     expect(() => checkConnection([url, options, 'redis://c'])).toThrow('the same one as [0] and [1]');
