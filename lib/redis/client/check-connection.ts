@@ -2,7 +2,7 @@ import { LockConfigurationError } from '../../core/lock.errors.js';
 import { reading } from '../../core/read-options.js';
 import { checkOptions } from './check-options.js';
 import { libraryOf } from './client-libraries.js';
-import { FORMS, type ServerPlace } from './client-library.js';
+import { FORMS, type ServerPlace, hasMethod } from './client-library.js';
 import { withoutUrl } from './plain-options.js';
 import { type RedisAddress, type RedisNodeAddress } from './redis-connection.js';
 
@@ -44,12 +44,53 @@ function checkMaster(node: unknown, name: string): void {
 }
 
 function checkOne(connection: unknown, name: string, forms = FORMS): void {
+  checkSupported(connection, name);
   const library = libraryOf(connection);
   if (library) return library.checkClient(connection as object, name);
   if (isPlainObject(connection)) return checkOptions(connection, name);
   if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection))
     return void withoutUrl(connection, name);
   throw new LockConfigurationError(`Expected ${name} to be ${forms}, got ${describe(connection)}.`);
+}
+
+/** Clients that look like one of a supported library, and are not. */
+const UNSUPPORTED: readonly { readonly what: string; readonly write: string; is(value: Record<string, unknown>): boolean }[] = [
+  {
+    what: 'one of redis 3',
+    write: 'Install redis 5 or 6',
+    is: (value) => hasMethod(value, 'internal_send_command'),
+  },
+  {
+    what: 'one of redis 4',
+    write: 'Install redis 5 or 6',
+    is: (value) => typeof value['isOpen'] === 'boolean' && hasMethod(value, 'sendCommand') && !hasMethod(value, 'destroy'),
+  },
+  {
+    what: 'one of ioredis 4',
+    write: 'Install ioredis 5 or 6',
+    is: (value) =>
+      hasMethod(value, 'clearAddedScriptHashesCleanInterval') ||
+      (hasMethod(value, 'evalsha') && 'dropBufferSupport' in ((value['options'] as object | undefined) ?? {})),
+  },
+  {
+    what: 'one of ioredis-mock, which is no Redis',
+    write: "In tests, use `RedisLockTestingModule`, or `connection: 'memory'`",
+    is: (value) => hasMethod(value, 'evalsha') && 'subscriberMode' in value && 'keyData' in value,
+  },
+  {
+    what: 'one that sends commands by HTTP, such as that of Upstash',
+    write: 'Pass the redis:// or rediss:// URL of the database',
+    is: (value) => hasMethod(value, 'evalsha') && !hasMethod(value, 'duplicate') && 'client' in value && 'opts' in value,
+  },
+]; // prettier-ignore
+
+function checkSupported(value: unknown, name: string): void {
+  if (typeof value !== 'object' || value === null) return;
+  const found = UNSUPPORTED.find((one) => one.is(value as Record<string, unknown>));
+  if (!found) return;
+  throw new LockConfigurationError(
+    `Expected ${name} to be a client of ioredis 5 or 6, iovalkey, or redis 5 or 6, got ${found.what}. ${found.write}.`,
+  );
 }
 
 /**

@@ -34,7 +34,8 @@ function openClient(connection: RedisAddress, parts: ClientParts): RedisClient {
   const library = LIBRARIES.find((one) => one.isInstalled());
   if (library) return library.clientsOf(parts).open(connection);
   throw new LockConfigurationError(
-    'No Redis client is installed that could open `connection`. Install one: npm install ioredis (or redis, or iovalkey). ' +
+    'No Redis client is installed that could open `connection`: ioredis 5 or 6, iovalkey, or redis 5 or 6. Install one: ' +
+      'npm install ioredis (or redis, or iovalkey). ' +
       'A bundle that leaves these packages out can pass a client as `connection`.',
   );
 }

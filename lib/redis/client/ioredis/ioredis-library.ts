@@ -19,7 +19,8 @@ const libraryLike = (name: string, load: typeof loadIoredis): ClientLibrary => (
   isCluster: (client) => (client as { readonly isCluster?: boolean }).isCluster === true,
   isShared: () => true,
   placeOf: (client) => (client as { readonly options?: ServerPlace }).options ?? {},
-  isInstalled: () => load() !== null,
+  // ioredis 4 exports the class alone.
+  isInstalled: () => load()?.Redis !== undefined,
   clientsOf: (parts) => new IoredisClients(parts, load),
 });
 

@@ -17,7 +17,8 @@ export const nodeRedisLibrary: ClientLibrary = {
   // The others queue commands, and send them again whenever they like.
   isShared: (client) => kindOf(client) === 'single',
   placeOf,
-  isInstalled: () => loadNodeRedis() !== null,
+  // redis 4 has no sentinels.
+  isInstalled: () => loadNodeRedis()?.createSentinel !== undefined,
   clientsOf: (parts) => new NodeRedisClients(parts, kindOf, loadModel),
 };
 

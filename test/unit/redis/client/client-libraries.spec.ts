@@ -14,13 +14,14 @@ const ALL = ['ioredis', 'iovalkey', 'redis'];
 const missing = (name: string): Error =>
   Object.assign(new Error(`Cannot find module '${name}'\nRequire stack:\n- ioredis`), { code: 'MODULE_NOT_FOUND' });
 
-/** Makes `require` throw what this returns for a package; undefined: it loads the package. */
-function failToLoad(errorOf: (name: string) => Error | undefined): void {
+/** Makes `require` return or throw what this returns for a package; undefined: it loads the package. */
+function failToLoad(resultOf: (name: string) => object | undefined): void {
   const prototype = Module.prototype as unknown as { require(name: string): unknown };
   const load = Reflect.get(prototype, 'require') as () => unknown;
   jest.spyOn(prototype, 'require').mockImplementation(function (this: unknown, name) {
-    const error = errorOf(name);
-    if (error) throw error;
+    const result = resultOf(name);
+    if (result instanceof Error) throw result;
+    if (result) return result;
     return Reflect.apply(load, this, [name]);
   });
 }
@@ -49,6 +50,12 @@ describe('the library that opens a connection', () => {
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain('npm install ioredis (or redis, or iovalkey)');
     expect(error.message).not.toContain('geheim');
+  });
+
+  it('is neither ioredis 4 nor redis 4', () => {
+    const old: Record<string, object> = { ioredis: { Cluster: class {} }, redis: { createClient: () => null } };
+    failToLoad((name) => old[name] ?? (name === 'iovalkey' ? missing(name) : undefined));
+    expect(() => clientOf('redis://127.0.0.1:1', parts)).toThrow('ioredis 5 or 6, iovalkey, or redis 5 or 6');
   });
 
   it.each([

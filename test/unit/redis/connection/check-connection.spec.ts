@@ -5,6 +5,7 @@ import { createClient } from 'redis';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { checkConnection } from '../../../../lib/redis/client/check-connection.js';
 import { libraryOf } from '../../../../lib/redis/client/client-libraries.js';
+import { thrownBy } from '../../../support/waiting/rejection.js';
 
 const method = (): void => undefined;
 
@@ -37,6 +38,32 @@ describe('an object that looks like a client', () => {
     ['nothing', null],
     ['nothing', undefined],
   ])('is none that is %s', (_what, value) => expect(libraryOf(value)).toBeUndefined());
+});
+
+describe('a client of a library that is not supported', () => {
+  const methods = (...names: string[]): object => Object.fromEntries(names.map((name) => [name, method]));
+  const OF_IOREDIS = methods('evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off');
+  const OF_REDIS_4 = {
+    ...methods('evalSha', 'sendCommand', 'duplicate', 'connect', 'disconnect', 'on', 'off'),
+    isOpen: false,
+  };
+
+  // As those of redis 3.1.2 and 4.7.1, ioredis 4.31.0, ioredis-mock 8.13.1 and @upstash/redis 1.39.0 look.
+  it.each<[string, object, string]>([
+    ['redis 3', methods('evalsha', 'duplicate', 'on', 'internal_send_command'), 'Install redis 5 or 6'],
+    ['redis 4', OF_REDIS_4, 'Install redis 5 or 6'],
+    ['redis 4', { ...OF_REDIS_4, ...methods('evalsha', 'eval', 'once') }, 'Install redis 5 or 6'],
+    ['ioredis 4', { ...OF_IOREDIS, options: { dropBufferSupport: false } }, 'Install ioredis 5 or 6'],
+    ['ioredis 4', { ...OF_IOREDIS, ...methods('clearAddedScriptHashesCleanInterval') }, 'Install ioredis 5 or 6'],
+    ['ioredis-mock', { ...OF_IOREDIS, subscriberMode: false, keyData: {} }, 'RedisLockTestingModule'],
+    ['Upstash', { ...methods('evalsha', 'eval'), client: {}, opts: {} }, 'rediss:// URL'],
+  ])('is refused with what to write: %s', (library, client, advice) => {
+    const { message } = thrownBy(() => checkConnection(client));
+    expect(message).toMatch(
+      /^Expected `connection` to be a client of ioredis 5 or 6, iovalkey, or redis 5 or 6, got one/,
+    );
+    expect([message.includes(library), message.includes(advice)]).toEqual([true, true]);
+  });
 });
 
 describe('the masters of a quorum', () => {
