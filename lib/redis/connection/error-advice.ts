@@ -33,6 +33,8 @@ const NO_SCRIPTS =
 
 /** What to do about a permanent refusal. */
 const STAYING = adviceBy({
+  DENIED:
+    'This Redis is in protected mode, and takes connections of its own machine only: set a password there, and give it in `connection`.',
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
   "NOPERM|can't run this command|ACL failure in script":
@@ -56,10 +58,9 @@ const OF_THE_CONNECTION = adviceBy({
   'RESP type|Protocol error': 'The server is not Redis, or it expects TLS (`rediss://`).',
   'certificate|altnames': 'See "TLS" in docs/security.md.',
   'SSL|TLS|EPROTO': 'Check whether this port expects TLS (`rediss://`), or none (`redis://`).',
-  [NEVER_READY]:
-    'Check whether Redis still loads its data, and whether it expects TLS (`rediss://`), or none (`redis://`).',
-  'ETIMEDOUT|ECONNRESET|EPIPE':
-    'Check whether Redis is reachable, and whether it expects TLS (`rediss://`), or none (`redis://`).',
+  [`${NEVER_READY}|ETIMEDOUT|ECONNRESET|EPIPE`]:
+    'Check whether Redis is reachable, has loaded its data, takes clients of other machines (protected mode) and more of them ' +
+    '(`maxclients`), and whether it expects TLS (`rediss://`), or none (`redis://`).',
   'sentinels are unreachable': 'Check the addresses of the sentinels, and whether they know a master of that `name`.',
 });
 
@@ -96,6 +97,7 @@ export function readableText(error: Error): string {
     .replace(/^ERR Error running script \(call to \w+\): (@\w+: ?\d+: )+/, '')
     .replace(/ script: \w+, on @\w+:\d+\.?$/, '')
     .replace(/ Retrying from scratch after \d+ms\./, '')
+    .replace(/ If you want to connect from external computers .*$/s, '')
     .replace(/ Please report this\.$/, '')
     .replace(/\.$/, '');
 }

@@ -1,7 +1,7 @@
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { type RedisConnection } from '../../../lib/index.js';
 import { freePorts, startRedisServer } from '../../../scripts/redis.mjs';
-import { withGiven } from '../../support/clients/library.js';
+import { LIBRARY, withGiven } from '../../support/clients/library.js';
 import { appClient, givenClient, givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
@@ -126,6 +126,30 @@ describe('a Redis that is down when the app starts', () => {
     await eventually(() => connections() > 5);
     expect(told()).toHaveLength(1);
     expect(told()[0]).toMatch(/is not Redis, or it expects TLS/);
+  });
+
+  const DENIED =
+    '-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. ' +
+    'In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to ' +
+    `Redis you may adopt one of the following solutions: 1) ${'Just disable protected mode. '.repeat(20)}\r\n`;
+
+  it.each<[string, RegExp]>([
+    [DENIED, /DENIED Redis is running in protected mode .* loopback interface\. This Redis is in protected mode/],
+    ['-ERR max number of clients reached\r\n', /max number of clients reached\. Raise `maxclients`/],
+  ])('causes a warning that says what the server says: %.25s', async (greeting, said) => {
+    // node-redis ignores it in place of an answer to CLIENT SETINFO, and hides its socket.
+    const expected = LIBRARY === 'node-redis' ? /\(protected mode\) and more of them \(`maxclients`\)/ : said;
+    const { told } = spyOnStart();
+    const { port } = await listen((socket) => {
+      socket.write(greeting);
+      socket.once('data', () => socket.end());
+    });
+    const { locks } = await startApp({ connection: `redis://127.0.0.1:${port}` });
+    await eventually(() => told().length > 0);
+    expect(told()[0]).toMatch(expected);
+    const { message } = await rejection(locks.acquire(freshKey(), { waitMs: 1_000 }));
+    expect(message).toMatch(expected);
+    expect(message).not.toContain('external computers');
   });
 
   const TLS = /whether it expects TLS|expects TLS \(`rediss/;

@@ -42,7 +42,7 @@ export class IoredisClients implements Clients {
 
   /** Returns the client of a connection that we have opened. Without a listener for errors, ioredis writes to the console. */
   ofOwn(client: Redis): IoredisConnection {
-    return this.of(client.on('error', ignore));
+    return this.of(client.on('error', ignore).on('connect', () => reportGreeting(client)));
   }
 
   ofOwnCluster(client: Cluster): IoredisCluster {
@@ -90,6 +90,24 @@ export class IoredisClients implements Clients {
     const options: ClusterOptions = { ...ownClusterOptions(client.options), lazyConnect: false };
     return this.ofOwnCluster(rememberNodes(nodes, (seeds) => client.duplicate(seeds, options)));
   }
+}
+
+/**
+ * A server that refuses a connection says why and closes it. ioredis takes that line for the answer to a command of its own, and
+ * drops it; here it becomes the error of the connection.
+ */
+function reportGreeting(client: Redis): void {
+  // What stands in for ioredis in a test may have no real socket.
+  const stream = client.stream as Redis['stream'] | undefined;
+  let received = '';
+  const onData = (data: Buffer): void => {
+    if (received !== '') stream!.off('data', onData);
+    received += received === '' ? String(data) : '\n';
+  };
+  stream?.on('data', onData).once('close', () => {
+    const [, text] = /^-(.*)\r\n$/.exec(received) ?? [];
+    if (text !== undefined) client.emit('error', Object.assign(new Error(text), { name: 'ReplyError' }));
+  });
 }
 
 /** Opens a cluster client that, when it has lost all nodes, tries those that it knew, and not only the given ones. */
