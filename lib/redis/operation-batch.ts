@@ -56,7 +56,7 @@ export class OperationBatch implements BatchCall, Outcome<string[][], Error> {
     /** Without those that were withdrawn. */
     private pending: readonly PendingOperation[],
     private readonly parts: BatchParts,
-    /** Redis has refused it as a whole. */
+    /** Redis has refused it as a whole, and took each of its operations alone. */
     private readonly onRefused: (error: LockStoreError) => void,
   ) {
     const { key, lock, timeoutMs } = pending[0]!.operation;
@@ -103,9 +103,10 @@ export class OperationBatch implements BatchCall, Outcome<string[][], Error> {
 
   reject(error: Error): void {
     if (this.pending.length > 1 && isRefused(error)) {
-      // Perhaps because of one lock: nothing was done.
-      this.onRefused(error);
-      for (const one of this.pending) this.#settle(one, [FAILED]);
+      // Nothing was done. Servers and proxies say in words of their own why: one lock, or that there are several.
+      void Promise.all(this.pending.map((one) => this.#sendAlone(one))).then((served) => {
+        if (served.every(Boolean)) this.onRefused(error);
+      });
       return;
     }
     for (const pending of this.pending) pending.reject(asFailureOf(error, pending.operation.key));
@@ -126,24 +127,26 @@ export class OperationBatch implements BatchCall, Outcome<string[][], Error> {
 
   #settle(pending: PendingOperation, reply: string[]): void {
     try {
-      if (hasFailed(reply)) this.#sendAlone(pending);
+      if (hasFailed(reply)) void this.#sendAlone(pending);
       else pending.resolve(reply);
     } catch (error) {
       pending.reject(error as Error);
     }
   }
 
-  #sendAlone(pending: PendingOperation): void {
+  /** Returns whether it was served. */
+  async #sendAlone(pending: PendingOperation): Promise<boolean> {
     const { commands, calls, timesOf } = this.parts;
     const { operation } = pending;
-    const call = calls.alone(operation, timesOf(operation));
-    commands
-      .run({ ...call, onLate: (reply) => pending.onLate?.(reply) })
-      .then((reply) => pending.resolve(reply))
+    try {
+      const call = calls.alone(operation, timesOf(operation));
+      pending.resolve(await commands.run({ ...call, onLate: (reply) => pending.onLate?.(reply) }));
+      return true;
+    } catch (error) {
       // The batch was sent, and may have begun it.
-      .catch((error: Error) =>
-        pending.reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : error),
-      );
+      pending.reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : (error as Error));
+      return false;
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type AfterTurn } from '../core/runtime.js';
 import { type Operation } from './codec/script-calls.js';
-import { needsCluster } from './connection/error-advice.js';
+import { type LockStoreError } from '../core/lock.errors.js';
+import { type Reporter } from '../core/reporter.js';
+import { readableText } from './connection/error-advice.js';
 import { type BatchParts, OperationBatch, PendingOperation } from './operation-batch.js';
 import { MAX_BATCH, promptBatch } from './timing.js';
 
@@ -18,13 +20,14 @@ export class OperationBatches {
   #first: PendingOperation | null = null;
   /** Whether something else waits to be sent behind those of this turn. */
   #isFollowed = false;
-  /** Redis takes no command for locks of different slots. */
+  /** Redis, or a proxy of it, takes no command for locks of different slots. */
   #refusesSlots = false;
 
   constructor(
     private readonly parts: BatchParts & {
       /** Calls back when the turn is over. */
       readonly afterTurn: AfterTurn;
+      readonly reporter: Reporter;
     },
   ) {}
 
@@ -108,10 +111,17 @@ export class OperationBatches {
     return groups;
   }
 
+  #onRefused(error: LockStoreError): void {
+    if (this.#isByLock) return;
+    this.#refusesSlots = true;
+    const reason = readableText(error.cause as Error);
+    this.parts.reporter.warn(
+      `Redis takes no command for several locks (${reason}): from now on, each lock has commands of its own.`,
+    );
+  }
+
   #sendGroup(group: readonly PendingOperation[]): void {
-    const batch = new OperationBatch(group, this.parts, (error) => {
-      this.#refusesSlots ||= needsCluster(error.cause as Error);
-    });
+    const batch = new OperationBatch(group, this.parts, (error) => this.#onRefused(error));
     try {
       this.parts.commands.start(batch, batch);
     } catch (error) {

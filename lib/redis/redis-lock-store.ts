@@ -93,6 +93,7 @@ export class RedisLockStore implements LockStore, CallbackStore {
       calls: this.#calls,
       scripts: options.scripts,
       afterTurn: options.afterTurn,
+      reporter,
       timesOf: (operation) => this.#acquirer.timesOf(operation),
     });
     this.#acquirer = new Acquirer({

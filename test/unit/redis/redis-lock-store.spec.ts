@@ -64,6 +64,30 @@ describe('the store on Redis', () => {
     redis.disconnect();
   });
 
+  it.each([
+    ['that refuses commands for several locks, in whatever words', (keys: number) => keys > 1, 1],
+    ['that refuses them because of one lock', (keys: number, own: string) => keys > 1 || own.includes('bad'), 3],
+  ])('learns from a server %s', async (_what, isRefused, refusals) => {
+    const warn = jest.spyOn(reporter, 'warn').mockClear();
+    let refused = 0;
+    for (const method of ['evalsha', 'eval'] as const) {
+      const send = redis[method].bind(redis) as (...args: unknown[]) => Promise<unknown>;
+      jest.spyOn(redis, method).mockImplementation((...args: unknown[]) => {
+        if (!isRefused(Number(args[1]), String(args[2]))) return send(...args);
+        if (Number(args[1]) > 1) refused += 1;
+        return Promise.reject(Object.assign(new Error('ERR proxy: keys of one shard only'), { name: 'ReplyError' }));
+      });
+    }
+    for (let round = 1; round <= 3; round += 1) {
+      const replies = ['a', 'b', 'bad'].map((key) => acquire(request([`${key}${round}`])).catch(() => null));
+      expect((await Promise.all(replies)).slice(0, 2)).toMatchObject([{ outcome: 'granted' }, { outcome: 'granted' }]);
+    }
+    expect(refused).toBe(refusals);
+    expect(warn.mock.calls).toEqual(
+      refusals === 1 ? [[expect.stringMatching(/^Redis takes no command for several locks \(ERR proxy: /)]] : [],
+    );
+  });
+
   it('gives back a grant that no replica confirms, and its fire', async () => {
     const careful = open(1);
     const at = { job: 'Jobs.run', kind: 'at', ms: 60_000 } as const;
