@@ -25,10 +25,17 @@ export interface LockName {
 }
 
 export function unansweredError({ key, mode }: LockName, waitedMs: number, cause: unknown): LockStoreError {
-  const reason = cause === undefined ? 'Redis gave no answer. Check the connection.' : messageOf(cause);
+  const reason = cause === undefined ? 'Redis gave no answer. Check the connection.' : textWithin(cause, key);
   const text = `The lock "${key}" (${mode}) was not acquired within ${waitedMs} ms: ${reason}`;
   const nodes = cause instanceof LockStoreError ? cause.nodes : undefined;
   return new LockStoreError(text, { key, mode, cause, nodes });
+}
+
+/** The text of an error inside one that names the same key already. */
+export function textWithin(cause: unknown, key: string): string {
+  const text = messageOf(cause);
+  if (!(cause instanceof LockStoreError) || cause.key !== key) return text;
+  return text.replace(`Redis could not serve the lock "${printable(key)}": `, '');
 }
 
 export const upgradeError = ({ key, mode }: LockName): LockReentryError =>
@@ -74,7 +81,7 @@ export const stoppedCampaignError = (key: string): LockNotHeldError =>
 
 /** A command for a held lock had no answer. */
 export const unconfirmedError = ({ key, mode }: LockName, done: string, cause: unknown): LockStoreError => {
-  const text = `The lock "${key}" could not be ${done}: ${messageOf(cause)}. It is held while \`held\` is true.`;
+  const text = `The lock "${key}" could not be ${done}: ${textWithin(cause, key)}. It is held while \`held\` is true.`;
   return new LockStoreError(text, { key, mode, cause });
 };
 

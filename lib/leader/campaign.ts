@@ -1,6 +1,6 @@
 import { type Locker } from '../core/acquire/locker.js';
 import { onAbort } from '../core/abort-listener.js';
-import { shutdownError, steppedDownError, stoppedCampaignError } from '../core/error-texts.js';
+import { shutdownError, steppedDownError, stoppedCampaignError, textWithin } from '../core/error-texts.js';
 import { type StoreHold } from '../core/hold/store-hold.js';
 import { LockShutdownError } from '../core/lock.errors.js';
 import { type DemotionReason, type LockLabel } from '../core/lock.events.js';
@@ -167,7 +167,7 @@ export class Campaign implements Leadership {
     } catch (error) {
       if (error instanceof LockShutdownError) void this.close();
       else if (!signal.aborted) {
-        this.#sayOnce(`The campaign for "${key}" failed, and is tried again: ${messageOf(error)}`);
+        this.#sayOnce(`The campaign for "${key}" failed, and is tried again: ${textWithin(error, key)}`);
       }
       return null;
     }

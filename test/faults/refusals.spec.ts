@@ -59,8 +59,10 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
   it('OOM', async () => {
     const { url } = await ownRedis(['--maxmemory', '1mb', '--maxmemory-policy', 'noeviction']);
     const { locks } = await startApp({ connection: open(url) });
-    const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
+    const key = freshKey();
+    const { message } = await rejection(locks.acquire(key, BRIEF));
     expect(message).toMatch(/OOM.*raise its `maxmemory`/);
+    expect(message.split(key)).toHaveLength(2);
     expect(message).not.toMatch(/reachable|user_script/);
   });
 

@@ -3,7 +3,8 @@ import { type Clock } from '../clock.js';
 import { LockError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
-import { type Reporter, messageOf } from '../reporter.js';
+import { type Reporter } from '../reporter.js';
+import { textWithin } from '../error-texts.js';
 import { type Randomness } from '../randomness.js';
 import { type CallbackStore, type Outcome } from '../store/callback-store.js';
 import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
@@ -221,7 +222,7 @@ export class Releaser {
   #leaveToLease(pending: Pending, error: unknown): void {
     this.#waiting.delete(pending);
     const { key } = pending.request;
-    this.#log.add(`The lock "${key}" could not be released and ends with its lease: ${messageOf(error)}`);
+    this.#log.add(`The lock "${key}" could not be released and ends with its lease: ${textWithin(error, key)}`);
     pending.tell(undefined);
     this.#tellIdlers();
   }
