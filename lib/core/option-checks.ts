@@ -105,7 +105,8 @@ export function checkKeyPrefix(keyPrefix: unknown): void {
   if (valid && !/[{}\p{Surrogate}]/u.test(keyPrefix)) return;
   const expected = 'a string of 1 to 128 characters without braces';
   if (typeof keyPrefix !== 'string') refuse('keyPrefix', keyPrefix, expected);
-  throw new LockConfigurationError(`Expected \`keyPrefix\` to be ${expected}, got ${quoted(keyPrefix)}.`);
+  const advice = /[{}]/.test(keyPrefix) ? ' To put keys into one slot of a cluster, use the option `hashTag`.' : '';
+  throw new LockConfigurationError(`Expected \`keyPrefix\` to be ${expected}, got ${quoted(keyPrefix)}.${advice}`);
 }
 
 /**

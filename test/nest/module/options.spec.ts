@@ -75,7 +75,12 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     ['replicaTimeoutMs', 0, `${WHOLE} from 1 to 60000`, '`0` (number)'],
     ['keyPrefix', '', '1 to 128 characters', '""'],
     ['keyPrefix', 'a'.repeat(129), '1 to 128 characters', 'aaa'],
-    ['keyPrefix', '{lock}:', 'without braces', '"{lock}:"'],
+    [
+      'keyPrefix',
+      '{lock}:',
+      'without braces',
+      '"{lock}:". To put keys into one slot of a cluster, use the option `hashTag`.',
+    ],
     ['keyPrefix', 'a\ud83d', '1 to 128 characters', '"a\\ud83d"'],
     ['keyPrefix', 5, 'a string', '5'],
     ['leaseMs', 49, `${WHOLE} from 50 to 2592000000 (30 days)`, '`49` (number)'],
