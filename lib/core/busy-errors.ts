@@ -8,12 +8,17 @@ type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' 
   readonly perInstance?: number;
 };
 
-export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
+/** The call that finds a lock busy: how a store names it, and its attempt. */
+export interface Asker {
+  readonly holder: string;
+  readonly attempt: string;
+}
+
+export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>, asker?: Asker): LockBusyError {
   const { key, mode } = name;
   const { nodes } = busy;
-  const holder = nameOfHolder(busy.holder);
   const { full, ...limit } = limitOf(name, busy);
-  const state = full ? `busy: ${full}` : `held${holder ? ` by ${holder}` : ''}`;
+  const state = full ? `busy: ${full}` : `held${holderText(busy, asker)}`;
   const text =
     `The lock "${key}" (${mode}) is ${state}, and the call does not wait. Try later, or let it wait (\`waitMs\`, and for a ` +
     `method \`ifBusy: 'wait'\`).${nodesText(nodes)}`;
@@ -27,17 +32,33 @@ export function queueFullError({ key, mode }: LockName, maxWaiters: number): Loc
   return new LockBusyError(text, { key, mode, maxWaiters });
 }
 
-export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): LockWaitTimeoutError {
+export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy, asker?: Asker): LockWaitTimeoutError {
   const { key, mode } = name;
   const { ahead, nodes } = busy;
   const holder = nameOfHolder(busy.holder);
   const { full, ...limit } = limitOf(name, busy);
-  const state = full ? `: ${full}` : holder ? `, held by ${holder}` : '';
+  const state = full ? `: ${full}` : holder ? `, held${holderText(busy, asker)}` : '';
   const text =
     `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${state}` +
     `${ahead > 0 ? `, with ${ahead} waiting ahead` : ''}. Wait longer (\`waitMs\`), or hold it for less time.${nodesText(nodes)}`;
   return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, ...limit });
 }
+
+/** In a container, a process that was started again has the name of the one before it. */
+function holderText({ holder, owner }: Omit<Busy, 'ahead'>, asker: Asker | undefined): string {
+  if (holder === undefined) return '';
+  const text = ` by ${nameOfHolder(holder)}`;
+  const isNamesake =
+    asker !== undefined &&
+    instanceIn(holder) === instanceIn(asker.holder) &&
+    // Otherwise the name of an owner, which any process may have.
+    owner?.length === asker.attempt.length &&
+    clientIn(owner) !== clientIn(asker.attempt);
+  return isNamesake ? `${text} (another process of this name, such as the one before a restart)` : text;
+}
+
+const instanceIn = (holder: string): string => holder.split(/[ \t]/, 1)[0]!;
+const clientIn = (attempt: string): string => attempt.slice(0, attempt.lastIndexOf('.'));
 
 interface ReachedLimit extends Pick<LockErrorDetails, 'permits' | 'perInstance'> {
   readonly full?: string;

@@ -75,7 +75,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
 
   /** The error of a call whose time is up now: this one, or one that waits behind it and so many others of its process. */
   limitError(request: LockRequest, behind = 0): LockError {
-    return this.#answers.limitError(request, this.context.timers.now(), this.#attempt.sentAt, behind);
+    return this.#answers.limitError(request, this.context.timers.now(), this.#attempt, behind);
   }
 
   cancel(error: unknown): void {
@@ -149,9 +149,12 @@ export class Acquisition implements WaitingCall, LimitedCall {
   #onBusy(sent: Moment, reply: Busy): void {
     const isFirst = !this.#answers.wasBusy;
     this.#answers.onBusy(sent, reply);
-    const { waitMs, maxWaiters, leaseMs } = this.#call.request.options;
+    const { options, holder } = this.#call.request;
+    const { waitMs, maxWaiters, leaseMs } = options;
     // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
-    if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply));
+    if (waitMs === 0 && !reply.isSplit) {
+      return this.#fail(busyError(nameOf(this.#call.request), reply, { holder, attempt: this.#attempt.id }));
+    }
     if (reply.isFull) return this.#fail(queueFullError(nameOf(this.#call.request), maxWaiters), false);
     if (isFirst && waitMs > 0) this.#onFirstBusy(reply);
     // A listener may have cancelled it.

@@ -4,6 +4,7 @@ import { type Lease, leaseOfPush, type Moment } from '../hold/lease.js';
 import { type LockBusyError, type LockStoreError, type LockWaitTimeoutError } from '../lock.errors.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { FIRST_ANSWER_MS } from '../timing.js';
+import { type Attempt } from './attempt.js';
 import { type LockRequest, nameOf, waitedMsOf } from './request.js';
 
 /** The reply of a store for a busy lock. */
@@ -71,13 +72,13 @@ export class Answers {
   }
 
   /**
-   * The error of a call whose time is up now; `sentAt`: when the unanswered command was sent; `behind`: how many calls of its
+   * The error of a call whose time is up now; `behind`: how many calls of its
    * process come before it.
    */
   limitError(
     request: LockRequest,
     now: number,
-    sentAt: number | null,
+    { sentAt, id }: Attempt,
     behind: number,
   ): LockBusyError | LockWaitTimeoutError | LockStoreError {
     const name = nameOf(request);
@@ -87,8 +88,9 @@ export class Answers {
     // It may have been busy once, but nobody knows whether it still is.
     if (isSilent || !this.isKnownBusy) return unansweredError(name, waitedMs, undefined);
     const reply = this.#busy?.reply ?? { holder: undefined, ahead: 0 };
+    const asker = { holder: request.holder, attempt: id };
     return request.options.waitMs === 0
-      ? busyError(name, reply)
-      : waitTimeoutError(name, waitedMs, { ...reply, ahead: reply.ahead + behind });
+      ? busyError(name, reply, asker)
+      : waitTimeoutError(name, waitedMs, { ...reply, ahead: reply.ahead + behind }, asker);
   }
 }

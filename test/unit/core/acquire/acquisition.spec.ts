@@ -48,6 +48,20 @@ describe('a call', () => {
 
   it.each<[string, Options, AcquireReply | Error, object, string]>([
     ['the lock is held', { waitMs: 0 }, busy(), { code: 'LOCK_BUSY' }, 'is held by host:1'],
+    [
+      'a former process of the same name holds it',
+      { waitMs: 0 },
+      busy({ holder: 'host:1 A.b', owner: 'former.aaaaaaaa' }),
+      { code: 'LOCK_BUSY' },
+      'is held by host:1 A.b (another process of this name, such as the one before a restart), and',
+    ],
+    [
+      'a call of this process holds it',
+      { waitMs: 0 },
+      busy({ holder: 'host:1 A.b', owner: 'client.aaaaaaaa' }),
+      { code: 'LOCK_BUSY' },
+      'is held by host:1 A.b, and',
+    ],
     ['and its attempt is spent', { waitMs: 0 }, busy({ isSpent: true }), { code: 'LOCK_BUSY' }, 'is held by host:1'],
     [
       'its queue is full',
