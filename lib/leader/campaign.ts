@@ -3,10 +3,11 @@ import { onAbort } from '../core/abort-listener.js';
 import { shutdownError, steppedDownError, stoppedCampaignError, textWithin } from '../core/error-texts.js';
 import { type StoreHold } from '../core/hold/store-hold.js';
 import { LockShutdownError } from '../core/lock.errors.js';
-import { type DemotionReason, type LockLabel } from '../core/lock.events.js';
+import { type DemotionReason, type LockEventListener, type LockLabel } from '../core/lock.events.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LogLimit } from '../core/log-limit.js';
 import { type Randomness } from '../core/randomness.js';
+import { printable } from '../core/printable.js';
 import { messageOf, withoutRepeats } from '../core/reporter.js';
 import { ANSWERED_WITHIN_MS, campaignRetryMs, OTHERS_FIRST_MS } from '../core/timing.js';
 import { type LeadOptions } from './lead.options.js';
@@ -142,12 +143,29 @@ export class Campaign implements Leadership {
     if (!isCaller) await this.parts.locker.awaited.keepAlive(this.#left);
   }
 
+  /** Says once whom it waits for: after a restart within its lease, a leader waits for itself. */
+  readonly #onWaiting: LockEventListener<'waiting'> = ({ key, mode, holder }) => {
+    if (key !== this.key || mode !== 'write' || holder === undefined) return;
+    const { locker } = this.parts;
+    const { reporter, instance } = locker;
+    locker.events.off('waiting', this.#onWaiting);
+    const isNamesake = holder.split(' ', 1)[0] === instance;
+    const by = isNamesake ? `${holder}, this process or an earlier one of its name` : holder;
+    const text = `The campaign for "${printable(key)}" waits: the lock is held by ${by}. `;
+    const until = `When that process has ended, its lease is over after at most ${this.terms.lock.leaseMs} ms.`;
+    // That another instance leads is the normal state.
+    if (isNamesake) reporter.warn(text + until);
+    else reporter.debug(text + until);
+  };
+
   async #run(): Promise<void> {
     const { random, locker } = this.parts;
     let failures = 0;
+    locker.events.on('waiting', this.#onWaiting);
     while (!this.#stopping.signal.aborted) {
       const since = locker.clock.now();
       const hold = await this.#win();
+      locker.events.off('waiting', this.#onWaiting);
       if (hold || locker.clock.now() - since > ANSWERED_WITHIN_MS) failures = 0;
       if (!hold) failures += 1;
       if (hold) await this.#lead(hold);

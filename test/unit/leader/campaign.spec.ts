@@ -54,6 +54,20 @@ describe('a campaign', () => {
     expect(await elected).toBe(leadership.term);
   });
 
+  it.each([
+    [
+      'host:1 Jobs.lead',
+      /^warn .* held by host:1 Jobs.lead, this process or an earlier one of its name\. .* 3000 ms\.$/,
+    ],
+    ['web-2:7', /^debug .* held by web-2:7\. /],
+  ])('says once whom it waits for: %s', async (holder, line) => {
+    const { leaders, store, clock, reporter } = startLeaders();
+    store.onAcquire = () => busy({ holder });
+    leaders.lead('reports');
+    await clock.advance(3_600_000);
+    expect(reporter.lines).toEqual([expect.stringMatching(line)]);
+  });
+
   it('goes on for longer than the module lets a lock be held', async () => {
     const { elected, clock } = startLeaders();
     const leadership = await elected();
