@@ -152,9 +152,8 @@ export class Acquisition implements WaitingCall, LimitedCall {
     const { options, holder } = this.#call.request;
     const { waitMs, maxWaiters, leaseMs } = options;
     // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
-    if (waitMs === 0 && !reply.isSplit) {
-      return this.#fail(busyError(nameOf(this.#call.request), reply, { holder, attempt: this.#attempt.id }));
-    }
+    const asker = { holder, attempt: this.#attempt.id };
+    if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply, asker));
     if (reply.isFull) return this.#fail(queueFullError(nameOf(this.#call.request), maxWaiters), false);
     if (isFirst && waitMs > 0) this.#onFirstBusy(reply);
     // A listener may have cancelled it.

@@ -75,7 +75,7 @@ const ROWS: readonly Row[] = [
     'onFirstAnswer(): void {\n    this.#setLimit(this.#waitUntil, this.timers.now());', 'onFirstAnswer(): void {',
     ['a busy lock is waited for no longer than waitMs', 'every call settles in its time'], 'calm', 3],
   ['core/acquire/acquisition', 'a call that must not wait does',
-    'if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply));', '',
+    'if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply, asker));', '',
     ['a busy lock is waited for no longer than waitMs', 'every call settles in its time'], 'calm', 3],
   ['core/acquire/limits', 'the time of a call begins again with its first answer',
     'return startedAt + options.waitMs;', 'return this.timers.now() + options.waitMs;',
