@@ -70,7 +70,10 @@ export function inOrder(keys: readonly string[], storageKey: (key: string) => st
   const named = new Map(keys.map((key) => [storageKey(key), key]));
   if (named.size > MAX_KEYS) {
     const text = `Expected at most ${MAX_KEYS} keys in one acquisition, got ${named.size}.`;
-    throw new LockKeyError(`${text} Lock what they have in common instead.`, { key: keys.join(', ') });
+    throw new LockKeyError(
+      `${text} Lock what they have in common instead, or nest calls in the byte order of the keys.`,
+      { key: keys.join(', ') },
+    );
   }
   return [...named].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
