@@ -44,7 +44,7 @@ export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy, a
   return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, ...limit });
 }
 
-/** In a container, a process that was started again has the name of the one before it. */
+/** In a container, a process that was started again has the name of the one before it; so have two modules of one process. */
 function holderText({ holder, owner }: Omit<Busy, 'ahead'>, asker: Asker | undefined): string {
   if (holder === undefined) return '';
   const text = ` by ${nameOfHolder(holder)}`;
@@ -54,7 +54,7 @@ function holderText({ holder, owner }: Omit<Busy, 'ahead'>, asker: Asker | undef
     // Otherwise the name of an owner, which any process may have.
     owner?.length === asker.attempt.length &&
     clientIn(owner) !== clientIn(asker.attempt);
-  return isNamesake ? `${text} (another process of this name, such as the one before a restart)` : text;
+  return isNamesake ? `${text} (another instance of the same name)` : text;
 }
 
 const instanceIn = (holder: string): string => holder.split(/[ \t]/, 1)[0]!;

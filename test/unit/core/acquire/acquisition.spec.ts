@@ -53,7 +53,7 @@ describe('a call', () => {
       { waitMs: 0 },
       busy({ holder: 'host:1 A.b', owner: 'former.aaaaaaaa' }),
       { code: 'LOCK_BUSY' },
-      'is held by host:1 A.b (another process of this name, such as the one before a restart), and',
+      'is held by host:1 A.b (another instance of the same name), and',
     ],
     [
       'a call of this process holds it',
