@@ -149,22 +149,21 @@ describe('the rule of the cycles', () => {
 describe('the rule of the sizes', () => {
   it('finds a long function, whatever its kind', async () => {
     const kinds: [kind: string, text: string][] = [
-      ['function', `function f() {\n${linesOf(39)}}`],
-      ['arrow', `const f = () => {\n${linesOf(39)}};`],
-      ['method', `class A { f() {\n${linesOf(39)}} }`],
-      ['constructor', `class A { constructor() {\n${linesOf(39)}} }`],
-      ['accessor', `class A { get f() {\n${linesOf(39)}} }`],
-      ['redis/scripts/lua', `function f() {\n${linesOf(39)}}`],
+      ['function', `function f() {\n${linesOf(49)}}`],
+      ['arrow', `const f = () => {\n${linesOf(49)}};`],
+      ['method', `class A { f() {\n${linesOf(49)}} }`],
+      ['constructor', `class A { constructor() {\n${linesOf(49)}} }`],
+      ['accessor', `class A { get f() {\n${linesOf(49)}} }`],
     ];
     const long = kinds.map(([kind, text]) => [`${kind}.ts`, text]);
     const short = kinds.map(([kind, text]) => [`short/${kind}.ts`, text.replace('x;\n', '')]);
     expect(await refusedSizes(Object.fromEntries([...long, ...short]))).toEqual(
-      kinds.map(([kind]) => `lib/${kind}.ts: 41`).sort(),
+      kinds.map(([kind]) => `lib/${kind}.ts: 51`).sort(),
     );
   }, 60_000);
 
   it('does not count the lines of a script', async () => {
-    const script = `export const f = () => lua\`\n${linesOf(50)}\`;`;
+    const script = `export const f = () => lua\`\n${linesOf(60)}\`;`;
     expect(await refusedSizes({ 'redis/scripts/release.ts': script })).toEqual([]);
   }, 60_000);
 });
