@@ -1,4 +1,4 @@
-import { type MemoryLock } from '../../lib/memory/memory-lock.js';
+import { type MemoryLock } from '../support/model/memory-lock.js';
 import { type Command, type Request } from './commands.js';
 import { type Action, JOBS, NO_FIRE, type Profile } from './random-steps.js';
 import { EVERY_TOKEN } from './run-script.js';

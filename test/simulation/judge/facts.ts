@@ -1,4 +1,4 @@
-import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
+import { type MemoryLock } from '../../support/model/memory-lock.js';
 import { type Network } from '../network/network.js';
 import { MOST_LAG_MS } from '../server/replica-link.js';
 import { type SimServer } from '../server/sim-server.js';

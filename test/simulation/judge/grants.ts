@@ -1,4 +1,4 @@
-import { clientOf } from '../../../lib/memory/hand-over.js';
+import { clientOf } from '../../support/model/hand-over.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { KEY_PREFIX, waiterLeaseMs } from './facts.js';

@@ -1,7 +1,7 @@
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
-import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
+import { type MemoryLock } from '../../support/model/memory-lock.js';
 import { type ScriptCall } from '../server/server-scripts.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';

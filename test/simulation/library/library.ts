@@ -5,7 +5,7 @@ import { type openStore } from '../../../lib/redis/open-store.js';
 import { type createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
 import { type runWithLock } from '../../../lib/core/reentry/run.js';
-import { type MemoryLocks } from '../../../lib/memory/memory-locks.js';
+import { type MemoryLocks } from '../../support/model/memory-locks.js';
 import { SimCluster } from '../client/sim-cluster.js';
 import { type NodeAddress } from '../client/sim-pool.js';
 import { SimRedis } from '../client/sim-redis.js';
@@ -62,7 +62,7 @@ export function loadLibrary(bug?: PlantedBug): Library {
     openStore: load('lib/redis/open-store.ts').openStore,
     runWithLock: load('lib/core/reentry/run.ts').runWithLock,
     scripts: createLockScripts(),
-    MemoryLocks: load('lib/memory/memory-locks.ts').MemoryLocks,
+    MemoryLocks: load('test/support/model/memory-locks.ts').MemoryLocks,
     LockError,
     LockLostError,
     LockStoreError,

@@ -1,4 +1,4 @@
-import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
+import { type MemoryLock } from '../../support/model/memory-lock.js';
 import { type ModelServer, READ_ONLY, type Reply, type ScriptModel } from '../../support/model/script-model.js';
 import { type ScriptCall } from './server-scripts.js';
 

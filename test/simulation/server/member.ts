@@ -1,4 +1,4 @@
-import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
+import { type MemoryLock } from '../../support/model/memory-lock.js';
 import { type Reply, type ScriptModel } from '../../support/model/script-model.js';
 import { type Socket } from '../network/socket.js';
 import { Dataset, type DatasetOwner, type NewScripts, type Write } from './dataset.js';

@@ -1,4 +1,4 @@
-import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
+import { type MemoryLock } from '../../support/model/memory-lock.js';
 import { type ScriptModel } from '../../support/model/script-model.js';
 import { type ServerEnd, type Socket } from '../network/socket.js';
 import { type Rng } from '../world/rng.js';

@@ -1,5 +1,5 @@
-import { type Hold, type MemoryLock, type Run } from '../../../lib/memory/memory-lock.js';
-import { type Waiter } from '../../../lib/memory/memory-queue.js';
+import { type Hold, type MemoryLock, type Run } from './memory-lock.js';
+import { type Waiter } from './memory-queue.js';
 
 type Fields = [field: string, value: string | number][];
 

@@ -1,8 +1,8 @@
 import { type LockMode } from '../../../lib/core/lock.errors.js';
 import { type LostReply, type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
-import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
-import { MemoryLocks } from '../../../lib/memory/memory-locks.js';
+import { type MemoryLock } from './memory-lock.js';
+import { MemoryLocks } from './memory-locks.js';
 import { hashOfModel } from './model-hash.js';
 import { holdOf, keysOf, numberOf, releaseOf, requestOf, textOf, type Values } from './wire-values.js';
 

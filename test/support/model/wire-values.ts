@@ -5,7 +5,7 @@ import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
 import { type OperationKind } from '../../../lib/redis/scripts/operation.js';
 import { RELEASE } from '../../../lib/redis/scripts/release.js';
 import { RENEW } from '../../../lib/redis/scripts/renew.js';
-import { type ReceivedRequest } from '../../../lib/memory/memory-queue.js';
+import { type ReceivedRequest } from './memory-queue.js';
 
 /** The operands of a script by name, as `script.operands()` takes them; on the wire, numbers are text. */
 export type Values = Readonly<Record<string, string | number | readonly string[]>>;
