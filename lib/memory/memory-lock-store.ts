@@ -1,4 +1,25 @@
-import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
+import { setImmediate } from 'node:timers';
+import { type Clock, systemClock } from '../core/clock.js';
+import {
+  isAbout,
+  type LockHistoryBatch,
+  type LockHistoryEntry,
+  type LockHistoryQuery,
+  type LockHistoryStore,
+  newestFirst,
+} from '../core/history/history-entry.js';
+import { encodeKey, inOrder, storedKey } from '../core/key.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import { systemRandomness } from '../core/randomness.js';
+import { newClientId } from '../core/store/attempt-ids.js';
+import {
+  checkListOptions,
+  type LastRun,
+  lastRunOf,
+  type ListOptions,
+  listLocks,
+  type LockState,
+} from '../core/store/lock-state.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -11,18 +32,85 @@ import {
   type ReleaseRequest,
   type RenewReply,
   type RenewRequest,
+  type WakeUp,
   type WakeUpListener,
 } from '../core/store/lock-store.js';
-import { type LastRun, type LockState } from '../core/store/lock-state.js';
-import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../core/store/lock-state.js';
-import { LISTING, READING_HISTORY, type Subject, WRITING_HISTORY, keyOfSubject } from '../core/store/subject.js';
-import { type LockHistoryStore } from '../core/history/history-entry.js';
-import { LockStoreError } from '../core/lock.errors.js';
-import { encodeKey, inOrder, storedKey } from '../core/key.js';
-import { type MemoryLockServer } from './memory-lock-server.js';
-import { KEEP_MS, type MemoryLocks } from './memory-locks.js';
-import { runsOf, stateOf } from './memory-state.js';
-import { systemRandomness } from '../core/randomness.js';
+import { keyOfSubject, LISTING, READING_HISTORY, type Subject, WRITING_HISTORY } from '../core/store/subject.js';
+import { MemoryLocks } from './memory-locks.js';
+
+/** The options of `MemoryLockServer`. */
+export interface MemoryLockServerOptions {
+  /** @default the clock of the process */
+  readonly clock?: Clock;
+}
+
+/**
+ * Stands for a Redis, in memory: apps of one process that use the same server share their locks. It is as strict as Redis
+ * about leases, queues, tokens and wake-ups, and you can stop it to see what an app does then.
+ */
+export class MemoryLockServer {
+  readonly clock: Clock;
+  /** Internal: the locks of the stores. */
+  readonly locks: MemoryLocks;
+  /** Internal: what has happened to them, by the prefix of their keys. */
+  readonly histories = new Map<string, MemoryHistory>();
+  readonly #listeners = new Map<string, WakeUpListener>();
+  #isStopped = false;
+
+  constructor({ clock = systemClock }: MemoryLockServerOptions = {}) {
+    this.clock = clock;
+    this.locks = new MemoryLocks({
+      now: () => Math.floor(clock.wallNow()),
+      hears: (attempt) => this.#listeners.has(clientOf(attempt)),
+      notify: (attempt, wakeUp) => this.#notify(attempt, wakeUp),
+    });
+  }
+
+  /** Stops the server: until `start`, commands fail with a `LockStoreError` and no wake-ups are sent. Locks are kept. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Starts the server again, with all locks whose leases have not ended. */
+  start(): void {
+    if (!this.#isStopped) return;
+    this.#isStopped = false;
+    for (const listener of this.#listeners.values()) listener.onMessagesMissed();
+  }
+
+  /** Runs one command; internal. @throws LockStoreError while the server is stopped */
+  async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
+    // As with a real server, nothing happens in the turn of the caller, and others have their turn before the reply.
+    await new Promise<void>((resolve) => void setImmediate(resolve));
+    if (this.#isStopped) {
+      throw new LockStoreError(`${commandText(subject)}: the MemoryLockServer is stopped. Call its start().`, {
+        key: keyOfSubject(subject),
+      });
+    }
+    this.locks.forgetUnused();
+    return command(this.locks);
+  }
+
+  /** Sends wake-ups to a store until the returned function is called; internal. */
+  connect(clientId: string, listener: WakeUpListener): () => void {
+    this.#listeners.set(clientId, listener);
+    void Promise.resolve().then(() => this.#listeners.get(clientId)?.onListening());
+    return () => this.#listeners.delete(clientId);
+  }
+
+  /** Messages take time: the listener is called in a turn of its own. */
+  #notify(attempt: string, wakeUp: WakeUp): void {
+    const listener = this.#listeners.get(clientOf(attempt));
+    void Promise.resolve().then(() => {
+      if (!this.#isStopped) listener?.onWakeUp(attempt, wakeUp);
+    });
+  }
+}
+
+const clientOf = (attempt: string): string => attempt.split('.')[0]!;
+
+const commandText = (subject: Subject): string =>
+  typeof subject === 'string' ? `No command reaches the lock "${subject}"` : `The store cannot ${subject.task}`;
 
 /** The options of `MemoryLockStore`. */
 export interface MemoryLockStoreOptions {
@@ -47,10 +135,9 @@ export class MemoryLockStore implements LockStore {
     append: (batch) => {
       // Now, since the command has to wait for its turn.
       const now = this.server.clock.wallNow();
-      return this.#run(WRITING_HISTORY, () => this.server.history.append(this.keyPrefix, batch, now));
+      return this.#run(WRITING_HISTORY, () => this.#history.append(batch, now));
     },
-    read: (query) =>
-      this.#run(READING_HISTORY, () => this.server.history.read(this.keyPrefix, query, this.server.clock.wallNow())),
+    read: (query) => this.#run(READING_HISTORY, () => this.#history.read(query, this.server.clock.wallNow())),
   };
   readonly #keepMs: number;
   #listener: WakeUpListener | null = null;
@@ -59,7 +146,7 @@ export class MemoryLockStore implements LockStore {
 
   constructor(
     readonly server: MemoryLockServer,
-    { keyPrefix = 'lock:', keepMs = KEEP_MS }: MemoryLockStoreOptions = {},
+    { keyPrefix = 'lock:', keepMs = 600_000 }: MemoryLockStoreOptions = {},
   ) {
     this.keyPrefix = keyPrefix;
     this.#keepMs = keepMs;
@@ -111,10 +198,8 @@ export class MemoryLockStore implements LockStore {
     return this.#run(request.key, (locks) => locks.adopt(this.#stored(request)));
   }
 
-  async forceRelease(key: string): Promise<boolean> {
-    const command = randomAttempt(this.clientId, systemRandomness);
-    const { holds } = await this.#run(key, (locks) => locks.forceRelease(this.keyPrefix + key, command));
-    return holds > 0;
+  forceRelease(key: string): Promise<boolean> {
+    return this.#run(key, (locks) => locks.forceRelease(this.keyPrefix + key));
   }
 
   setPermits(key: string, permits: number | null): Promise<void> {
@@ -122,11 +207,11 @@ export class MemoryLockStore implements LockStore {
   }
 
   inspect(key: string): Promise<LockState> {
-    return this.#run(key, (locks) => stateOf(key, locks.look(this.keyPrefix + key)));
+    return this.#run(key, (locks) => locks.inspect(this.keyPrefix + key, key));
   }
 
   lastRun(key: string, job?: string): Promise<LastRun | null> {
-    return this.#run(key, (locks) => lastRunOf(runsOf(locks.look(this.keyPrefix + key)), job));
+    return this.#run(key, (locks) => lastRunOf(locks.runs(this.keyPrefix + key), job));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -136,7 +221,7 @@ export class MemoryLockStore implements LockStore {
 
   async *#keys(prefix: string): AsyncGenerator<string> {
     const start = this.keyPrefix + prefix;
-    const stored = await this.#run(LISTING, ({ keys }) => keys.filter((key) => key.startsWith(start)));
+    const stored = await this.#run(LISTING, ({ all }) => [...all.keys()].filter((key) => key.startsWith(start)));
     for (const key of stored) yield key.slice(this.keyPrefix.length);
   }
 
@@ -146,11 +231,17 @@ export class MemoryLockStore implements LockStore {
     this.#isClosed = true;
   }
 
+  get #history(): MemoryHistory {
+    const { histories } = this.server;
+    const history = histories.get(this.keyPrefix) ?? new MemoryHistory();
+    histories.set(this.keyPrefix, history);
+    return history;
+  }
+
   async #run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
     if (this.#isClosed) throw closedError(subject);
     return this.server.run(subject, (locks) => {
-      // As in Redis, each command says how long its lock is remembered.
-      locks.settings.keepMs = this.#keepMs;
+      locks.keepMs = this.#keepMs;
       return command(locks);
     });
   }
@@ -165,3 +256,29 @@ export const closedError = (subject: Subject): LockStoreError => {
   const what = typeof subject === 'string' ? `The lock "${subject}" could not be requested` : `Cannot ${subject.task}`;
   return new LockStoreError(`${what}: the connection was closed.`, { key: keyOfSubject(subject) });
 };
+
+/** The history of the locks whose keys have one prefix. */
+class MemoryHistory {
+  #entries: readonly LockHistoryEntry[] = [];
+  #until = Infinity;
+
+  /** `now`: the time of the server, in milliseconds since the epoch. */
+  append({ id, host, pid, maxEntries, keepMs, records, ...batch }: LockHistoryBatch, now: number): void {
+    const entries = records.map(({ at, ...facts }, i) => {
+      return { id: `${id}.${i}`, at: new Date(now - Math.round(batch.now - at)), host, pid, ...facts };
+    });
+    const kept = [...this.#kept(now), ...entries].filter(({ at }) => at.getTime() > now - keepMs);
+    this.#entries = kept.slice(-maxEntries);
+    if (keepMs < Infinity) this.#until = now + keepMs;
+    else if (now >= this.#until) this.#until = Infinity;
+  }
+
+  read({ key, limit }: LockHistoryQuery, now: number): readonly LockHistoryEntry[] {
+    const entries = this.#kept(now).filter((entry) => isAbout(entry, key));
+    return newestFirst(entries.toReversed(), limit).map((entry) => ({ ...entry, at: new Date(entry.at) }));
+  }
+
+  #kept(now: number): readonly LockHistoryEntry[] {
+    return now < this.#until ? this.#entries : [];
+  }
+}

@@ -1,5 +1,9 @@
+import { type FireClaim } from '../core/store/fires.js';
+import { readHolderText, waitsUntil } from '../core/store/holder-text.js';
+import { type LastRun, type LockState, modeOf, permitsOf } from '../core/store/lock-state.js';
 import {
   type AcquireReply,
+  type AcquireRequest,
   type AdoptReply,
   type AdoptRequest,
   type HoldRef,
@@ -7,241 +11,530 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
+  type RenewRequest,
+  TOKENS_OF_A_WRITER,
+  type WakeUp,
 } from '../core/store/lock-store.js';
-import { HandOver, type Tell } from './hand-over.js';
-import { type Hold, MemoryLock, remember } from './memory-lock.js';
-import { type ReceivedRenewal, type ReceivedRequest } from './memory-queue.js';
-import { type Look } from './memory-state.js';
-import { type MemorySettings, Requests } from './requests.js';
-import { changePermits, revoke, type Revoked, seenHolds } from './operator-rules.js';
-import { adopt, endOrPark, endRun, lostReply, makeRead, replaceToken } from './rules.js';
-import { type BusyReply, type LateReply } from './rules.js';
-import { Writes } from './writes.js';
+import { type LockMode } from '../core/lock.errors.js';
 
-/** For how long an unused lock is remembered, unless a command says otherwise. */
-export const KEEP_MS = 600_000;
+/** An acquire with the age of its call: the clock of a client means nothing here. */
+type Request = Omit<AcquireRequest, 'claim'> & { readonly claim?: Claim | undefined };
+type Claim = Omit<FireClaim, 'calledAt'> & { readonly ageMs: number };
+
+/** One hold. With token 0 it is parked: it has no holder, and keeps the lock taken until `holdAtLeastMs` is over. */
+interface Hold {
+  readonly owner: string | undefined;
+  readonly holder: string;
+  readonly since: number;
+  readonly take: number;
+  mode: LockMode;
+  token: number;
+  /** The token with which the next one of its owner re-enters. */
+  entry: number;
+  until: number;
+  leaseMs: number;
+}
+
+/** One place in the queue. */
+interface Waiter {
+  request: Request;
+  readonly since: number;
+  until: number;
+  /** The `changes` of the lock when the waiter knew last whether it is its turn: it is woken once for each change. */
+  knows: number;
+}
+
+/** The last run of a job. */
+interface Run {
+  readonly fire: number;
+  readonly attempt: string;
+  readonly instance: string;
+  readonly started: number;
+  ended?: number;
+  outcome?: 'done' | 'failed';
+}
+
+interface Job {
+  fires: number[];
+  run: Run | undefined;
+  until: number;
+}
+
+/** One lock. Holds and waiters are kept by their attempts, in the order in which they came. */
+class MemoryLock {
+  /** The last fencing token. */
+  token = 0;
+  readonly holds = new Map<string, Hold>();
+  readonly waiters = new Map<string, Waiter>();
+  /** The attempts that ended lately: an acquire of theirs that comes again must not get the lock. */
+  readonly ended = new Map<string, 'released' | 'revoked'>();
+  readonly jobs = new Map<string, Job>();
+  /** How many permits there are, if an operator has set that. */
+  permits: number | undefined;
+  /** How many permits the last reader counted. */
+  counted = 0;
+  /** Grows whenever a waiter may fit that did not fit before. */
+  changes = 0;
+  /** The time of the last command, and for how long after it the lock is remembered. */
+  now = 0;
+  keepMs = 0;
+}
+
+const ENDED_REMEMBERED = 32;
+const FIRES_REMEMBERED = 16;
+
+/** For how long the permits that an operator has set are remembered. */
+const PERMITS_KEPT_MS = 30 * 24 * 3_600_000;
 
 /** How often unused locks are removed. */
 const FORGET_EVERY_MS = 60_000;
 
-/**
- * The locks of one server, with the semantics of the scripts in Redis. Operations are atomic: each runs to its end within
- * one turn. Random games test that the replies are the same (test/scripts/model.spec.ts).
- */
+/** Tokens are as great as in production even with a clock that starts in 1970: a test finds a column that is too small. */
+const LEAST_TOKEN = 2 ** 50;
+
+/** What the locks need of their server. */
+export interface LocksContext {
+  /** The time in whole milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Whether the client of an attempt listens. */
+  readonly hears: (attempt: string) => boolean;
+  readonly notify: (attempt: string, wakeUp: WakeUp) => void;
+}
+
+/** The locks of one server. Each command reads the time once, and runs to its end within one turn. */
 export class MemoryLocks {
-  readonly settings: MemorySettings = { excludes: true, keepMs: KEEP_MS, isShort: false };
-  readonly writes = new Writes();
-  readonly #locks = new Map<string, MemoryLock>();
-  readonly #handOver: HandOver;
-  readonly #requests: Requests;
-  /** The time of the command, read once: everything it does happens at that moment. */
-  #micros = 0;
+  /** Whether holds exclude others; false for a fake, which grants every request. */
+  excludes = true;
+  /** For how long the next command has its lock remembered when it is unused. */
+  keepMs = 600_000;
+  readonly all = new Map<string, MemoryLock>();
+  /** The greatest token of the locks that were forgotten. */
+  #forgotten = LEAST_TOKEN;
   #forgotAt = 0;
 
-  /** `clock`: the server's clock, in microseconds since the epoch. */
-  constructor(
-    private readonly tell: Tell,
-    private readonly clock: () => number,
-    /** Tokens are at least as great, whatever the clock says. */
-    leastToken = 0,
-  ) {
-    const nextMicros = (): number => Math.max(this.#micros, leastToken);
-    this.#handOver = new HandOver(tell, nextMicros, () => this.settings.isShort);
-    this.#requests = new Requests(this.#handOver, this.settings);
-  }
-
-  get keys(): readonly string[] {
-    return [...this.#locks.keys()];
-  }
-
-  lock(key: string): MemoryLock {
-    const known = this.#known(key) ?? new MemoryLock(this.writes);
-    this.#locks.set(key, known);
-    return known;
-  }
-
-  delete(key: string): void {
-    this.#locks.delete(key);
-  }
-
-  /** Read-only lookup; never creates an entry. */
-  look(key: string): Look {
-    this.#begin();
-    return { lock: this.#known(key) ?? new MemoryLock(), now: this.#now };
-  }
-
-  /** Removes unused locks now and then, as Redis does when their time to live is over. */
-  forgetUnused(): void {
-    this.#begin();
-    if (Math.abs(this.#now - this.#forgotAt) < FORGET_EVERY_MS) return;
-    this.#forgotAt = this.#now;
-    for (const [key, lock] of this.#locks) {
-      if ((lock.expiresAt ?? lock.now + this.settings.keepMs) < this.#now) this.#locks.delete(key);
-    }
-  }
+  constructor(private readonly context: LocksContext) {}
 
   /** Grants all keys, or none; then the attempt waits for each up to the first busy one. */
-  acquire(request: ReceivedRequest & { readonly sentMicros?: undefined }): AcquireReply;
-  acquire(request: ReceivedRequest): AcquireReply | BusyReply | LateReply;
-  acquire(request: ReceivedRequest): AcquireReply | BusyReply | LateReply {
-    this.#begin();
-    const queues = request.keys.map((key) => this.lock(key).queue);
-    const before = queues.map(({ pointers }) => pointers);
-    try {
-      return this.#requests.acquire(
-        request.keys.map((key) => this.#swept(key)),
-        request,
-      );
-    } catch (error) {
-      // The first write was refused.
-      for (const [i, queue] of queues.entries()) queue.pointers = before[i]!;
-      throw error;
+  acquire(request: Request): AcquireReply {
+    const { attempt, keys, fair } = request;
+    const now = this.context.now();
+    const locks = keys.map((key) => this.#open(key, attempt, now));
+    const refused = locks.map((lock) => this.#refusal(lock, request)).find((reply) => reply !== undefined);
+    if (refused) {
+      for (const lock of locks) this.#leave(lock, attempt);
+      return refused;
     }
+    const needs = locks.map((lock) => !liveHold(lock, attempt) && entryToken(lock, request) === undefined);
+    const isBusy = (lock: MemoryLock, i: number): boolean =>
+      this.excludes && needs[i]! && !(admits(lock, request) && (!fair || this.#isFirst(lock, attempt)));
+    const busy = locks.findIndex(isBusy);
+    if (busy < 0) return this.#grantAll(locks, request);
+    const lock = locks[busy]!;
+    const isFull = isFullFor(lock, request);
+    for (const [i, one] of locks.entries()) {
+      if (isFull || i > busy) this.#leave(one, attempt);
+      else if (needs[i] || one.waiters.has(attempt)) join(one, request);
+    }
+    return { ...busyReply(lock, attempt), isFull };
   }
 
-  /** Ends a hold or a place in the queue; a hold stays parked until `holdAtLeastMs` after its grant. */
-  release({ key, attempt, holdAtLeastMs, job, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
-    this.#begin();
-    const { keepMs } = this.settings;
-    const wasThere = this.lock(key).holds.has(attempt);
-    const lock = this.#swept(key);
-    lock.writes.change();
-    const hold = lock.holds.get(attempt);
-    const place = lock.queue.of(attempt)?.place;
-    const wasFirst = place !== undefined && place <= lock.queue.head;
-    let outcome: ReleaseReply['outcome'] = wasThere ? 'expired' : 'unknown';
-    if (hold?.token) {
-      outcome = 'released';
-      endOrPark(lock, { attempt, holdAtLeastMs, keepMs });
-    } else if (place !== undefined) outcome = 'cancelled';
-    else if (lock.wasRevoked(attempt)) outcome = 'revoked';
-    else if (hold || lock.wasReleased(attempt)) outcome = 'again';
-    if (runOutcome && (outcome === 'released' || runOutcome === 'void')) {
-      endRun(lock, { job, attempt, outcome: runOutcome, keepMs });
+  /** Ends a hold or a place in the queue. */
+  release({ key, attempt, holdAtLeastMs, job, runOutcome }: ReleaseRequest): ReleaseReply {
+    const wasHeld = this.all.get(key)?.holds.has(attempt) ?? false;
+    const lock = this.#open(key);
+    const hold = liveHold(lock, attempt);
+    const outcome = outcomeOfRelease(lock, attempt, wasHeld);
+    if (runOutcome && (hold || runOutcome === 'void')) endRun(lock, job, { attempt, runOutcome });
+    const wasFirst = firstWaiter(lock) === attempt;
+    remember(lock, attempt, 'released');
+    if (hold) remove(lock, lock.holds, attempt);
+    const parkedUntil = hold ? Math.min(hold.since, lock.now) + holdAtLeastMs : 0;
+    if (hold && parkedUntil > lock.now) {
+      const parked = { token: 0, holder: '', until: parkedUntil, leaseMs: parkedUntil - lock.now };
+      lock.holds.set(attempt, { ...hold, ...parked });
     }
-    lock.queue.leave(attempt);
-    remember(lock.released, attempt);
-    if (unanswered) lock.rememberLate(attempt);
-    this.#handOver.serve(lock);
-    if (outcome === 'cancelled' && wasFirst) this.#handOver.wakeHead(lock);
-    lock.queue.sweep();
-    lock.save(keepMs);
+    this.#leave(lock, attempt);
+    // Only the first waiter asks when the lease of the holder may be over.
+    const next = outcome === 'cancelled' && wasFirst ? firstWaiter(lock) : undefined;
+    if (next !== undefined) this.context.notify(next, { kind: 'wake' });
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
-  renew({ key, attempt, fencingToken, leaseMs, mode }: ReceivedRenewal): RenewReply {
-    const lock = this.#begun(key);
-    const hold = lock.liveHold(attempt, fencingToken);
-    if (!hold) return this.#lost(lock, attempt);
-    lock.writes.change();
-    if (mode === 'read') makeRead(lock, hold);
-    return { outcome: 'renewed', remainingMs: this.#renewAndSave(lock, hold, leaseMs) };
+  renew({ key, attempt, fencingToken, leaseMs, mode }: RenewRequest): RenewReply {
+    const lock = this.#open(key);
+    const hold = liveHold(lock, attempt, fencingToken);
+    if (!hold) return lostReply(lock, attempt);
+    stretch(lock, hold, leaseMs);
+    if (mode === 'read') this.#makeRead(lock, hold);
+    return { outcome: 'renewed', remainingMs: hold.until - lock.now };
   }
 
   downgrade({ key, attempt, fencingToken }: HoldRef): { readonly outcome: 'downgraded' } | LostReply {
-    const lock = this.#begun(key);
-    const hold = lock.liveHold(attempt, fencingToken);
-    if (!hold) return this.#lost(lock, attempt);
-    const isChanged = hold.mode === 'write';
-    if (isChanged) lock.writes.change();
-    makeRead(lock, hold);
-    this.#handOverAndSave(lock, isChanged);
+    const lock = this.#open(key);
+    const hold = liveHold(lock, attempt, fencingToken);
+    if (!hold) return lostReply(lock, attempt);
+    this.#makeRead(lock, hold);
     return { outcome: 'downgraded' };
   }
 
-  /** Makes a live hold that of another attempt; extends its lease. */
-  adopt(request: AdoptRequest): AdoptReply {
-    const { key, attempt, from, leaseMs } = request;
-    const lock = this.#begun(key);
-    const hold = adopt(lock, request);
-    if (!hold) return this.#lost(lock, lock.wasRevoked(from) ? from : attempt);
-    return { outcome: 'adopted', remainingMs: this.#renewAndSave(lock, hold, leaseMs) };
+  /** Makes the hold of one attempt that of another. */
+  adopt({ key, attempt, from, fencingToken, holder, leaseMs }: AdoptRequest): AdoptReply {
+    const lock = this.#open(key);
+    let hold = liveHold(lock, attempt, fencingToken);
+    if (!hold) {
+      const given = lock.ended.has(attempt) ? undefined : liveHold(lock, from, fencingToken);
+      if (!given) return lostReply(lock, lock.ended.get(from) === 'revoked' ? from : attempt);
+      hold = { ...given, holder };
+      remember(lock, from, 'released');
+      remove(lock, lock.holds, from);
+      lock.holds.set(attempt, hold);
+    }
+    stretch(lock, hold, leaseMs);
+    return { outcome: 'adopted', remainingMs: hold.until - lock.now };
   }
 
-  /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose. */
-  writeBack({ key, attempt, fencingToken }: HoldRef, newToken: number): { readonly outcome: 'written' } | LostReply {
-    const lock = this.#begun(key);
-    const hold = lock.liveHold(attempt, fencingToken) ?? lock.liveHold(attempt, newToken);
-    if (!hold) return this.#lost(lock, attempt);
-    lock.writes.change();
-    replaceToken(lock, hold, newToken);
-    this.#handOverAndSave(lock, true);
-    return { outcome: 'written' };
-  }
-
-  /**
-   * Ends all holds with tokens up to `seenToken`, and notifies the holders; a `command` that is sent again ends nothing.
-   * Returns how many were ended.
-   */
-  forceRelease(key: string, command: string, seenToken = Infinity): Revoked {
-    const lock = this.#begun(key);
-    const isAgain = lock.wasRevoked(command);
-    const ended = isAgain ? [] : seenHolds(lock, seenToken);
-    lock.keep(this.settings.keepMs);
-    revoke(lock, ended, this.tell);
-    if (ended.length > 0) remember(lock.revoked, command);
-    this.#handOverAndSave(lock, ended.length > 0);
-    return { outcome: isAgain ? 'again' : 'revoked', holds: ended.length };
+  /** Ends all holds, and notifies the holders; returns whether there were any. */
+  forceRelease(key: string): boolean {
+    const lock = this.#open(key);
+    const attempts = [...lock.holds.keys()];
+    for (const attempt of attempts) {
+      if (liveHold(lock, attempt)) this.context.notify(attempt, { kind: 'revoked' });
+      remember(lock, attempt, 'revoked');
+      remove(lock, lock.holds, attempt);
+    }
+    this.#serve(lock);
+    return attempts.length > 0;
   }
 
   /** Sets how many permits there are, whatever the requests say; undefined: they say it again. */
   setPermits(key: string, permits: number | undefined): void {
-    const lock = this.#begun(key);
-    if (!lock.swept && permits === undefined && lock.permits === undefined) return;
-    lock.keep(this.settings.keepMs);
-    changePermits(lock, permits);
-    this.#serveAndSave(lock);
+    const lock = this.#open(key);
+    if (permits === lock.permits) return;
+    lock.permits = permits;
+    lock.changes += 1;
+    this.#serve(lock);
   }
 
-  #begin(): void {
-    this.#micros = this.clock();
-    this.writes.start();
+  /** Changes nothing, and leaves out what is over. */
+  inspect(stored: string, key: string): LockState {
+    const now = this.context.now();
+    const lock = this.all.get(stored) ?? new MemoryLock();
+    const holders = [...lock.holds]
+      .map(([attempt, { owner = attempt, mode, take, holder, since, token, until, leaseMs }]) => {
+        const at = { since: new Date(since), remainingMs: Math.min(until - now, leaseMs), fencingToken: token };
+        return { owner, attempt, mode, take, ...readHolderText(holder), ...at };
+      })
+      .filter(({ remainingMs }) => remainingMs > 0);
+    const queue = [...lock.waiters]
+      .filter(([, { until }]) => until > now)
+      .map(([attempt, { since, request }], i) => {
+        const { owner = attempt, mode, take = 1, holder } = request;
+        const at = { place: i + 1, since: new Date(since), until: waitsUntil(holder, since) };
+        return { owner, attempt, mode, take, ...readHolderText(holder), ...at };
+      });
+    const permits = permitsOf(holders, lock.permits ?? lock.counted, lock.permits !== undefined);
+    return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, permits, fencingToken: lock.token };
   }
 
-  get #now(): number {
-    return Math.floor(this.#micros / 1_000);
+  /** The last run of each job. */
+  runs(key: string): readonly LastRun[] {
+    const now = this.context.now();
+    const { jobs, holds } = this.all.get(key) ?? new MemoryLock();
+    return [...jobs].flatMap(([job, { run }]) => {
+      if (!run) return [];
+      const { fire, instance, attempt, started, ended, outcome } = run;
+      const hold = holds.get(attempt);
+      const isRunning = hold !== undefined && hold.token > 0 && hold.until > now;
+      const times = { fire: new Date(fire), started: new Date(started), ended: ended ? new Date(ended) : null };
+      return { job, instance, attempt, ...times, outcome: outcome ?? (isRunning ? 'running' : 'lost') };
+    });
   }
 
-  /** The lock unless its time to live is over. */
-  #known(key: string): MemoryLock | undefined {
-    const lock = this.#locks.get(key);
-    return lock && this.#now <= (lock.expiresAt ?? Infinity) ? lock : undefined;
+  /** Removes unused locks now and then. */
+  forgetUnused(): void {
+    const now = this.context.now();
+    if (Math.abs(now - this.#forgotAt) < FORGET_EVERY_MS) return;
+    this.#forgotAt = now;
+    for (const [key, lock] of this.all) {
+      if (keptUntil(lock) >= now) continue;
+      this.#forgotten = Math.max(this.#forgotten, lock.token);
+      this.all.delete(key);
+    }
   }
 
-  #begun(key: string): MemoryLock {
-    this.#begin();
-    return this.#swept(key);
-  }
-
-  /** The lock, without the holds whose leases have ended. */
-  #swept(key: string): MemoryLock {
-    const lock = this.lock(key);
-    lock.sweep(this.#micros);
+  /** The lock, without what is over. `me`: the attempt that asks for it. */
+  #open(key: string, me?: string, now = this.context.now()): MemoryLock {
+    const lock = this.all.get(key) ?? new MemoryLock();
+    this.all.set(key, lock);
+    Object.assign(lock, { now, keepMs: this.keepMs });
+    for (const [attempt, hold] of lock.holds) {
+      // More is left than was granted: the clock was set back.
+      hold.until = Math.min(hold.until, now + hold.leaseMs);
+      if (hold.until <= now) remove(lock, lock.holds, attempt);
+    }
+    for (const [attempt, waiter] of lock.waiters) {
+      waiter.until = Math.min(waiter.until, now + waiter.request.waiterLeaseMs);
+      if (waiter.until <= now) remove(lock, lock.waiters, attempt);
+    }
+    for (const [name, { until, run }] of lock.jobs) {
+      if (until <= now && !lock.holds.has(run?.attempt ?? '')) lock.jobs.delete(name);
+    }
+    this.#serve(lock, me);
     return lock;
   }
 
-  /** Returns how much of the lease is left. */
-  #renewAndSave(lock: MemoryLock, hold: Hold, leaseMs: number): number {
-    // The deadline of the only hold is known to the millisecond.
-    if (lock.holds.size === 1) lock.bounds.forget();
-    lock.stretch(hold, leaseMs);
-    this.#serveAndSave(lock);
-    return hold.deadline - lock.now;
+  /** Grants to the waiters that fit, from the first one on. One that has to ask in its turn is woken, and the others wait for it. */
+  #serve(lock: MemoryLock, me?: string): void {
+    for (const [attempt, waiter] of lock.waiters) {
+      const { request } = waiter;
+      if (attempt === me) return;
+      // Its request is refused when it comes again.
+      if (exceeds(lock, request)) this.#wake(lock, attempt, waiter);
+      else if (this.context.hears(attempt)) {
+        if (!admits(lock, request)) return;
+        if (!request.fair || request.keys.length > 1 || request.claim) return this.#wake(lock, attempt, waiter);
+        // It may have gone meanwhile: the grant lasts no longer than its place.
+        const leaseMs = Math.min(request.leaseMs, request.waiterLeaseMs);
+        const { token } = this.#grant(lock, request, leaseMs, this.#nextToken(lock));
+        const times = { remainingMs: leaseMs, serverTimeMs: lock.now };
+        this.context.notify(attempt, { kind: 'granted', fencingToken: token, ...times });
+      }
+    }
   }
 
-  #serveAndSave(lock: MemoryLock): void {
-    if (lock.freed) this.#handOver.serve(lock);
-    lock.queue.sweep();
-    lock.save(this.settings.keepMs);
+  #wake({ changes }: MemoryLock, attempt: string, waiter: Waiter): void {
+    if (waiter.knows === changes) return;
+    waiter.knows = changes;
+    this.context.notify(attempt, { kind: 'wake' });
   }
 
-  #handOverAndSave(lock: MemoryLock, isChanged: boolean): void {
-    if (lock.freed) this.#handOver.serve(lock);
-    if (lock.swept || isChanged) lock.save(this.settings.keepMs);
+  /** Whether no waiter is ahead. One that does not listen, or that takes too many permits, holds back no other. */
+  #isFirst(lock: MemoryLock, me: string): boolean {
+    for (const [attempt, { request }] of lock.waiters) {
+      if (attempt === me) return true;
+      if (this.context.hears(attempt) && !exceeds(lock, request)) return false;
+    }
+    return true;
   }
 
-  #lost(lock: MemoryLock, attempt: string): LostReply {
-    this.#handOverAndSave(lock, false);
-    return lostReply(lock, attempt);
+  #leave(lock: MemoryLock, attempt: string): void {
+    remove(lock, lock.waiters, attempt);
+    this.#serve(lock);
+  }
+
+  #grantAll(locks: readonly MemoryLock[], request: Request): AcquireReply {
+    const { attempt, leaseMs, claim } = request;
+    const { now, jobs } = locks[0]!;
+    const holds = locks.map((lock) => {
+      const held = liveHold(lock, attempt);
+      if (held) return stretch(lock, held, leaseMs);
+      if (claim) startRun(lock, claim, request);
+      return this.#grant(lock, request, leaseMs, entryToken(lock, request) ?? this.#nextToken(lock));
+    });
+    // Those who wait and fit beside it.
+    for (const lock of locks) this.#serve(lock);
+    const run = claim && jobs.get(claim.job)?.run;
+    return {
+      outcome: 'granted',
+      fencingTokens: holds.map(({ token }) => token),
+      remainingMs: Math.min(...holds.map(({ until }) => until - now)),
+      serverTimeMs: now,
+      ...(run?.attempt === attempt && { fireMs: run.fire }),
+    };
+  }
+
+  /** A writer may have given the tokens behind the last one to callers of its process. */
+  #nextToken({ token, now }: MemoryLock): number {
+    return Math.max(Math.max(token, this.#forgotten) + TOKENS_OF_A_WRITER, now * 1_000);
+  }
+
+  #grant(lock: MemoryLock, request: Request, leaseMs: number, token: number): Hold {
+    const { attempt, owner, mode, holder, permits, take = 1 } = request;
+    const times = { since: lock.now, until: lock.now + leaseMs, leaseMs };
+    const hold = { owner, mode, holder, take, token, entry: token, ...times };
+    lock.token = Math.max(lock.token, token);
+    remove(lock, lock.waiters, attempt);
+    lock.holds.set(attempt, hold);
+    if (mode === 'read') {
+      lock.counted = permits;
+      shareEntry(lock, owner);
+    }
+    return hold;
+  }
+
+  #makeRead(lock: MemoryLock, hold: Hold): void {
+    if (hold.mode === 'read') return;
+    hold.mode = 'read';
+    shareEntry(lock, hold.owner);
+    lock.changes += 1;
+    this.#serve(lock);
+  }
+
+  #refusal(lock: MemoryLock, request: Request): AcquireReply | undefined {
+    const { attempt, owner, mode, claim } = request;
+    if (liveHold(lock, attempt)) return undefined;
+    if (lock.ended.has(attempt)) return { outcome: 'refused', reason: 'released' };
+    const mine = modeOf(ofOwner(lock, owner));
+    if (this.excludes && mine !== 'write' && exceeds(lock, request))
+      return { outcome: 'refused', reason: 'permits', permits: lock.permits };
+    if (mode === 'write' && mine === 'read') return { outcome: 'refused', reason: 'upgrade' };
+    if (claim && isClaimed(lock, claim))
+      return { outcome: 'refused', reason: 'claimed', claimedBy: claimedBy(lock, claim) };
+    return undefined;
+  }
+}
+
+/** The hold of an attempt that is not parked; with a token, only if it has that one. */
+function liveHold({ holds }: MemoryLock, attempt: string, token?: number): Hold | undefined {
+  const hold = holds.get(attempt);
+  return hold && hold.token > 0 && (token ?? hold.token) === hold.token ? hold : undefined;
+}
+
+/** The holds of an owner that are not parked; none without a name. */
+const ofOwner = ({ holds }: MemoryLock, owner: string | undefined): Hold[] =>
+  owner === undefined ? [] : [...holds.values()].filter((hold) => hold.token > 0 && hold.owner === owner);
+
+/** Whether the holds leave room for one more; parked ones count. */
+function admits({ holds, permits }: MemoryLock, request: Request): boolean {
+  if (request.mode === 'write') return holds.size === 0;
+  const taken = [...holds.values()].reduce((sum, { take }) => sum + take, request.take ?? 1);
+  // What an operator has set counts for all requests.
+  return modeOf([...holds.values()]) !== 'write' && taken <= (permits ?? (request.permits || Infinity));
+}
+
+/** Whether a request takes more permits than an operator has left. */
+const exceeds = ({ permits = Infinity }: MemoryLock, { mode, take = 1 }: Request): boolean =>
+  mode === 'read' && take > permits;
+
+/** The token with which a named owner re-enters the lock that it holds, past the queue. */
+function entryToken(lock: MemoryLock, request: Request): number | undefined {
+  const mine = ofOwner(lock, request.owner);
+  const writing = mine.find(({ mode }) => mode === 'write');
+  return writing?.entry ?? (admits(lock, request) ? mine[0]?.entry : undefined);
+}
+
+/** The readers of one owner re-enter with the greatest token that any of them got. */
+function shareEntry(lock: MemoryLock, owner: string | undefined): void {
+  const readers = ofOwner(lock, owner).filter(({ mode }) => mode === 'read');
+  const greatest = Math.max(...readers.map(({ entry }) => entry));
+  for (const reader of readers) reader.entry = greatest;
+}
+
+/** A lease never gets shorter. */
+function stretch({ now }: MemoryLock, hold: Hold, leaseMs: number): Hold {
+  hold.until = Math.max(hold.until, now + leaseMs);
+  hold.leaseMs = Math.max(leaseMs, hold.until - now);
+  return hold;
+}
+
+function join({ waiters, changes, now }: MemoryLock, request: Request): void {
+  const { attempt, waiterLeaseMs } = request;
+  if (waiterLeaseMs === 0) return;
+  const known = waiters.get(attempt);
+  // It is asking now, and keeps the place that it has.
+  const asked = { until: now + waiterLeaseMs, knows: changes };
+  if (known) Object.assign(known, asked, { request: { ...request, holder: known.request.holder } });
+  else waiters.set(attempt, { request, since: now, ...asked });
+}
+
+const firstWaiter = ({ waiters }: MemoryLock): string | undefined => waiters.keys().next().value;
+
+/** Whether this attempt has no place, and as many others wait as it accepts. */
+const isFullFor = ({ waiters }: MemoryLock, { attempt, waiterLeaseMs, maxWaiters = 0 }: Request): boolean =>
+  waiterLeaseMs > 0 && maxWaiters > 0 && !waiters.has(attempt) && waiters.size >= maxWaiters;
+
+function remove(lock: MemoryLock, from: Map<string, unknown>, attempt: string): void {
+  if (from.delete(attempt)) lock.changes += 1;
+}
+
+function remember({ ended }: MemoryLock, attempt: string, how: 'released' | 'revoked'): void {
+  if (!ended.has(attempt)) ended.set(attempt, how);
+  if (ended.size > ENDED_REMEMBERED) ended.delete(ended.keys().next().value!);
+}
+
+function outcomeOfRelease(lock: MemoryLock, attempt: string, wasHeld: boolean): ReleaseReply['outcome'] {
+  if (liveHold(lock, attempt)) return 'released';
+  if (lock.waiters.has(attempt)) return 'cancelled';
+  const ended = lock.ended.get(attempt);
+  if (ended) return ended === 'revoked' ? 'revoked' : 'again';
+  return wasHeld ? 'expired' : 'unknown';
+}
+
+function busyReply({ holds, waiters, token, permits, now }: MemoryLock, attempt: string) {
+  const writer = [...holds].findLast(([, hold]) => hold.mode === 'write' && hold.token > 0);
+  const ends = [...holds.values()].map(({ until }) => until - now);
+  return {
+    outcome: 'busy',
+    retryMs: ends.length > 0 ? Math.min(...ends) : 0,
+    ahead: Math.max([...waiters.keys()].indexOf(attempt), 0),
+    holder: writer?.[1].holder,
+    owner: writer && (writer[1].owner ?? writer[0]),
+    lastToken: token,
+    permits,
+    serverTimeMs: now,
+  } as const;
+}
+
+const lostReply = ({ token, ended }: MemoryLock, attempt: string): LostReply => ({
+  outcome: 'lost',
+  lastToken: token,
+  revoked: ended.get(attempt) === 'revoked',
+});
+
+function keptUntil({ holds, waiters, jobs, permits, now, keepMs }: MemoryLock): number {
+  const leases = [...holds.values(), ...waiters.values()].map(({ until }) => until);
+  const jobsUntil = [...jobs.values()].map(({ until }) => until);
+  const permitsUntil = permits === undefined ? 0 : now + PERMITS_KEPT_MS;
+  return Math.max(Math.max(now, ...leases) + keepMs, permitsUntil, ...jobsUntil);
+}
+
+function fireOf({ kind, ms, ageMs }: Claim, now: number): number {
+  if (kind === 'at') return ms;
+  return kind === 'slot' ? Math.floor((now - ageMs) / ms) * ms : now;
+}
+
+/** With `rerunOnLoss`, a run that ended without an outcome may be repeated. */
+function isClaimed({ jobs, now }: MemoryLock, claim: Claim): boolean {
+  const { run, fires = [] } = jobs.get(claim.job) ?? {};
+  const fire = fireOf(claim, now);
+  const repeats = claim.rerunOnLoss && run !== undefined && run.outcome === undefined;
+  if (claim.kind === 'gap') return run !== undefined && Math.abs(now - run.fire) < claim.ms && !repeats;
+  // A fire that is older than all that are remembered may have been granted, too.
+  const isKnown = fires.includes(fire) || (fires.length === FIRES_REMEMBERED && fire < fires[0]!);
+  return isKnown && !(repeats && run.fire === fire);
+}
+
+/** The attempt whose run of the claimed fire has no outcome yet. */
+function claimedBy({ jobs, now }: MemoryLock, claim: Claim): string | undefined {
+  const run = jobs.get(claim.job)?.run;
+  if (!run || run.outcome !== undefined) return undefined;
+  return claim.kind === 'gap' || run.fire === fireOf(claim, now) ? run.attempt : undefined;
+}
+
+/** Remembers the fire of a request that is granted. */
+function startRun({ jobs, now, keepMs }: MemoryLock, claim: Claim, { attempt, holder }: Request): void {
+  const fire = fireOf(claim, now);
+  const job = jobs.get(claim.job) ?? { fires: [], run: undefined, until: 0 };
+  job.fires = [...new Set([...job.fires, fire])].toSorted((a, b) => a - b).slice(-FIRES_REMEMBERED);
+  job.run = { fire, attempt, instance: /^\S*/.exec(holder)![0], started: now };
+  job.until = Math.max(job.until, now + Math.max(claim.rememberMs, keepMs));
+  jobs.set(claim.job, job);
+}
+
+/** `void`: the run never began, and its fire may be claimed again. */
+function endRun(
+  { jobs, now, keepMs }: MemoryLock,
+  name: string | undefined,
+  { attempt, runOutcome }: Pick<ReleaseRequest, 'attempt' | 'runOutcome'>,
+): void {
+  const job = jobs.get(name ?? '');
+  const run = job?.run;
+  if (run?.attempt !== attempt || run.outcome !== undefined) return;
+  if (runOutcome === 'void') {
+    job!.fires = job!.fires.filter((fire) => fire !== run.fire);
+    job!.run = undefined;
+  } else {
+    Object.assign(run, { outcome: runOutcome, ended: now });
+    job!.until = Math.max(job!.until, now + keepMs);
   }
 }

@@ -1,6 +1,5 @@
 import { type Reporter } from '../core/reporter.js';
-import { MemoryLockServer } from './memory-lock-server.js';
-import { MemoryLockStore, type MemoryLockStoreOptions } from './memory-lock-store.js';
+import { MemoryLockServer, MemoryLockStore, type MemoryLockStoreOptions } from './memory-lock-store.js';
 
 interface ProcessMemoryOptions extends MemoryLockStoreOptions {
   readonly reporter: Reporter;

@@ -8,7 +8,7 @@ import {
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Subject, keyOfSubject } from '../core/store/subject.js';
 import { FakeRules } from './fake-rules.js';
-import { MemoryLockServer } from '../memory/memory-lock-server.js';
+import { MemoryLockServer } from '../memory/memory-lock-store.js';
 import { closedError, MemoryLockStore } from '../memory/memory-lock-store.js';
 import { type MemoryLocks } from '../memory/memory-locks.js';
 
@@ -24,7 +24,7 @@ class GrantingServer extends MemoryLockServer {
     private readonly rules: FakeRules,
   ) {
     super({ clock });
-    this.locks.settings.excludes = false;
+    this.locks.excludes = false;
   }
 
   override async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
@@ -56,7 +56,7 @@ export class GrantingStore extends MemoryLockStore {
     if (outcome === 'fail') throw awayError(keys.join(', '));
     if (outcome !== 'grant') return this.#busy(request);
     // Every call of a job is a fire of its own.
-    if (claim) this.server.locks.lock(keys[0]!).jobs.delete(claim.job);
+    if (claim) this.server.locks.all.get(keys[0]!)?.jobs.delete(claim.job);
     return super.acquire(request);
   }
 

@@ -4,7 +4,7 @@ import { LockConfigurationError } from '../core/lock.errors.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import type { RedisLockModuleOptions, ResolvedModuleOptions } from '../redis-lock.options.js';
 import { LOCK_CLOCK, LOCK_STORE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
-import { MemoryLockServer } from '../memory/memory-lock-server.js';
+import { MemoryLockServer } from '../memory/memory-lock-store.js';
 import { MemoryLockStore } from '../memory/memory-lock-store.js';
 import { type Overriding } from './overriding.js';
 

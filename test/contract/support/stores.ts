@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { Cluster, type Redis } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
-import { MemoryLock } from '../../../lib/memory/memory-lock.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeLater, freshKey, memoryServer, openAdmin, openAdmins } from '../../support/apps/lock-app.js';
@@ -41,18 +40,18 @@ function redisView(admins: readonly Redis[]): StoreView {
 
 /** The testing kit puts the name of the module, which the apps of these tests do not have, before the prefix. */
 const inMemory = (stored: string): string => `/${stored}`;
-const lockInMemory = (key: string): MemoryLock => memoryServer.locks.look(inMemory(`lock:${key}`)).lock;
+const lockInMemory = (key: string) => memoryServer.locks.all.get(inMemory(`lock:${key}`));
 
 const memoryView: StoreView = {
   now: async () => Math.floor(memoryServer.clock.wallNow()),
   holdsOf: async (key) =>
-    Object.fromEntries([...lockInMemory(key).holds].map(([attempt, hold]) => [attempt, JSON.stringify(hold)])),
+    Object.fromEntries([...(lockInMemory(key)?.holds ?? [])].map(([attempt, hold]) => [attempt, JSON.stringify(hold)])),
   async deadlineOf(key) {
     const message = `The lock "${key}" was not held`;
-    const hold = await eventually(() => [...lockInMemory(key).holds.values()][0], { timeoutMs: 2_000, message });
-    return hold.deadline;
+    const hold = await eventually(() => lockInMemory(key)?.holds.values().next().value, { timeoutMs: 2_000, message });
+    return hold.until;
   },
-  queued: async (key) => lockInMemory(key).queue.waiters.length,
+  queued: async (key) => lockInMemory(key)?.waiters.size ?? 0,
 };
 
 /** Does something to the data wherever a copy lies. */
@@ -63,9 +62,9 @@ export async function onEveryStore(change: (admin: Redis) => Promise<unknown>): 
 /** Takes a lock away behind the back of its holders. */
 export async function deleteLock(key: string): Promise<void> {
   if (!topology.isMemory) return onEveryStore((admin) => admin.del(`lock:${key}`));
-  const lock = lockInMemory(key);
-  // The next token has to be greater, and there the clock may say the same again.
-  Object.assign(lock, new MemoryLock(), { token: lock.token });
+  // The record stays, for its token: the clock may say the same again, and the next token has to be greater.
+  const { holds, waiters, ended, jobs } = lockInMemory(key)!;
+  for (const entries of [holds, waiters, ended, jobs]) entries.clear();
 }
 
 /** That the only hold of a lock ends then, in milliseconds of the time of the store. */
@@ -137,7 +136,7 @@ function placeInMemory(): OwnPlace {
     prefix,
     otherPrefix,
     keys: async () => {
-      const stored = memoryServer.locks.keys.filter((key) => key.startsWith(inMemory(prefix)));
+      const stored = [...memoryServer.locks.all.keys()].filter((key) => key.startsWith(inMemory(prefix)));
       return stored.map((key) => key.slice(inMemory('').length)).toSorted();
     },
     resetCommands: async () => void sent.mockClear(),

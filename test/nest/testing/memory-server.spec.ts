@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
+import { NO_FACTS } from '../../../lib/core/history/history-entry.js';
 import { Locked, RedisLockService } from '../../../lib/index.js';
-import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
+import { ManualClock, MemoryLockServer, MemoryLockStore, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()
@@ -39,7 +40,7 @@ afterEach(async () => {
 });
 
 describe('a server', () => {
-  const remembered = () => server.locks.keys.map((key) => key.split(':').at(-1));
+  const remembered = () => [...server.locks.all.keys()].map((key) => key.split(':').at(-1));
 
   it('forgets only locks that were not used for a quarter of an hour', async () => {
     for (const key of ['a', 'b', 'c']) await orders.locks.withLock(key, () => undefined);
@@ -52,6 +53,28 @@ describe('a server', () => {
     expect(remembered()).toEqual(['c', 'held']);
     expect((await orders.locks.inspect('a')).fencingToken).toBe(0);
     await held.release();
+  });
+});
+
+describe('the history of a server', () => {
+  it('is forgotten when its time is over, also when nothing more is written, and hands out copies', async () => {
+    const { history } = new MemoryLockStore(server);
+    const record = { ...NO_FACTS, event: 'acquired', key: 'k' } as const;
+    const append = (id: string, keepMs: number) => {
+      const now = clock.now();
+      const batch = { id, now, keepMs, host: 'host', pid: 1, maxEntries: 100, records: [{ ...record, at: now }] };
+      return history.append(batch);
+    };
+    await append('a.1', 60_000);
+    const [entry] = await history.read({ limit: 10 });
+    entry!.at.setTime(0);
+    expect((await history.read({ limit: 10 }))[0]!.at.getTime()).not.toBe(0);
+    await clock.advance(59_999);
+    expect(await history.read({ limit: 10 })).toHaveLength(1);
+    await clock.advance(1);
+    expect(await history.read({ limit: 10 })).toEqual([]);
+    await append('a.2', Infinity);
+    expect((await history.read({ limit: 10 })).map(({ id }) => id)).toEqual(['a.2.0']);
   });
 });
 
