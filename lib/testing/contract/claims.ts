@@ -74,6 +74,48 @@ export const CLAIMS: readonly PortCase[] = [
     },
   },
   {
+    name: 'a claim that waits is granted when it asks in its turn, and refused if another one has run its fire',
+    needs: ['claims', 'queue', 'wakeUps'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const hold = await a.granted('the holder');
+      const first = await b.waits('a claim', claimOf(scene, 'at', FIRE));
+      const second = await c.waits('another claim', claimOf(scene, 'at', FIRE));
+      await a.release(hold);
+      same((await b.hears('the claim', first.request.attempt)).kind, 'wake', 'what the claim hears');
+      const run = await b.eventuallyGranted('the claim', first.request);
+      same(run.fireMs, FIRE, '`fireMs`');
+      await b.release(run, { runOutcome: 'done' });
+      await c.refused('the other claim', 'claimed', second.request);
+      await scene.nobodyWaits(a);
+    },
+  },
+  {
+    name: 'a fire that is older than all fires that are remembered is refused',
+    needs: ['claims'],
+    async run(scene) {
+      const a = await scene.client();
+      for (let n = 1; n <= 40; n += 1) {
+        const run = await a.eventuallyGranted(`fire ${n}`, claimOf(scene, 'at', FIRE + n * 1_000));
+        await a.release(run, { runOutcome: 'done' });
+      }
+      await a.refused('an old fire', 'claimed', claimOf(scene, 'at', FIRE + 1_000));
+    },
+  },
+  {
+    name: '`rerunOnLoss` repeats the lost run, and no other',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const rerun = { rerunOnLoss: true };
+      await a.release(await a.granted('a claim', claimOf(scene, 'at', FIRE)), { runOutcome: 'done' });
+      await a.eventuallyGranted('the next one', { ...claimOf(scene, 'at', FIRE + 1_000), leaseMs: SHORT_MS });
+      await scene.leaseEnds(b);
+      await b.refused('who reruns the first', 'claimed', claimOf(scene, 'at', FIRE, rerun));
+      await b.eventuallyGranted('who reruns the second', claimOf(scene, 'at', FIRE + 1_000, rerun));
+    },
+  },
+  {
     name: 'at most one of many concurrent claims of a fire is granted',
     needs: ['claims'],
     async run(scene) {

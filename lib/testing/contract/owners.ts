@@ -1,3 +1,4 @@
+import { LONG_MS } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 
@@ -38,6 +39,25 @@ export const OWNERS: readonly PortCase[] = [
       const outer = await a.granted('the owner', { ...OWNER, mode: 'read' });
       const inner = await b.granted('the owner, again,', { ...OWNER, mode: 'read' });
       same(inner.fencingToken, outer.fencingToken, 'the token');
+    },
+  },
+  {
+    name: 'an owner that got several tokens for reading re-enters with the greatest',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const fields = { owner: 'job 7', mode: 'read', waiterLeaseMs: LONG_MS } as const;
+      const writing = await a.granted('the writer');
+      const [first, second] = [await b.waits('a call of the owner', fields), await c.waits('another one', fields)];
+      await a.release(writing);
+      const holds = [
+        await b.eventuallyGranted('the first', first.request),
+        await c.eventuallyGranted('the second', second.request),
+      ];
+      const greatest = Math.max(...holds.map(({ fencingToken }) => fencingToken));
+      await c.release(holds[1]!);
+      const third = await a.granted('a third', { owner: 'job 7', mode: 'read' });
+      same(third.fencingToken, greatest, 'the token of a third');
     },
   },
   {

@@ -83,6 +83,22 @@ export const SEMAPHORES: readonly PortCase[] = [
     },
   },
   {
+    name: 'more permits wake those who wait',
+    needs: ['permits', 'queue', 'wakeUps'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      await a.store.setPermits(scene.key, 2);
+      await a.granted('one of two permits', { mode: 'read' });
+      const { request } = await b.waits('two', { mode: 'read', take: 2 });
+      const { request: later } = await c.waits('one behind it', { mode: 'read' });
+      await a.store.setPermits(scene.key, 1);
+      await b.refused('two of one', 'permits', request);
+      await scene.reports('the number of waiters', 1, async () => (await a.store.inspect(scene.key)).waiters);
+      await a.store.setPermits(scene.key, 2);
+      await c.hears('who fits', later.attempt);
+    },
+  },
+  {
     name: 'the state of a semaphore tells how many permits are used and free',
     needs: ['permits'],
     async run(scene) {

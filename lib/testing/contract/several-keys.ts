@@ -98,6 +98,41 @@ export const SEVERAL_KEYS: readonly PortCase[] = [
     },
   },
   {
+    name: 'a waiter for several keys is woken each time when the one that it waits for becomes free',
+    needs: ['severalKeys', 'queue', 'wakeUps'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const keys = scene.twoKeys(a);
+      const second = { keys: [keys[1]] };
+      let hold = await b.granted('the holder of the second', second);
+      const { request } = await a.waits('a request for both', { keys });
+      for (let turn = 1; turn <= 3; turn += 1) {
+        a.heard.length = 0;
+        await b.release(hold);
+        same((await a.hears('the waiter', request.attempt)).kind, 'wake', 'what the waiter hears');
+        hold = await b.granted('who is faster', { ...second, fair: false });
+        await a.busy('the waiter', request);
+      }
+      await b.release(hold);
+      await a.eventuallyGranted('the waiter', request);
+      await c.busy('somebody else', { keys });
+    },
+  },
+  {
+    name: 'a waiter for several keys holds back nobody behind the first busy one',
+    needs: ['severalKeys', 'queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const keys = scene.twoKeys(a);
+      const hold = await b.granted('the holder of the second', { keys: [keys[1]] });
+      const { request } = await a.waits('a request for both', { keys });
+      await c.granted('who is not fair, of the first,', { keys: [keys[0]], fair: false });
+      await b.release(hold);
+      await a.busy('the request for both', request);
+      await b.eventuallyGranted('another holder of the second', { keys: [keys[1]] });
+    },
+  },
+  {
     name: 'requests for the same keys in different orders do not deadlock',
     needs: ['severalKeys'],
     async run(scene) {

@@ -1,3 +1,4 @@
+import { TOKENS_OF_A_WRITER } from '../../core/store/lock-store.js';
 import { type Hold, SHORT_MS } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised } from './kit/promised.js';
@@ -40,6 +41,21 @@ export const TOKENS: readonly PortCase[] = [
       const holds: Hold[] = [];
       for (const client of [a, b, c]) holds.push(await client.granted('a reader', { mode: 'read' }));
       checkRising(holds);
+    },
+  },
+  {
+    name: 'a grant for writing reserves the tokens behind its own, if the store says so',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const reserved = a.store.reservesTokens ? TOKENS_OF_A_WRITER : 1;
+      for (const next of [{}, { mode: 'read' }] as const) {
+        const hold = await a.eventuallyGranted('the writer');
+        await a.release(hold);
+        const { fencingToken, ...rest } = await b.eventuallyGranted('the next', next);
+        const least = hold.fencingToken + reserved;
+        promised(fencingToken >= least, `a token of at least ${least}`, fencingToken);
+        await b.release({ ...rest, fencingToken });
+      }
     },
   },
   {

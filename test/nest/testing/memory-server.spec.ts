@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
+import { type AcquireReply, type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { NO_FACTS } from '../../../lib/core/history/history-entry.js';
 import { Locked, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, MemoryLockStore, RedisLockTestingModule } from '../../../lib/testing/index.js';
@@ -53,6 +54,113 @@ describe('a server', () => {
     expect(remembered()).toEqual(['c', 'held']);
     expect((await orders.locks.inspect('a')).fencingToken).toBe(0);
     await held.release();
+  });
+});
+
+describe('a store on a server', () => {
+  const heard: string[] = [];
+
+  beforeEach(() => void (heard.length = 0));
+
+  function open(keepMs?: number) {
+    const store = new MemoryLockStore(server, { keepMs });
+    const nothing = (): void => undefined;
+    store.listen({ onWakeUp: (attempt) => void heard.push(attempt), onListening: nothing, onMessagesMissed: nothing });
+    let count = 0;
+    const requestOf = (fields: Partial<AcquireRequest>): AcquireRequest => {
+      const usual = { keys: ['a'], attempt: `${store.clientId}.${(count += 1)}`, owner: undefined, holder: 'host:1' };
+      return { ...usual, mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: true, permits: 0, ...fields };
+    };
+    const acquire = async (fields: Partial<AcquireRequest> = {}) => {
+      const request = requestOf(fields);
+      return { ...(await store.acquire(request)), request };
+    };
+    const release = (attempt: string, runOutcome?: 'done') =>
+      store.release({ key: 'a', attempt, holdAtLeastMs: 0, leaseMs: 30_000, job: 'Job.run', runOutcome });
+    return { store, acquire, release };
+  }
+
+  const tokenOf = (reply: AcquireReply): number => (reply.outcome === 'granted' ? reply.fencingTokens[0]! : 0);
+
+  const claim = (ms: number) => {
+    const terms = { calledAt: clock.now(), rememberMs: 600_000, rerunOnLoss: false } as const;
+    return { claim: { job: 'Job.run', kind: 'at', ms, ...terms } as const };
+  };
+
+  it('remembers holds, then jobs, then permits for longer than the rest, and grants greater tokens after that', async () => {
+    clock.wallOffsetMs = 0;
+    const { store, acquire, release } = open(60_000);
+    const outcomeOf = async (fields: Partial<AcquireRequest>) => (await acquire(fields)).outcome;
+    const first = await acquire(claim(1));
+    await release(first.request.attempt, 'done');
+    await clock.advance(300_000);
+    expect(await outcomeOf(claim(1))).toBe('refused');
+    const { request } = await acquire({ ...claim(2), leaseMs: 3_600_000 });
+    await clock.advance(3_500_000);
+    expect(await store.lastRun('a')).toMatchObject({ outcome: 'running' });
+    await release(request.attempt, 'done');
+    await clock.advance(50_000);
+    expect(await outcomeOf(claim(2))).toBe('refused');
+    await clock.advance(120_000);
+    expect(await store.lastRun('a')).toBeNull();
+    expect(await outcomeOf(claim(2))).toBe('granted');
+    await store.setPermits('a', 3);
+    await clock.advance(29 * 24 * 3_600_000);
+    expect((await store.inspect('a')).permits).toMatchObject({ allowed: 3 });
+    expect(await outcomeOf(claim(2))).toBe('granted');
+    await clock.advance(31 * 24 * 3_600_000);
+    await store.inspect('a');
+    expect(await store.inspect('a')).toMatchObject({ permits: null, fencingToken: 0 });
+    clock.wallOffsetMs = -clock.now();
+    expect(tokenOf(await acquire())).toBeGreaterThan(tokenOf(first));
+  });
+
+  it('ends a lease and a place in the queue in time when the clock is set back', async () => {
+    const { store, acquire } = open();
+    await acquire({ mode: 'read' });
+    await acquire({ waiterLeaseMs: 10_000 });
+    clock.wallOffsetMs -= 3_600_000;
+    expect((await acquire({ mode: 'read' })).outcome).toBe('busy');
+    await clock.advance(10_000);
+    expect((await acquire({ mode: 'read', leaseMs: 1_000 })).outcome).toBe('granted');
+    await clock.advance(20_000);
+    expect((await acquire()).outcome).toBe('granted');
+    await store.close();
+  });
+
+  it.each<[string, Partial<AcquireRequest>]>([
+    ['that is not fair', { fair: false }],
+    ['for several keys', { keys: ['a', 'b'] }],
+  ])('wakes a waiter %s once each time when the lock is freed, however many others ask', async (_name, fields) => {
+    const [one, other] = [open(), open()];
+    let { request } = await one.acquire();
+    const waiting = await other.acquire({ ...fields, waiterLeaseMs: 30_000 });
+    for (let times = 1; times <= 3; times += 1) {
+      await one.release(request.attempt);
+      for (let i = 0; i < 3; i += 1) await one.acquire();
+      expect(heard).toEqual(Array.from({ length: times }, () => waiting.request.attempt));
+      ({ request } = await one.acquire({ fair: false }));
+    }
+  });
+
+  it('lets those behind a waiter pass whose store was closed', async () => {
+    const [one, other] = [open(), open()];
+    await one.acquire({ mode: 'read' });
+    await other.acquire({ waiterLeaseMs: 30_000 });
+    expect((await one.acquire({ mode: 'read' })).outcome).toBe('busy');
+    await other.store.close();
+    expect((await one.acquire({ mode: 'read' })).outcome).toBe('granted');
+  });
+
+  it('wakes the next one when the first waiter gives up, and one whose permits were taken away', async () => {
+    const { store, acquire, release } = open();
+    await acquire({ mode: 'read', permits: 3 });
+    const first = await acquire({ waiterLeaseMs: 30_000 });
+    const next = await acquire({ mode: 'read', take: 3, permits: 3, waiterLeaseMs: 30_000 });
+    await release(first.request.attempt);
+    expect(heard).toEqual([next.request.attempt]);
+    await store.setPermits('a', 2);
+    expect(heard).toEqual([next.request.attempt, next.request.attempt]);
   });
 });
 

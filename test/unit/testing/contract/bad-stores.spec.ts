@@ -95,6 +95,7 @@ const isAbout = ({ keys }: LockHistoryEntry, key: string | undefined): boolean =
   key === undefined || keys.includes(key);
 
 const listeners = new Set<WakeUpListener>();
+let tokens = 0;
 
 /** By the case of the contract that has to notice: what is wrong with a store. */
 const HOLDS: Record<string, Record<string, Change>> = {
@@ -126,6 +127,17 @@ const HOLDS: Record<string, Record<string, Change>> = {
   },
   'fencing tokens rise with every grant, across clients and modes': {
     'fencing tokens repeat': mistold(({ fencingTokens }) => ({ fencingTokens: fencingTokens.map(() => 7) })),
+  },
+  'a grant for writing reserves the tokens behind its own, if the store says so': {
+    'tokens are counted one by one': mistold(({ serverTimeMs }) => ({ fencingTokens: [serverTimeMs + (tokens += 1)] })),
+  },
+  'an owner that got several tokens for reading re-enters with the greatest': {
+    'each hold of an owner has only its own token to re-enter': (good, store) => ({
+      acquire(request) {
+        for (const hold of lockOf(store, request.keys[0]!)?.holds.values() ?? []) hold.entry = hold.token;
+        return good.acquire(request);
+      },
+    }),
   },
   'an owner that writes re-enters its lock with the same fencing token, on any client': {
     'owners mean nothing': misread(() => ({ owner: undefined })),
@@ -295,6 +307,19 @@ const WAITING: typeof HOLDS = {
       return reply;
     }),
   },
+  'a waiter for several keys is woken each time when the one that it waits for becomes free': {
+    'a waiter is woken once only': badWakeUps((listener) => {
+      const woken = new Set<string>();
+      return { onWakeUp: (attempt, told) => woken.size < woken.add(attempt).size && listener.onWakeUp(attempt, told) };
+    }),
+  },
+  'a waiter for several keys holds back nobody behind the first busy one': {
+    'a waiter for several keys takes those that are free': badAcquire(async (ask, request) => {
+      const reply = await ask(request);
+      if (reply.outcome === 'busy') for (const key of request.keys.slice(1)) await ask({ ...request, keys: [key] });
+      return reply;
+    }),
+  },
   'the fencing tokens of several keys are in the order of the keys': {
     'the tokens of several keys are in another order': mistold(({ fencingTokens }) => ({
       fencingTokens: fencingTokens.toReversed(),
@@ -431,6 +456,9 @@ const SEMAPHORES: typeof HOLDS = {
       setPermits: (key, permits) => good.setPermits(key, permits === null ? null : Math.max(permits, 5)),
     }),
   },
+  'more permits wake those who wait': {
+    'nobody hears of more permits': badWakeUps(() => ({ onWakeUp: () => undefined })),
+  },
   'more permits let in those who wait': {
     'permits are only lowered': (good, store) => ({
       async setPermits(key, permits) {
@@ -451,6 +479,23 @@ const JOBS: typeof HOLDS = {
     'a fire is granted twice': badAcquire(async (ask, request) => {
       const reply = await ask(request);
       return reply.outcome === 'refused' && reply.reason === 'claimed' ? ask({ ...request, claim: undefined }) : reply;
+    }),
+  },
+  'a claim that waits is granted when it asks in its turn, and refused if another one has run its fire': {
+    'a claim that waits hears nothing': badWakeUps(() => ({ onWakeUp: () => undefined })),
+  },
+  'a fire that is older than all fires that are remembered is refused': {
+    'fires are forgotten soon': (good, store) => ({
+      acquire(request) {
+        for (const job of lockOf(store, request.keys[0]!)?.jobs.values() ?? []) job.fires = job.fires.slice(-3);
+        return good.acquire(request);
+      },
+    }),
+  },
+  '`rerunOnLoss` repeats the lost run, and no other': {
+    'who reruns gets any fire': badAcquire(async (ask, request) => {
+      const reply = await ask(request);
+      return request.claim?.rerunOnLoss && reply.outcome === 'refused' ? ask({ ...request, claim: undefined }) : reply;
     }),
   },
   'jobs that share a key have fires and runs of their own': {
