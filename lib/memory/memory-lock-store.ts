@@ -135,14 +135,15 @@ export class MemoryLockStore implements LockStore {
     append: (batch) => {
       // Now, since the command has to wait for its turn.
       const now = this.server.clock.wallNow();
-      return this.#run(WRITING_HISTORY, () => this.#history.append(batch, now));
+      return this.run(WRITING_HISTORY, () => this.#history.append(batch, now));
     },
-    read: (query) => this.#run(READING_HISTORY, () => this.#history.read(query, this.server.clock.wallNow())),
+    read: (query) => this.run(READING_HISTORY, () => this.#history.read(query, this.server.clock.wallNow())),
   };
   readonly #keepMs: number;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
-  #isClosed = false;
+  /** Internal: whether it is closed; a fake opens again. */
+  protected isClosed = false;
 
   constructor(
     readonly server: MemoryLockServer,
@@ -161,7 +162,7 @@ export class MemoryLockStore implements LockStore {
   }
 
   open(): void {
-    if (this.#listener && !this.#isClosed) this.#disconnect ??= this.server.connect(this.clientId, this.#listener);
+    if (this.#listener && !this.isClosed) this.#disconnect ??= this.server.connect(this.clientId, this.#listener);
   }
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
@@ -173,12 +174,12 @@ export class MemoryLockStore implements LockStore {
     const ageMs = claim ? Math.round(this.server.clock.now() - claim.calledAt) : 0;
     const keys = rest.keys.map((key) => this.keyPrefix + key);
     const request = { ...rest, keys, claim: claim && { ...claim, ageMs } };
-    return this.#run(rest.keys.join(', '), (locks) => locks.acquire(request));
+    return this.run(rest.keys.join(', '), (locks) => locks.acquire(request));
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     const renewOne = (request: RenewRequest): Promise<RenewReply> =>
-      this.#run(request.key, (locks) => locks.renew(this.#stored(request))).catch((cause: unknown) => ({
+      this.run(request.key, (locks) => locks.renew(this.#stored(request))).catch((cause: unknown) => ({
         outcome: 'unknown',
         cause,
       }));
@@ -186,32 +187,32 @@ export class MemoryLockStore implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<ReleaseReply> {
-    return this.#run(request.key, (locks) => locks.release(this.#stored(request)));
+    return this.run(request.key, (locks) => locks.release(this.#stored(request)));
   }
 
   downgrade(hold: HoldRef): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return this.#run(hold.key, (locks) => locks.downgrade(this.#stored(hold)));
+    return this.run(hold.key, (locks) => locks.downgrade(this.#stored(hold)));
   }
 
   adopt(request: AdoptRequest): Promise<AdoptReply> {
     this.open();
-    return this.#run(request.key, (locks) => locks.adopt(this.#stored(request)));
+    return this.run(request.key, (locks) => locks.adopt(this.#stored(request)));
   }
 
   forceRelease(key: string): Promise<boolean> {
-    return this.#run(key, (locks) => locks.forceRelease(this.keyPrefix + key));
+    return this.run(key, (locks) => locks.forceRelease(this.keyPrefix + key));
   }
 
   setPermits(key: string, permits: number | null): Promise<void> {
-    return this.#run(key, (locks) => locks.setPermits(this.keyPrefix + key, permits ?? undefined));
+    return this.run(key, (locks) => locks.setPermits(this.keyPrefix + key, permits ?? undefined));
   }
 
   inspect(key: string): Promise<LockState> {
-    return this.#run(key, (locks) => locks.inspect(this.keyPrefix + key, key));
+    return this.run(key, (locks) => locks.inspect(this.keyPrefix + key, key));
   }
 
   lastRun(key: string, job?: string): Promise<LastRun | null> {
-    return this.#run(key, (locks) => lastRunOf(locks.runs(this.keyPrefix + key), job));
+    return this.run(key, (locks) => lastRunOf(locks.runs(this.keyPrefix + key), job));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -221,14 +222,14 @@ export class MemoryLockStore implements LockStore {
 
   async *#keys(prefix: string): AsyncGenerator<string> {
     const start = this.keyPrefix + prefix;
-    const stored = await this.#run(LISTING, ({ all }) => [...all.keys()].filter((key) => key.startsWith(start)));
+    const stored = await this.run(LISTING, ({ all }) => [...all.keys()].filter((key) => key.startsWith(start)));
     for (const key of stored) yield key.slice(this.keyPrefix.length);
   }
 
   async close(): Promise<void> {
     this.#disconnect?.();
     this.#disconnect = null;
-    this.#isClosed = true;
+    this.isClosed = true;
   }
 
   get #history(): MemoryHistory {
@@ -238,8 +239,9 @@ export class MemoryLockStore implements LockStore {
     return history;
   }
 
-  async #run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
-    if (this.#isClosed) throw closedError(subject);
+  /** Internal: runs one command. */
+  protected async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
+    if (this.isClosed) throw closedError(subject);
     return this.server.run(subject, (locks) => {
       locks.keepMs = this.#keepMs;
       return command(locks);

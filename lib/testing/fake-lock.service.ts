@@ -6,8 +6,7 @@ import { type LockedCall } from '../interceptor/locked-call.js';
 import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { type FakeLockCall, FakeLocker } from './fake-locker.js';
-import { type FakeKey, type FakeOutcome, FakeRules } from './fake-rules.js';
-import { GrantingStore } from './granting-store.js';
+import { type FakeKey, type FakeOutcome, FakeStore } from './fake-store.js';
 
 /** The options of `FakeLockService`: those options of the module that matter to a fake. */
 export interface FakeLockOptions extends Pick<
@@ -28,7 +27,7 @@ export interface FakeLockOptions extends Pick<
 
 type FakeParts = RedisLockService['parts'] & {
   readonly locker: FakeLocker;
-  readonly store: GrantingStore;
+  readonly store: FakeStore;
 };
 
 /** Any number will do: every call is a fire of its own. */
@@ -57,13 +56,12 @@ export class FakeLockService extends RedisLockService {
   /** The interceptor of the decorators; provide it as `LockInterceptor`, or use `withFakeLocks` or `FakeLockModule`. */
   readonly interceptor: LockInterceptor;
   readonly #locker: FakeLocker;
-  readonly #store: GrantingStore;
+  readonly #store: FakeStore;
 
   constructor({ clock = systemClock, ...options }: FakeLockOptions = {}) {
-    const rules = new FakeRules();
-    const store = new GrantingStore(clock, rules);
+    const store = new FakeStore(clock);
     const defaults = resolveModuleOptions(options);
-    const locker = new FakeLocker({ clock, store, rules, drainMs: options.drainMs });
+    const locker = new FakeLocker({ clock, store, drainMs: options.drainMs });
     super(locker, store, defaults);
     this.#locker = locker;
     this.#store = store;

@@ -8,8 +8,7 @@ import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LockError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { systemRuntime } from '../core/runtime.js';
 import { type Acquired, Locker } from '../core/acquire/locker.js';
-import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
-import { awayError, type GrantingStore, holderFor } from './granting-store.js';
+import { awayError, type FakeKey, type FakeOutcome, type FakeStore, holderFor, matches } from './fake-store.js';
 
 /** One request for a lock. */
 export interface FakeLockCall {
@@ -24,8 +23,7 @@ export interface FakeLockCall {
 /** The parts of a fake. */
 export interface FakeLockerParts {
   readonly clock: Clock;
-  readonly store: GrantingStore;
-  readonly rules: FakeRules;
+  readonly store: FakeStore;
   /** How long a shutdown waits for holders, in milliseconds; undefined: as long as the module says. */
   readonly drainMs: number | undefined;
 }
@@ -44,16 +42,15 @@ export class FakeLocker extends Locker {
   }
 
   rule(which: FakeKey, outcome: FakeOutcome): void {
-    this.#fake.rules.add(which, outcome);
+    this.#fake.store.rule(which, outcome);
     this.onListening();
   }
 
   /** Forgets the calls and the rules, and opens again; locks that are held stay held. */
   forget(): void {
     this.calls.length = 0;
-    this.#fake.rules.clear();
     this.open();
-    this.onListening();
+    this.rule(undefined, 'grant');
   }
 
   /** Opens for an app that starts: the fake may have been closed with the app of an earlier test. */
@@ -96,7 +93,7 @@ export class FakeLocker extends Locker {
 
   override async waitUntilFree(keys: readonly string[], limits: WaitLimits): Promise<void> {
     const { waitMs, signal } = limits;
-    const outcome = this.#fake.rules.outcomeOf(keys);
+    const outcome = this.#fake.store.outcomeOf(keys);
     if (outcome === 'grant' || waitMs === Infinity || this.isClosing || signal?.aborted) {
       return super.waitUntilFree(keys, limits);
     }
@@ -109,7 +106,7 @@ export class FakeLocker extends Locker {
   /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */
   #failureOf(request: LockRequest): LockError | undefined {
     const { mode, permits, waitMs, maxWaiters } = request.options;
-    const outcome = this.#fake.rules.outcomeOf(request.keys);
+    const outcome = this.#fake.store.outcomeOf(request.keys);
     const isFull = outcome === 'full' && maxWaiters > 0;
     if (outcome === 'grant' || (waitMs === Infinity && !isFull)) return undefined;
     const name = { key: request.name, mode };

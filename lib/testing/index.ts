@@ -22,7 +22,7 @@ export type { LockStoreContractOptions, LockStoreSupport } from './contract/kit/
 export { FakeLockService } from './fake-lock.service.js';
 export type { FakeLockOptions } from './fake-lock.service.js';
 export type { FakeLockCall } from './fake-locker.js';
-export type { FakeKey } from './fake-rules.js';
+export type { FakeKey } from './fake-store.js';
 export { FakeLockModule, useFakeLocks, withFakeLocks } from './fake-locks.js';
 export { ManualClock } from './manual-clock.js';
 export { MemoryLockServer } from '../memory/memory-lock-store.js';

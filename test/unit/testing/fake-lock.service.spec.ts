@@ -146,6 +146,28 @@ describe('a rule of a fake', () => {
     expect(await locks.tryAcquire('a')).toBeNull();
   });
 
+  it.each([
+    ['a clock that the test moves', () => new FakeLockService({ clock: new ManualClock(0) })],
+    ['the fake timers of a runner', () => (jest.useFakeTimers(), new FakeLockService())],
+  ])('ends calls at once with %s', async (_name, create) => {
+    const fake = create().timeOut('a').fail('b');
+    try {
+      for (const key of ['a', ['c', 'a']]) {
+        expect(await rejection(fake.acquire(key, { waitMs: 60_000 }))).toBeInstanceOf(LockWaitTimeoutError);
+      }
+      for (const waitMs of [0, 60_000]) {
+        const waitedMs = Math.max(waitMs, 1_000);
+        const error = await rejection(fake.acquire('b', { waitMs }));
+        expect(error).toBeInstanceOf(LockStoreError);
+        expect(error.message).toContain(`${waitedMs} ms`);
+      }
+      expect(fake.calls.map(({ options }) => options.waitMs)).toEqual([60_000, 60_000, 0, 60_000]);
+      expect(fake.activity.waiting).toBe(0);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
   it('that fails acts as if Redis were down, even for calls that do not wait', async () => {
     locks.fail();
     for (const call of [locks.acquire('a'), locks.tryAcquire('a'), locks.withLock('a', () => 'ran')]) {
