@@ -108,8 +108,8 @@ export class MemoryLocks {
   /** For how long the next command has its lock remembered when it is unused. */
   keepMs = 600_000;
   readonly all = new Map<string, MemoryLock>();
-  /** The greatest token of the locks that were forgotten. */
-  #forgotten = LEAST_TOKEN;
+  /** The greatest token of all locks, also of those that were forgotten. */
+  #greatest = LEAST_TOKEN;
   #forgotAt = 0;
 
   constructor(private readonly context: LocksContext) {}
@@ -256,9 +256,7 @@ export class MemoryLocks {
     if (Math.abs(now - this.#forgotAt) < FORGET_EVERY_MS) return;
     this.#forgotAt = now;
     for (const [key, lock] of this.all) {
-      if (keptUntil(lock) >= now) continue;
-      this.#forgotten = Math.max(this.#forgotten, lock.token);
-      this.all.delete(key);
+      if (keptUntil(lock) < now) this.all.delete(key);
     }
   }
 
@@ -343,9 +341,9 @@ export class MemoryLocks {
     };
   }
 
-  /** A writer may have given the tokens behind the last one to callers of its process. */
+  /** A writer may have given the tokens behind the last one to callers of its process. Locks of one moment have different tokens. */
   #nextToken({ token, now }: MemoryLock): number {
-    return Math.max(Math.max(token, this.#forgotten) + TOKENS_OF_A_WRITER, now * 1_000);
+    return Math.max((token || this.#greatest) + TOKENS_OF_A_WRITER, this.#greatest + 1, now * 1_000);
   }
 
   #grant(lock: MemoryLock, request: Request, leaseMs: number, token: number): Hold {
@@ -353,6 +351,7 @@ export class MemoryLocks {
     const times = { since: lock.now, until: lock.now + leaseMs, leaseMs };
     const hold = { owner, mode, holder, take, token, entry: token, ...times };
     lock.token = Math.max(lock.token, token);
+    this.#greatest = Math.max(this.#greatest, token);
     remove(lock, lock.waiters, attempt);
     lock.holds.set(attempt, hold);
     if (mode === 'read') {

@@ -115,6 +115,12 @@ describe('a store on a server', () => {
     expect(tokenOf(await acquire())).toBeGreaterThan(tokenOf(first));
   });
 
+  it('grants different tokens of different locks at one moment', async () => {
+    const { acquire } = open();
+    const granted = [await acquire(), await acquire({ keys: ['b'] }), await acquire({ keys: ['c'] })];
+    expect(new Set(granted.map(tokenOf)).size).toBe(3);
+  });
+
   it('ends a lease and a place in the queue in time when the clock is set back', async () => {
     const { store, acquire } = open();
     await acquire({ mode: 'read' });
