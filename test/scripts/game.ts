@@ -1,6 +1,6 @@
 import { type Redis } from 'ioredis';
 import { type ModelledScript, ScriptModel } from '../support/model/script-model.js';
-import { type Values, valuesOf } from '../support/model/wire-values.js';
+import { type Values, valuesOf } from '../support/redis/wire-values.js';
 import { type Command, keysOf, MAX_AGE_MS } from './commands.js';
 import { Conditions } from './conditions.js';
 import { NextCommand, START_MS } from './next-command.js';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { OPERATIONS } from '../support/model/wire-values.js';
+import { OPERATIONS } from '../support/redis/wire-values.js';
 import { type AnyScript, type AnyScripts } from './run-script.js';
 
 /** One way to break the scripts: its name, a piece of their text, and what stands there instead; `<attempt>` is that ARGV. */

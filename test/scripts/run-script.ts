@@ -4,7 +4,7 @@ import { batchOperands } from '../../lib/redis/scripts/batch.js';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { type OperationKind } from '../../lib/redis/scripts/operation.js';
-import { OPERATIONS, type Values } from '../support/model/wire-values.js';
+import { OPERATIONS, type Values } from '../support/redis/wire-values.js';
 
 export type Operands = Values;
 export type AnyScript = LuaScript<any, any, any>;

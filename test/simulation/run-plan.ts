@@ -1,15 +1,14 @@
-import { ScriptModel } from '../support/model/script-model.js';
 import { FaultRunner, type Stage } from './faults/fault-runner.js';
 import { Facts, RECOVERY_MS } from './judge/facts.js';
 import { Judge } from './judge/judge.js';
 import { Probe } from './judge/probe.js';
 import { ProcessEnd } from './judge/leftovers.js';
+import { lockOn } from './judge/lock-view.js';
 import { rulesFor } from './judge/rules.js';
 import { type Library } from './library/library.js';
 import { Network } from './network/network.js';
 import { buildTopology } from './server/build-topology.js';
-import { type NewScripts } from './server/dataset.js';
-import { ServerScripts } from './server/server-scripts.js';
+import { Lua } from './server/lua.js';
 import { SimServer } from './server/sim-server.js';
 import { Adopter } from './workload/adopter.js';
 import { Application } from './workload/application.js';
@@ -48,7 +47,9 @@ const QUIET_MS = 600_000;
 
 /** Runs a plan to its end, or until a promise is broken. */
 export async function runPlan(library: Library, plan: Plan, { isTraced = false } = {}): Promise<Report> {
-  return new Simulation(library, plan, isTraced).run();
+  const lua = await Lua.open();
+  lua.forgetHashes();
+  return new Simulation(library, plan, lua, isTraced).run();
 }
 
 class Simulation implements Stage {
@@ -67,6 +68,7 @@ class Simulation implements Stage {
   constructor(
     private readonly library: Library,
     private readonly plan: Plan,
+    private readonly lua: Lua,
     isTraced: boolean,
   ) {
     const { seed, profile, slots } = plan;
@@ -212,7 +214,7 @@ class Simulation implements Stage {
   #isAnyParked(): boolean {
     return this.#network.servers.some((server) =>
       server.keys.some((key) =>
-        [...server.lock(key).holds.values()].some(({ deadline, token }) => token === 0 && deadline > server.nowMs),
+        [...lockOn(server, key).holds.values()].some(({ deadline, token }) => token === 0 && deadline > server.nowMs),
       ),
     );
   }
@@ -221,22 +223,14 @@ class Simulation implements Stage {
     const { plan } = this;
     const { seed, profile, serverRates, serverOffsets } = plan;
     const world = this.#world;
-    const scripts = new ServerScripts(this.library.scripts);
-    const newScripts: NewScripts = (server) => new ScriptModel(server, this.library.MemoryLocks);
-    const newModel = (server: SimServer): ScriptModel =>
-      newScripts({
-        micros: () => server.micros,
-        subscribers: (channel) => server.subscriptions.count(channel),
-        publish: (channel, message) => server.subscriptions.publish(channel, message),
-      });
     for (let id = 0; id < serverCount(profile); id += 1) {
       const settings = { rate: serverRates[id]!, offsetMs: serverOffsets[id]! };
       const rng = new Rng(seed, 'server', id);
-      const server = new SimServer(id, world, rng, settings, scripts, this.#judge, newModel);
+      const server = new SimServer(id, world, rng, settings, this.lua, this.#judge);
       server.subscriptions.faults = profile.messages;
       this.#network.servers.push(server);
     }
-    this.#network.topology = buildTopology(this.#network, plan, newScripts, this.#facts.failovers);
+    this.#network.topology = buildTopology(this.#network, plan, this.#facts.failovers);
   }
 
   #report(): Report {

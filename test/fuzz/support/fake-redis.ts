@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { createLockScripts } from '../../../lib/index.js';
 import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
-import { operationsOf, valuesOf } from '../../support/model/wire-values.js';
+import { operationsOf, valuesOf } from '../../support/redis/wire-values.js';
 import { CommandReader, type Reply, encode } from './resp.js';
 
 /** A command that the server received; of a script, its operation and its operands by name. */

@@ -150,14 +150,14 @@ export class FaultRunner {
 
   /** Somebody deletes a lock, or Redis evicts it. */
   #delete(server: SimServer, key: string): void {
-    server.model.locks.delete(KEY_PREFIX + key);
+    server.data.delete(KEY_PREFIX + key);
     server.wipes.push(this.#now);
   }
 
   /** Somebody stores something else under the name of a lock, and takes it away again. */
   #foreign({ server, key, ms }: FaultOf<'foreignKey'>): void {
     this.#onServer(server, ms, (one) => {
-      const { strangers } = one.model;
+      const { strangers } = one;
       strangers.add(KEY_PREFIX + key);
       this.facts.foreignUntil.set(KEY_PREFIX + key, this.#now + ms);
       this.#later(ms, () => strangers.delete(KEY_PREFIX + key));

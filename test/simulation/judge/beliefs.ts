@@ -1,6 +1,7 @@
 import { type SimServer } from '../server/sim-server.js';
 import { type Held } from '../workload/call.js';
 import { KEY_PREFIX } from './facts.js';
+import { liveHold } from './lock-view.js';
 import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
 
 /** A timer may be this late: it has steps of a millisecond, and the deadline is rounded up to one. */
@@ -235,7 +236,7 @@ export class Nesting extends Judging implements Rule {
       // On a cluster, each slot has an attempt of its own.
       return outer.call.granted.some((attempt) => {
         if (this.facts.isExempt(outer, server, attempt)) return true;
-        return (lock.liveHold(attempt)?.deadline ?? 0) > server.nowMs;
+        return (liveHold(lock, attempt)?.deadline ?? 0) > server.nowMs;
       });
     });
     if (!isBacked)

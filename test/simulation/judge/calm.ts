@@ -48,8 +48,8 @@ export class Calm extends Judging implements Rule {
     const { now } = this.facts.world;
     if (!this.#connectedAt.has(script.process)) this.#connectedAt.set(script.process, now);
     if (!this.#isOn || script.name === 'inspect') return;
-    for (const { attempt } of before.queue) {
-      const isThere = lock.queue.of(attempt) !== undefined || lock.holds.has(attempt);
+    for (const attempt of before.queue.keys()) {
+      const isThere = lock.queue.has(attempt) || lock.holds.has(attempt);
       if (isThere || script.text('attempt') === attempt) continue;
       const call = this.facts.callOf.get(attempt);
       if (!call?.isPending || call.attempt !== attempt || call.abortedAt < Infinity) continue;
@@ -70,8 +70,8 @@ export class Recovered extends Judging implements Rule {
     if (outcome !== 'LockStoreError' || this.facts.plan.profile.network.resend > 0) return;
     const { process, startedAt, plan } = call;
     const wellMs = startedAt - this.facts.recoveredAt(process);
-    const isForeign = this.facts.network.servers.some(({ model }) =>
-      plan.keys.some((key) => model.strangers.has(`lock:${key}`)),
+    const isForeign = this.facts.network.servers.some(({ strangers }) =>
+      plan.keys.some((key) => strangers.has(`lock:${key}`)),
     );
     if (wellMs <= 0 || isForeign || this.#isStillGiven(call, error as Error)) return;
     const text = `${call.text}, ${wellMs.toFixed(0)} ms after all is well: ${(error as Error).message}`;

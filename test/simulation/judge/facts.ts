@@ -1,4 +1,3 @@
-import { type MemoryLock } from '../../support/model/memory-lock.js';
 import { type Network } from '../network/network.js';
 import { MOST_LAG_MS } from '../server/replica-link.js';
 import { type SimServer } from '../server/sim-server.js';
@@ -7,6 +6,7 @@ import { type World } from '../world/world.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Plan } from '../workload/plan.js';
 import { Failovers } from './failovers.js';
+import { type LockView, type Waiter, lockOn } from './lock-view.js';
 
 /**
  * How long after a fault its traces may last. A dead connection is noticed after the time limit of a command and a silence
@@ -97,12 +97,18 @@ export class Facts {
     return server.wipes.some((at) => at > held.askedAt) || server.steppedForwardAt > held.askedAt;
   }
 
-  lockOf(server: SimServer, key: string) {
-    return server.lock(KEY_PREFIX + key);
+  lockOf(server: SimServer, key: string): LockView {
+    return lockOn(server, KEY_PREFIX + key);
+  }
+
+  /** Whether a waiter is granted its lock in its turn: it waits for no other lock, and for no fire. */
+  isSimple({ attempt, asksAgain }: Waiter): boolean {
+    const { keys, claim } = this.callOf.get(attempt)?.plan ?? {};
+    return !asksAgain && (keys === undefined || keys.length === 1) && claim === undefined;
   }
 
   /** A lock on the server that counts for it. */
-  lockThatCounts(key: string): MemoryLock {
+  lockThatCounts(key: string): LockView {
     return this.lockOf(this.authorityOf(KEY_PREFIX + key), key);
   }
 
@@ -123,14 +129,14 @@ export class Facts {
 
   /** A lock in one line. */
   show(server: SimServer, storageKey: string): string {
-    const lock = server.lock(storageKey);
+    const lock = lockOn(server, storageKey);
     const now = server.nowMs;
     const left = (deadline: number): string => `${(deadline - now).toFixed(0)} ms`;
     const holds = [...lock.holds].map(
       ([attempt, { mode, token, deadline }]) =>
         `${this.who(attempt)} ${mode}${token ? '' : ' parked'} ${left(deadline)}`,
     );
-    const queue = lock.queue.waiters.map(
+    const queue = [...lock.queue.values()].map(
       ({ attempt, mode, fair, deadline }) => `${this.who(attempt)} ${mode}${fair ? '' : ' unfair'} ${left(deadline)}`,
     );
     return `held by [${holds.join(', ')}], queue [${queue.join(', ')}]`;
@@ -141,3 +147,6 @@ export class Facts {
     return call ? `${call.name}/${call.process.name}` : attempt;
   }
 }
+
+/** The client of an attempt. */
+export const clientOf = (attempt: string): string => attempt.split('.')[0]!;

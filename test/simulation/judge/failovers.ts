@@ -1,7 +1,7 @@
-import { type MemoryLock } from '../../support/model/memory-lock.js';
 import { type FailoverWatch } from '../server/topology.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Facts } from './facts.js';
+import { type Hold, type LockView, lockOn } from './lock-view.js';
 import { type Change } from './rule.js';
 
 /** What a failover took from a hold: for this time, by the clock of the servers, nothing is promised of it. */
@@ -9,8 +9,6 @@ interface Excuse {
   readonly from: number;
   readonly until: number;
 }
-
-type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;
 
 /**
  * What is lost by failovers, and no more: what the new master did not have when it took over, and what another server did
@@ -62,33 +60,32 @@ export class Failovers implements FailoverWatch {
     this.promotedAt = facts.world.now;
     for (const key of new Set([...old.keys, ...next.keys])) {
       if (facts.network.topology!.authorityOf(key) !== next) continue;
-      const [before, now] = [old.lock(key), next.lock(key)];
+      const [before, now] = [lockOn(old, key), lockOn(next, key)];
       for (const [attempt, hold] of before.holds) {
         if (hold.deadline > old.nowMs) this.#compare(attempt, hold, now);
       }
-      const isOver = (attempt: string): boolean => !before.holds.has(attempt) && !before.queue.of(attempt);
-      const places = now.queue.waiters.map(({ attempt }) => attempt);
-      for (const attempt of [...now.holds.keys(), ...places]) if (isOver(attempt)) this.#forget(attempt);
+      const isOver = (attempt: string): boolean => !before.holds.has(attempt) && !before.queue.has(attempt);
+      for (const attempt of [...now.holds.keys(), ...now.queue.keys()]) if (isOver(attempt)) this.#forget(attempt);
     }
   }
 
   onMoved(key: string, to: SimServer): void {
-    for (const attempt of to.lock(key).holds.keys()) this.#moved.add(attempt);
+    for (const attempt of lockOn(to, key).holds.keys()) this.#moved.add(attempt);
   }
 
   /** A server that does not count for a key has run a script. */
   onStale({ script, key, live, before }: Change): void {
     const { facts } = this;
-    const now = facts.authorityOf(key).lock(key);
+    const now = lockOn(facts.authorityOf(key), key);
     for (const [attempt, hold] of live) this.#compare(attempt, hold, now);
-    const over = [...before.holds.keys(), ...before.queue.map(({ attempt }) => attempt)];
+    const over = [...before.holds.keys(), ...before.queue.keys()];
     const isThere = (attempt: string): boolean => live.some(([other]) => other === attempt);
     for (const attempt of over) if (!isThere(attempt)) this.#forget(attempt);
     if (script.name.startsWith('acquire')) this.#elsewhere.add(script.text('attempt'));
     if (script.name === 'release') this.#forget(script.text('attempt'));
   }
 
-  #compare(attempt: string, hold: Hold, now: MemoryLock): void {
+  #compare(attempt: string, hold: Hold, now: LockView): void {
     const known = now.holds.get(attempt);
     const until = hold.deadline;
     // Unless it was there, and ran out because a renewal was lost.

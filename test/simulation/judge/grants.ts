@@ -1,8 +1,9 @@
-import { clientOf } from '../../support/model/hand-over.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
-import { KEY_PREFIX, waiterLeaseMs } from './facts.js';
+import { KEY_PREFIX, clientOf, waiterLeaseMs } from './facts.js';
+import { liveHold } from './lock-view.js';
 import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
+import { type Reply } from './script-reader.js';
 
 /** Promise 1, by the clock of the server: readers share, the holds of one named owner share, nobody else does. */
 export class Exclusion extends Judging implements Rule {
@@ -16,7 +17,7 @@ export class Exclusion extends Judging implements Rule {
 
   /** The readers of a semaphore take no more permits than there are, those included that were there before. */
   onGrant({ server, key, live, before, now, attempt, hold, script }: NewGrant): void {
-    const waited = before.queue.find((waiter) => waiter.attempt === attempt);
+    const waited = before.queue.get(attempt);
     const asked = script.name.startsWith('acquire') && script.text('attempt') === attempt;
     const permits = waited?.permits ?? (asked ? script.number('permits') : 0);
     if (hold.mode !== 'read' || permits === 0) return;
@@ -112,15 +113,15 @@ export class Tokens extends Judging implements Rule {
 /** "Waiters are served first in, first out": nobody fair passes another fair waiter who is there, and listens. */
 export class Order extends Judging implements Rule {
   onGrant({ server, key, lock, before, now, live, attempt, isReentry, script }: NewGrant): void {
-    const waited = before.queue.find((waiter) => waiter.attempt === attempt);
+    const waited = before.queue.get(attempt);
     const isOwnCommand = script.name.startsWith('acquire') && script.text('attempt') === attempt;
     const isFair = waited?.fair ?? (isOwnCommand ? script.number('fair') === 1 : true);
     const isInside = live.some(([other, { mode }]) => other !== attempt && mode === 'write');
     if (this.facts.isQuorum || !isFair || isReentry || isInside) return;
     const channel = (waiter: string): string => `${KEY_PREFIX}wake:${clientOf(waiter)}`;
-    for (const waiter of before.queue) {
+    for (const waiter of before.queue.values()) {
       if (waiter.attempt === attempt) return;
-      const isThere = lock.queue.of(waiter.attempt) !== undefined && waiter.deadline > now;
+      const isThere = lock.queue.has(waiter.attempt) && waiter.deadline > now;
       if (!waiter.fair || waiter.isPassedOver || !isThere || !server.subscriptions.has(channel(waiter.attempt)))
         continue;
       const [first, second] = [this.facts.who(waiter.attempt), this.facts.who(attempt)];
@@ -168,6 +169,10 @@ export class Operators extends Judging implements Rule {
   }
 }
 
+/** Whether the client has to send the command again, to serve the queue further. */
+const isUnserved = (name: string, reply: Reply): boolean =>
+  (name === 'release' && reply[5] === '1') || (reply[0] === 'busy' && reply[8] === '1');
+
 const takenBy = (live: Change['live']): number => live.reduce((sum, [, { take }]) => sum + take, 0);
 
 /** A grant is one that its caller holds, it reaches the caller, and the first waiter gets one as soon as there is room. */
@@ -202,7 +207,7 @@ export class Grants extends Judging implements Rule {
     // Answers that take longer than a command may are of no use: then a later poll tells.
     const boundMs = confirmMs + (isQuick ? 8 * delayMax + 60 : pollMs + 8 * (delayMax + resendMax) + 60);
     const waitedMs = world.now - Math.max(since, this.facts.recoveredAt(call.process));
-    const isHeld = call.plan.keys.some((key) => this.facts.lockThatCounts(key).liveHold(attempt));
+    const isHeld = call.plan.keys.some((key) => liveHold(this.facts.lockThatCounts(key), attempt));
     if (!isHeld) return void this.#unknown.delete(attempt);
     if (waitedMs <= boundMs) return;
     world.violate('6: a grant reaches its call', `${call.text} does not know of it for ${waitedMs.toFixed(0)} ms`);
@@ -213,30 +218,29 @@ export class Grants extends Judging implements Rule {
   }
 
   /** After each script that made room, the lock has no room for the first waiter who would be granted it without asking again. */
-  onChange({ server, script, before, lock, key, live, now }: Change): void {
+  onChange({ server, script, reply, before, lock, key, live, now }: Change): void {
     // A renewal drops dead waiters, and serves nobody: who is behind them asks again after the poll.
     if (this.facts.isQuorum || script.name === 'inspect' || script.name === 'renew') return;
     // Nor does a script that makes no room, such as a late acquire, after that.
-    const places = new Set(lock.queue.waiters.map(({ attempt }) => attempt));
     const isRoomier =
       script.name === 'downgrade' ||
       [...before.holds.keys()].some((attempt) => !lock.holds.has(attempt)) ||
-      before.queue.some(({ attempt }) => !places.has(attempt));
+      [...before.queue.keys()].some((attempt) => !lock.queue.has(attempt));
     // A script that has looked at 256 places stops, and is sent again.
-    if (!isRoomier || lock.unserved) return;
+    if (!isRoomier || isUnserved(script.name, reply)) return;
+    const waiters = [...lock.queue.values()];
     // A dead waiter is found by the next one who asks.
-    if ([...before.queue, ...lock.queue.waiters].some(({ deadline }) => deadline <= now)) return;
-    const first = lock.queue.waiters.find(({ place }) => place >= lock.queue.head);
-    const isSimple = first?.fair && first.keys.length === 1 && first.claim === undefined;
-    if (!isSimple || !this.#listens(server, first.attempt)) return;
+    if ([...before.queue.values(), ...waiters].some(({ deadline }) => deadline <= now)) return;
+    const first = waiters.find(({ isPassedOver }) => !isPassedOver);
+    if (!first?.fair || !this.facts.isSimple(first) || !this.#listens(server, first.attempt)) return;
     // Unfair waiters race: behind a dead one, another one is woken, which asks for all.
-    const isRace = lock.queue.waiters.some(({ fair, attempt }) => !fair && this.#listens(server, attempt));
+    const isRace = waiters.some(({ fair, attempt }) => !fair && this.#listens(server, attempt));
     if (isRace) return;
     const isAdmitted =
       live.length === 0 ||
       (first.mode === 'read' &&
         live.every(([, { mode }]) => mode === 'read') &&
-        (first.permits === 0 || takenBy(live) + (first.take ?? 1) <= first.permits));
+        (first.permits === 0 || takenBy(live) + first.take <= first.permits));
     if (!isAdmitted) return;
     const text = `${key}: ${this.facts.who(first.attempt)} still waits: ${this.facts.show(server, key)}`;
     this.facts.world.violate('6: the first waiter is served', text);

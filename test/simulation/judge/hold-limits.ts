@@ -1,6 +1,7 @@
 import { type SimServer } from '../server/sim-server.js';
 import { type Held } from '../workload/call.js';
 import { KEY_PREFIX } from './facts.js';
+import { liveHold } from './lock-view.js';
 import { Judging, type Change, type NewGrant, type Rule } from './rule.js';
 
 /** A timer may be this late, and times are whole milliseconds. */
@@ -58,7 +59,7 @@ export class HoldLimits extends Judging implements Rule {
     const leastMs = Math.max(holdAtLeastMs, renew === false ? call.leaseMs : 0);
     if (this.facts.failovers.mayBeShorter(attempt)) return;
     for (const key of keys) {
-      const lease = this.facts.lockThatCounts(key).liveHold(attempt)?.lease ?? Infinity;
+      const lease = liveHold(this.facts.lockThatCounts(key), attempt)?.lease ?? Infinity;
       if (lease < leastMs)
         this.facts.world.violate('a lease is as long as it must be', `${call.text}: ${lease} of ${leastMs} ms`);
     }
@@ -73,7 +74,7 @@ export class HoldLimits extends Judging implements Rule {
       if (deadline - now > most + 1)
         this.#tooLong(change, `${this.facts.who(attempt)} may hold for ${deadline - now} ms`);
     }
-    for (const { attempt, deadline, waiterLeaseMs } of lock.queue.waiters) {
+    for (const { attempt, deadline, waiterLeaseMs } of lock.queue.values()) {
       if (deadline - now <= waiterLeaseMs || this.facts.plan.profile.rates.stepClock) continue;
       this.#tooLong(change, `${this.facts.who(attempt)} may wait for ${deadline - now} ms`);
     }

@@ -4,17 +4,19 @@ import { type Lock } from '../../../lib/core/lock.js';
 import { type AcquireReply, type AcquireRequest, type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type Library } from '../library/library.js';
-import { type ScriptCall } from '../server/server-scripts.js';
-import { type ServerWatch, type SimServer } from '../server/sim-server.js';
+import { type ScriptRun } from '../server/lua.js';
+import { type ReceivedScript, type ServerWatch, type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { ABORTED, type Call, type Held, WORK_FAILED } from '../workload/call.js';
 import { type Candidate } from '../workload/campaigner.js';
 import { type Facts } from './facts.js';
-import { type Change, type Rule, type SentCommand, type Snapshot } from './rule.js';
+import { type LockView, lockOn } from './lock-view.js';
+import { type Change, type Rule, type SentCommand } from './rule.js';
+import { type Reply, type ScriptCall, ScriptReader } from './script-reader.js';
 
 /** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
 export class Judge implements ServerWatch {
-  #before: readonly Snapshot[] = [];
+  readonly #reader: ScriptReader;
   /** When each attempt was sent first, perhaps for another call of its process. */
   readonly #firstAskedAt = new Map<string, number>();
   /** The attempt by which a hold was adopted last, by the one that had it before. */
@@ -25,6 +27,7 @@ export class Judge implements ServerWatch {
     private readonly library: Library,
     private readonly rules: readonly Rule[],
   ) {
+    this.#reader = new ScriptReader(library.scripts);
     facts.world.onEvent = () => {
       for (const rule of rules) rule.onEvent?.();
     };
@@ -310,19 +313,36 @@ export class Judge implements ServerWatch {
     this.#violate('errors are typed', call, textOf(error));
   }
 
-  beforeScript(server: SimServer, { keys }: ScriptCall): void {
-    this.#before = keys.map((key) => snapshotOf(server, key));
+  onScript(
+    server: SimServer,
+    script: ReceivedScript,
+    { reply, steps }: ScriptRun,
+    apply: (step: number) => void,
+  ): void {
+    const { calls, isBatch } = this.#reader.read(script);
+    const replies = this.#reader.repliesOf(reply, isBatch);
+    let next = 0;
+    for (const [i, call] of calls.entries()) {
+      const before = call.keys.map((key) => lockOn(server, key));
+      const last = isBatch ? next + 1 : steps.length;
+      const isChanged = steps.slice(next, last).some((changes) => changes.length > 0);
+      while (next < last) apply(next++);
+      const parts = replies[i] ?? null;
+      // An error is of interest only if something was written before it.
+      if (parts ?? isChanged) this.#onCall(server, call, parts ?? ['failed'], before);
+    }
+    while (next < steps.length) apply(next++);
   }
 
-  afterScript(server: SimServer, script: ScriptCall, reply: readonly (string | number)[]): void {
+  #onCall(server: SimServer, script: ScriptCall, reply: Reply, before: readonly LockView[]): void {
     const { facts } = this;
     const { world } = facts;
     world.log(() => `${server.name} ${script.name} ${facts.who(script.text('attempt'))} -> ${reply.join(' ')}`);
     for (const [i, key] of script.keys.entries()) {
-      const lock = server.lock(key);
+      const lock = lockOn(server, key);
       const now = Math.floor(server.micros / 1_000);
       const live = [...lock.holds].filter(([, hold]) => hold.deadline > now);
-      const change: Change = { server, script, reply, key, before: this.#before[i]!, lock, now, live };
+      const change: Change = { server, script, reply, key, before: before[i]!, lock, now, live };
       world.log(() => `   ${key} ${facts.show(server, key)}`);
       if (facts.isStale(server, key)) facts.failovers.onStale(change);
       if (script.name === 'forceRelease') this.#onRevoked(change);
@@ -378,16 +398,6 @@ function isReentry({ lock }: Change, attempt: string): boolean {
   return [...lock.holds].some(
     ([other, { owner, token, entry }]) => other !== attempt && owner === hold.owner && token > 0 && entry >= hold.token,
   );
-}
-
-function snapshotOf(server: SimServer, key: string): Snapshot {
-  const { holds, queue } = server.lock(key);
-  return {
-    holds: new Map([...holds].map(([attempt, { token, deadline }]) => [attempt, { token, deadline }])),
-    queue: queue.waiters.map(({ attempt, fair, deadline, permits, take = 1, keys, place }) => {
-      return { attempt, fair, deadline, permits, take, isMany: keys.length > 1, isPassedOver: place < queue.head };
-    }),
-  };
 }
 
 const nameOf = (error: unknown): string =>

@@ -4,6 +4,7 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts } from './facts.js';
+import { lockOn } from './lock-view.js';
 import { type Change, Judging, type Rule } from './rule.js';
 
 /** A release is tried again after at most a second, and takes a command. */
@@ -29,12 +30,12 @@ export class Leftovers extends Judging implements Rule {
   }
 
   #check(server: SimServer, key: string): void {
-    const lock = server.lock(key);
+    const lock = lockOn(server, key);
     const now = server.nowMs;
     for (const [attempt, { deadline, token }] of lock.holds) {
       if (deadline > now && token > 0) this.#checkAttempt(server, key, attempt, 'hold');
     }
-    for (const { attempt, deadline } of lock.queue.waiters) {
+    for (const { attempt, deadline } of lock.queue.values()) {
       if (deadline > now) this.#checkAttempt(server, key, attempt, 'place');
     }
   }
@@ -79,9 +80,9 @@ export class Leftovers extends Judging implements Rule {
   onEnd(): void {
     for (const server of this.facts.network.servers) {
       for (const key of server.keys) {
-        const { holds, queue } = server.lock(key);
+        const { holds, queue } = lockOn(server, key);
         const isLive = ({ deadline }: { readonly deadline: number }): boolean => deadline > server.nowMs;
-        if (![...holds.values()].some(isLive) && !queue.waiters.some(isLive)) continue;
+        if (![...holds.values()].some(isLive) && ![...queue.values()].some(isLive)) continue;
         this.facts.world.violate(
           '10: nothing is left on a server',
           `${server.name} ${key}: ${this.facts.show(server, key)}`,
@@ -109,12 +110,12 @@ export class QuorumLeftovers extends Judging implements Rule {
   }
 
   #check(server: SimServer, key: string): void {
-    const { holds, queue } = server.lock(key);
+    const { holds, queue } = lockOn(server, key);
     const now = server.nowMs;
     for (const [attempt, { deadline, token }] of holds) {
       if (deadline > now && token > 0) this.#checkAttempt(server, key, attempt, 'hold');
     }
-    for (const { attempt, deadline } of queue.waiters) {
+    for (const { attempt, deadline } of queue.values()) {
       if (deadline > now) this.#checkAttempt(server, key, attempt, 'place');
     }
   }

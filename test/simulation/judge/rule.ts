@@ -1,44 +1,26 @@
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
-import { type MemoryLock } from '../../support/model/memory-lock.js';
-import { type ScriptCall } from '../server/server-scripts.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type Candidate } from '../workload/campaigner.js';
 import { type Facts } from './facts.js';
-
-type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;
+import { type Hold, type LockView } from './lock-view.js';
+import { type Reply, type ScriptCall } from './script-reader.js';
 
 /** One lock on one server before and after a script. */
 export interface Change {
   readonly server: SimServer;
   readonly script: ScriptCall;
-  readonly reply: readonly (string | number)[];
+  readonly reply: Reply;
   readonly key: string;
-  readonly before: Snapshot;
-  readonly lock: MemoryLock;
+  readonly before: LockView;
+  readonly lock: LockView;
   /** The server's time, in milliseconds. */
   readonly now: number;
   /** The holds whose leases are not over. */
   readonly live: readonly (readonly [attempt: string, hold: Hold])[];
-}
-
-export interface Snapshot {
-  readonly holds: ReadonlyMap<string, { readonly token: number; readonly deadline: number }>;
-  readonly queue: readonly QueuedBefore[];
-}
-
-interface QueuedBefore {
-  readonly attempt: string;
-  readonly fair: boolean;
-  readonly deadline: number;
-  readonly permits: number;
-  readonly take: number;
-  readonly isMany: boolean;
-  /** Nobody listened for it when its turn came: it keeps its place, and has its turn when it asks again. */
-  readonly isPassedOver: boolean;
 }
 
 /** A grant that a script has just made. */

@@ -4,6 +4,7 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { KEY_PREFIX, waiterLeaseMs } from './facts.js';
+import { lockOn } from './lock-view.js';
 import { type Change, Judging, type Rule } from './rule.js';
 
 interface Freed {
@@ -28,7 +29,7 @@ export class Waiting extends Judging implements Rule {
     if (!isCalm || messages.lost > 0 || this.facts.isQuorum) return;
     if (live.length > 0) return void this.#freed.delete(key);
     const wasHeld = [...before.holds.values()].some(({ deadline }) => deadline > now);
-    const [first] = lock.queue.waiters.filter(({ deadline }) => deadline > now);
+    const [first] = [...lock.queue.values()].filter(({ deadline }) => deadline > now);
     if (script.name === 'release' && wasHeld && first)
       this.#freed.set(key, { at: this.facts.world.now, first: first.attempt });
   }
@@ -39,11 +40,11 @@ export class Waiting extends Judging implements Rule {
   }
 
   #check(server: SimServer, key: string): void {
-    const lock = server.lock(key);
+    const lock = lockOn(server, key);
     const now = server.nowMs;
-    const waiting = lock.queue.waiters.filter(({ deadline }) => deadline > now);
+    const waiting = [...lock.queue.values()].filter(({ deadline }) => deadline > now);
     const isHeld = [...lock.holds.values()].some(({ deadline }) => deadline > now);
-    const isSimple = waiting.every(({ keys, claim }) => keys.length === 1 && claim === undefined);
+    const isSimple = waiting.every((waiter) => this.facts.isSimple(waiter));
     this.#checkHandOver(server, key, isHeld || !isSimple ? undefined : waiting[0]?.attempt);
     const calls = waiting.map(({ attempt }) => this.facts.callOf.get(attempt));
     if (isHeld || !isSimple || !isWell(server) || !calls.every((call) => call && this.#isLive(call))) {
@@ -111,7 +112,7 @@ export class Turns extends Judging implements Rule {
   /** A hold may come and go between two ticks. */
   onChange({ live, lock }: Change): void {
     if (this.facts.isQuorum || live.length === 0) return;
-    for (const { attempt } of lock.queue.waiters) this.#since.delete(attempt);
+    for (const attempt of lock.queue.keys()) this.#since.delete(attempt);
   }
 
   onHeld({ keys }: Held): void {
@@ -139,7 +140,7 @@ export class Turns extends Judging implements Rule {
       const server = this.facts.authorityOf(KEY_PREFIX + key);
       const isLive = ({ deadline }: { readonly deadline: number }): boolean => deadline > server.nowMs;
       const { holds, queue } = this.facts.lockOf(server, key);
-      return ![...holds.values()].some(isLive) && queue.waiters.find(isLive)?.attempt === attempt;
+      return ![...holds.values()].some(isLive) && [...queue.values()].find(isLive)?.attempt === attempt;
     });
   }
 

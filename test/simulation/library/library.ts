@@ -5,14 +5,13 @@ import { type openStore } from '../../../lib/redis/open-store.js';
 import { type createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
 import { type runWithLock } from '../../../lib/core/reentry/run.js';
-import { type MemoryLocks } from '../../support/model/memory-locks.js';
 import { SimCluster } from '../client/sim-cluster.js';
 import { type NodeAddress } from '../client/sim-pool.js';
 import { SimRedis } from '../client/sim-redis.js';
 import { type Network } from '../network/network.js';
 import { createLoader } from './typescript-loader.mjs';
 
-/** A bug that is planted in the source of the library, or of the model of its scripts. */
+/** A bug that is planted in the source of the library. */
 export interface PlantedBug {
   readonly name: string;
   readonly file: string;
@@ -28,7 +27,6 @@ export interface Library {
   readonly openStore: typeof openStore;
   readonly runWithLock: typeof runWithLock;
   readonly scripts: ReturnType<typeof createLockScripts>;
-  readonly MemoryLocks: typeof MemoryLocks;
   readonly LockError: typeof LockError;
   readonly LockLostError: typeof LockLostError;
   readonly LockStoreError: typeof LockStoreError;
@@ -62,7 +60,6 @@ export function loadLibrary(bug?: PlantedBug): Library {
     openStore: load('lib/redis/open-store.ts').openStore,
     runWithLock: load('lib/core/reentry/run.ts').runWithLock,
     scripts: createLockScripts(),
-    MemoryLocks: load('test/support/model/memory-locks.ts').MemoryLocks,
     LockError,
     LockLostError,
     LockStoreError,

@@ -3,7 +3,6 @@ import { type Plan } from '../workload/plan.js';
 import { Rng } from '../world/rng.js';
 import { ClusterBus } from './cluster-bus.js';
 import { ClusterNode } from './cluster-node.js';
-import { type NewScripts } from './dataset.js';
 import { Member } from './member.js';
 import { ReplicaSet } from './replica-set.js';
 import { FIRST_SENTINEL, SimSentinel } from './sentinel.js';
@@ -15,7 +14,6 @@ const SENTINELS = 3;
 export function buildTopology(
   { servers, world }: Network,
   { profile, seed }: Plan,
-  newScripts: NewScripts,
   watch: FailoverWatch,
 ): Topology | null {
   if (profile.topology === 'none') return null;
@@ -23,11 +21,11 @@ export function buildTopology(
   const { topology, masters, replicas } = profile;
   if (topology === 'cluster') {
     const bus = new ClusterBus({ world, rng, watch, masters, replicas });
-    bus.nodes = servers.map((server) => new ClusterNode(server, newScripts, bus, bus.view));
+    bus.nodes = servers.map((server) => new ClusterNode(server, bus, bus.view));
     bus.join();
     return bus;
   }
-  const members = servers.map((server) => new Member(server, newScripts));
+  const members = servers.map((server) => new Member(server));
   const count = topology === 'sentinel' ? SENTINELS : 0;
   const sentinels = Array.from({ length: count }, (_, i) => {
     return new SimSentinel(FIRST_SENTINEL + i, world, new Rng(seed, 'sentinel', i), portOf(servers[0]!));

@@ -49,7 +49,8 @@ export class ClusterBus implements Topology, Cluster {
 
   authorityOf(storageKey: string): SimServer {
     const migration = this.migrations.get(slotOf(storageKey));
-    if (migration?.moved.has(storageKey)) return migration.target.server;
+    // What the source does not have, it leaves to the target.
+    if (migration && !migration.source.server.hash(storageKey)) return migration.target.server;
     return this.nodes[this.ownerOf(slotOf(storageKey), this.#truth)]!.server;
   }
 
@@ -110,14 +111,21 @@ export class ClusterBus implements Topology, Cluster {
     const target = this.nodes[this.#truth.masters[to]!]!;
     if (this.#isFailingOver || source === target || this.migrations.has(slot) || !source.isUp || !target.isUp) return;
     world.log(() => `slot ${slot} moves from ${source.server.name} to ${target.server.name}`);
-    const moved = new Set<string>();
-    const has = (key: string): boolean => source.lock(key).expiresAt !== undefined && !moved.has(key);
-    this.migrations.set(slot, { source, target, moved, isMissing: (key) => !has(key) });
-    for (const key of source.keys) {
-      if (slotOf(key) !== slot) continue;
-      world.after(rng.float(0, ms), null, 'server', () => this.migrations.has(slot) && moved.add(key));
+    this.migrations.set(slot, { source, target });
+    for (const key of source.server.keys) {
+      if (slotOf(key) === slot) world.after(rng.float(0, ms), null, 'server', () => this.#moveKey(slot, key));
     }
     world.after(ms, null, 'server', () => this.#endMigration(slot));
+  }
+
+  /** As MIGRATE does it: the key is on the target, and then no longer on the source. */
+  #moveKey(slot: number, key: string): void {
+    const { source, target } = this.migrations.get(slot) ?? {};
+    const value = source?.server.hash(key);
+    if (!source?.isUp || !target?.isUp || !value) return;
+    target.write([{ key, value }]);
+    source.write([{ key, value: undefined }]);
+    this.parts.watch.onMoved(key, target.server);
   }
 
   failover({ shard, how, ms }: FailoverPlan): void {
@@ -144,7 +152,7 @@ export class ClusterBus implements Topology, Cluster {
   #failOverGently(old: ClusterNode, shard: number): void {
     const next = this.nodes.find((node) => old.links.get(node)?.isOnline);
     if (!next?.isUp) return;
-    next.load(old.entries);
+    next.load(old.entries, old.server.data);
     this.#promote(old, next, shard);
     this.#tell(old);
   }
@@ -160,17 +168,12 @@ export class ClusterBus implements Topology, Cluster {
   }
 
   #endMigration(slot: number): void {
-    const { world, rng, watch } = this.parts;
+    const { world, rng } = this.parts;
     const { source, target } = this.migrations.get(slot)!;
     // Nodes that are away are waited for.
     if (!source.isUp || !target.isUp) return void world.after(500, null, 'server', () => this.#endMigration(slot));
-    const dataset = source.dataOf(slot);
+    for (const key of source.server.keys) if (slotOf(key) === slot) this.#moveKey(slot, key);
     this.migrations.delete(slot);
-    target.data.set(slot, dataset);
-    dataset.owner = target;
-    target.adopt(slot, dataset);
-    for (const key of source.keys) if (slotOf(key) === slot) watch.onMoved(key, target.server);
-    source.drop(slot);
     const moved = new Map([...this.#truth.moved, [slot, Math.floor(target.server.id / this.#size)]]);
     this.#change({ moved }, [target, source]);
     for (const node of this.nodes) world.after(rng.float(0, 500), null, 'server', () => this.#tell(node));

@@ -13,9 +13,6 @@ export interface View {
 export interface Migration<Node extends Member = Member> {
   readonly source: Node;
   readonly target: Node;
-  readonly moved: Set<string>;
-  /** Whether the source does not have a key, or no longer. */
-  isMissing(storageKey: string): boolean;
 }
 
 /** A range of slots, with its nodes, the master first. */

@@ -1,10 +1,7 @@
-import { type MemoryLock } from '../../support/model/memory-lock.js';
-import { type Reply, type ScriptModel } from '../../support/model/script-model.js';
 import { type Socket } from '../network/socket.js';
-import { Dataset, type DatasetOwner, type NewScripts, type Write } from './dataset.js';
+import { type Hash, ReplyError } from './lua.js';
 import { type Entry, ReplicaLink } from './replica-link.js';
-import { ReplyError, type ScriptCall } from './server-scripts.js';
-import { type Answer, type SimServer } from './sim-server.js';
+import { type Answer, type ReceivedScript, type SimServer } from './sim-server.js';
 
 /** A client that waits for replicas. */
 interface Waiting {
@@ -18,10 +15,9 @@ interface Waiting {
 const UNBLOCKED = 'UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)';
 
 /** What a server is among others: a master with its replicas, or a replica. */
-export class Member implements DatasetOwner {
+export class Member {
   /** All that made up its data, in order. */
   entries: Entry[] = [];
-  data = new Map<number, Dataset>();
   /** Whom it follows; null for a master. */
   master: Member | null = null;
   /** The replicas that are connected; and all that were told to follow. */
@@ -30,10 +26,7 @@ export class Member implements DatasetOwner {
   readonly #offsets = new WeakMap<Socket, number>();
   readonly #waiting = new Set<Waiting>();
 
-  constructor(
-    readonly server: SimServer,
-    private readonly newScripts: NewScripts,
-  ) {
+  constructor(readonly server: SimServer) {
     server.member = this;
   }
 
@@ -45,45 +38,14 @@ export class Member implements DatasetOwner {
     return this.server.reach === 'accepts';
   }
 
-  get micros(): number {
-    return this.server.micros;
-  }
-
-  listeners(channel: string): number {
-    return this.server.subscriptions.count(channel);
-  }
-
   /** A message goes to the replicas, too, and to those who listen there. */
   publish(channel: string, message: string, _isRepeated: boolean): void {
     this.server.subscriptions.publish(channel, message);
   }
 
-  lock(storageKey: string): MemoryLock {
-    return this.dataOf(this.slotOf(storageKey)).lock(storageKey);
-  }
-
-  get keys(): readonly string[] {
-    return [...this.data.values()].flatMap(({ model }) => model.locks.keys);
-  }
-
   /** Throws the error with which the server refuses a script by its keys. */
-  admit(_call: ScriptCall, _socket: Socket): void {
+  admit(_script: ReceivedScript, _socket: Socket): void {
     // A server without slots takes all keys.
-  }
-
-  /** What runs a script. */
-  modelFor({ keys }: ScriptCall): ScriptModel {
-    return this.dataOf(this.slotOf(keys[0]!)).model;
-  }
-
-  run(call: ScriptCall): Reply {
-    const slot = this.slotOf(call.keys[0]!);
-    const dataset = this.dataOf(slot);
-    dataset.owner = this;
-    if (call.name === 'inspect') return dataset.model.run(call.name, call.values);
-    const { reply, write } = dataset.run(call);
-    this.recordScript({ slot, write });
-    return reply;
   }
 
   /** Further commands; undefined for one that it does not know. */
@@ -108,14 +70,16 @@ export class Member implements DatasetOwner {
     this.server.world.after(Number(timeoutMs), null, 'server', () => this.#endWait(one));
   }
 
+  /** Changes keys without a script. */
+  write(changes: Entry['changes']): void {
+    this.server.change(changes);
+    this.record({ changes, messages: [] });
+  }
+
   /** Appends to the data, and sends to the replicas. */
   record(entry: Entry): void {
     const count = this.entries.push(entry);
     for (const link of this.links.values()) link.send(entry, count);
-  }
-
-  protected recordScript(entry: Entry): void {
-    this.record(entry);
   }
 
   onAck(): void {
@@ -125,28 +89,20 @@ export class Member implements DatasetOwner {
   /** On a replica: does what the master did. */
   apply(entry: Entry): void {
     this.entries.push(entry);
-    if ('isDropped' in entry) this.data.delete(entry.slot);
-    else if ('adopted' in entry) this.#adopt(entry.slot, entry.adopted, entry.count);
-    else this.dataOf(entry.slot).repeat(entry.write);
+    this.server.change(entry.changes);
+    for (const [channel, message] of entry.messages) this.publish(channel, message, true);
   }
 
-  /** On a replica: takes over all data of its master, or only what is new. */
-  load(entries: readonly Entry[]): void {
+  /** On a replica: takes over all data of its master, or repeats only what is new. */
+  load(entries: readonly Entry[], data: ReadonlyMap<string, Hash>): void {
     const { length } = this.entries;
     const isPrefix = length <= entries.length && this.entries.at(-1) === entries[length - 1];
-    if (!isPrefix) {
-      this.entries = [];
-      this.data = new Map();
+    if (isPrefix) {
+      for (const entry of entries.slice(length)) this.apply(entry);
+      return;
     }
-    for (const entry of entries.slice(this.entries.length)) this.apply(entry);
-  }
-
-  /** Takes over the data that the first writes made, or only what is new. */
-  #adopt(slot: number, writes: readonly Write[], count: number): void {
-    const known = this.data.get(slot);
-    const copy = known?.isMadeBy(writes, count) ? known : new Dataset(this, this.newScripts);
-    this.data.set(slot, copy);
-    for (let i = copy.writes.length; i < count; i += 1) copy.repeat(writes[i]!);
+    this.entries = [...entries];
+    this.server.data = new Map(data);
   }
 
   promote(): void {
@@ -194,17 +150,6 @@ export class Member implements DatasetOwner {
   onUp(): void {
     this.master?.attach(this);
     for (const replica of this.#followers) this.attach(replica);
-  }
-
-  /** Where a key is stored; a single server has one place for all. */
-  slotOf(_storageKey: string): number {
-    return 0;
-  }
-
-  dataOf(slot: number): Dataset {
-    const known = this.data.get(slot) ?? new Dataset(this, this.newScripts);
-    this.data.set(slot, known);
-    return known;
   }
 
   #acks(offset: number): number {

@@ -1,22 +1,23 @@
 import { type Rng } from '../world/rng.js';
 import { type World } from '../world/world.js';
-import { type Write } from './dataset.js';
+import { type Hash, type ScriptRun, type KeyChange } from './lua.js';
 
-/** One step in the data of a master: a script, or a slot that came from another master or went to one. */
-export type Entry =
-  | { readonly slot: number; readonly write: Write }
-  | { readonly slot: number; readonly adopted: readonly Write[]; readonly count: number }
-  | { readonly slot: number; readonly isDropped: true };
+/** One step of a master, as its replicas repeat it: what a script, or the move of a key, has changed and published. */
+export interface Entry {
+  readonly changes: readonly KeyChange[];
+  readonly messages: ScriptRun['messages'];
+}
 
 interface MasterEnd {
   readonly isUp: boolean;
   readonly entries: readonly Entry[];
+  readonly server: { readonly data: ReadonlyMap<string, Hash> };
   onAck(): void;
 }
 
 interface ReplicaEnd {
   readonly isUp: boolean;
-  load(entries: readonly Entry[]): void;
+  load(entries: readonly Entry[], data: ReadonlyMap<string, Hash>): void;
   apply(entry: Entry): void;
 }
 
@@ -46,9 +47,9 @@ export class ReplicaLink {
 
   /** Sends all that the master has. */
   sync(): void {
-    const entries = [...this.master.entries];
+    const [entries, data] = [[...this.master.entries], new Map(this.master.server.data)];
     this.#send(() => {
-      this.replica.load(entries);
+      this.replica.load(entries, data);
       this.#ack(entries.length, true);
     });
   }

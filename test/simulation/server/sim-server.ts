@@ -1,18 +1,23 @@
-import { type MemoryLock } from '../../support/model/memory-lock.js';
-import { type ScriptModel } from '../../support/model/script-model.js';
 import { type ServerEnd, type Socket } from '../network/socket.js';
 import { type Rng } from '../world/rng.js';
-import { EPOCH_MS } from '../world/sim-process.js';
+import { EPOCH_MS, type SimProcess } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
+import { type Hash, type KeyChange, type Lua, ReplyError, type ScriptRun, sha1Of } from './lua.js';
 import { type Member } from './member.js';
-import { ReplyError, type ScriptCall, type ServerScripts } from './server-scripts.js';
-import { FAILED } from '../../../lib/redis/scripts/batch.js';
 import { Subscriptions } from './subscriptions.js';
+
+/** A script that arrived. */
+export interface ReceivedScript {
+  readonly sha1: string;
+  readonly process: SimProcess;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+}
 
 /** Receives what a server does to its locks. */
 export interface ServerWatch {
-  beforeScript(server: SimServer, call: ScriptCall): void;
-  afterScript(server: SimServer, call: ScriptCall, reply: readonly (string | number)[]): void;
+  /** A script has run. `apply` puts what a step of it changed into the data of the server: each step once, in order. */
+  onScript(server: SimServer, script: ReceivedScript, run: ScriptRun, apply: (step: number) => void): void;
   onWiped(server: SimServer): void;
 }
 
@@ -29,12 +34,18 @@ export interface CommandEnd {
   execute(socket: Socket, name: string, args: readonly unknown[], answer: Answer): void;
 }
 
-/** One Redis: the model of the scripts, its subscribers, and a clock of its own. */
+/** Why a replica refuses to write. */
+const READ_ONLY = "READONLY You can't write against a read only replica.";
+
+/** One Redis: its data, its subscribers, and a clock of its own. It runs whatever script a client sends. */
 export class SimServer implements ServerEnd, CommandEnd {
   reach: 'accepts' | 'refuses' | 'vanished' = 'accepts';
   /** It changes with each start, as the run id of a real server. */
   starts = 1;
-  model: ScriptModel;
+  /** The keys that it has, also those whose time is over and that nothing has read since. */
+  data = new Map<string, Hash>();
+  /** The keys under which something else is for a while. */
+  readonly strangers = new Set<string>();
   /** What it is among other servers; null: it stands alone. */
   member: Member | null = null;
   readonly subscriptions: Subscriptions;
@@ -51,7 +62,7 @@ export class SimServer implements ServerEnd, CommandEnd {
   steppedForwardAt = -Infinity;
   /** How many commands it has carried out. */
   commands = 0;
-  #known = new Set<string>();
+  #known = new Map<string, string>();
   #clockOffset: number;
   #freeAt = 0;
   /** What arrived by connections that wait for replicas. */
@@ -64,26 +75,32 @@ export class SimServer implements ServerEnd, CommandEnd {
     readonly world: World,
     readonly rng: Rng,
     private readonly settings: ServerSettings,
-    private readonly scripts: ServerScripts,
+    private readonly lua: Lua,
     private readonly watch: ServerWatch,
-    private readonly newModel: (server: SimServer) => ScriptModel,
   ) {
     this.#clockOffset = settings.offsetMs;
     this.subscriptions = new Subscriptions(this);
-    this.model = newModel(this);
   }
 
   get name(): string {
     return `S${this.id}`;
   }
 
-  /** All keys of locks, and the lock of one. */
   get keys(): readonly string[] {
-    return this.member ? this.member.keys : this.model.locks.keys;
+    return [...this.data.keys()];
   }
 
-  lock(storageKey: string): MemoryLock {
-    return this.member ? this.member.lock(storageKey) : this.model.locks.lock(storageKey);
+  /** What a key has now. */
+  hash(key: string): Hash | undefined {
+    const hash = this.data.get(key);
+    return hash && Math.floor(this.micros / 1_000) <= hash.expiresAt ? hash : undefined;
+  }
+
+  change(changes: readonly KeyChange[]): void {
+    for (const { key, value } of changes) {
+      if (value) this.data.set(key, value);
+      else this.data.delete(key);
+    }
   }
 
   get runId(): string {
@@ -154,7 +171,7 @@ export class SimServer implements ServerEnd, CommandEnd {
     this.world.current = null;
     try {
       if (name === 'wait' && this.member) this.member.wait(socket, args, answer);
-      else answer(this.#run(socket, name, args));
+      else answer(this.#answer(socket, name, args));
     } catch (error) {
       if ((error as Error).name !== 'ReplyError') throw error;
       this.world.log(() => `${this.name} refuses ${name} of ${socket.process.name}: ${(error as Error).message}`);
@@ -165,13 +182,13 @@ export class SimServer implements ServerEnd, CommandEnd {
     }
   }
 
-  #run(socket: Socket, name: string, args: readonly unknown[]): unknown {
+  #answer(socket: Socket, name: string, args: readonly unknown[]): unknown {
     if (name === 'hello') return 'OK';
     if (name === 'info') return this.#info();
     if (this.isLoading) throw new ReplyError('LOADING Redis is loading the dataset in memory');
     if (name === 'time') return [`${Math.floor(this.micros / 1e6)}`, `${this.micros % 1e6}`];
     if (name === 'subscribe') return this.subscriptions.add(socket, args as string[]);
-    if (name === 'evalsha' || name === 'eval') return this.#runScript(socket, name, args as string[]);
+    if (name === 'evalsha' || name === 'eval') return this.#runScript(socket, name, args);
     const reply = this.member?.command(socket, name, args);
     if (reply !== undefined) return reply;
     throw new ReplyError(`ERR unknown command '${name}'`);
@@ -182,56 +199,49 @@ export class SimServer implements ServerEnd, CommandEnd {
     return `# Server\r\nrun_id:${this.runId}\r\n${loading}# Replication\r\nrole:${this.member?.isReplica ? 'slave' : 'master'}\r\n`;
   }
 
-  #runScript(socket: Socket, by: 'evalsha' | 'eval', [which, ...operands]: readonly string[]): unknown {
-    const { sha1, calls, isBatch } = this.scripts.read(
-      by === 'eval' ? 'text' : 'sha1',
-      which!,
-      operands,
-      socket.process,
-    );
-    for (const call of calls) this.member?.admit(call, socket);
-    if (by === 'evalsha' && !this.#known.has(sha1)) {
-      throw new ReplyError('NOSCRIPT No matching script. Please use EVAL.');
-    }
-    this.#known.add(sha1);
+  #runScript(socket: Socket, by: 'evalsha' | 'eval', [which, count, ...operands]: readonly unknown[]): unknown {
+    const [sha1, text] = by === 'eval' ? [sha1Of(String(which)), String(which)] : [String(which), undefined];
+    const words = operands.map(String);
+    const script = { sha1, process: socket.process, keys: words.splice(0, Number(count)), args: words };
+    this.member?.admit(script, socket);
+    const known = text ?? this.#known.get(sha1);
+    if (known === undefined) throw new ReplyError('NOSCRIPT No matching script. Please use EVAL.');
+    this.lua.load(sha1, known);
+    this.#known.set(sha1, known);
     if (this.refusal?.startsWith('BUSY')) throw new ReplyError(this.refusal);
     this.#fixedMicros = this.micros;
     try {
-      return isBatch ? calls.map((call) => this.#runOfBatch(call)) : this.#runCall(calls[0]!);
+      return this.#run(script);
     } finally {
       this.#fixedMicros = null;
     }
   }
 
-  /** An error of one operation touches no other. */
-  #runOfBatch(call: ScriptCall): unknown {
-    try {
-      return this.#runCall(call);
-    } catch (error) {
-      if (!(error instanceof ReplyError)) throw error;
-      return FAILED;
-    }
-  }
-
-  #runCall(call: ScriptCall): unknown {
-    this.#applyRefusal(this.member?.modelFor(call) ?? this.model);
-    this.watch.beforeScript(this, call);
-    const reply = this.member ? this.member.run(call) : this.model.run(call.name, call.values);
-    this.world.digest.text(reply.join(' '));
-    this.watch.afterScript(this, call, reply);
+  #run(script: ReceivedScript): unknown {
+    const run = this.lua.run(script.sha1, script.keys, script.args, {
+      micros: this.micros,
+      refusal: this.member?.isReplica ? READ_ONLY : (this.refusal ?? ''),
+      listening: this.subscriptions.counts,
+      valueOf: (key) => (this.strangers.has(key) ? 'other' : this.hash(key)),
+    });
+    const { reply, messages, steps } = run;
+    for (const [channel, message] of messages) this.#publish(channel, message);
+    this.world.digest.text(String(reply));
+    this.watch.onScript(this, script, run, (step) => this.change(steps[step]!));
+    const changes = steps.flat();
+    if (changes.length + messages.length > 0) this.member?.record({ changes, messages });
+    if (reply instanceof ReplyError) throw reply;
     return reply;
   }
 
-  /** The server refuses the first write of a script. */
-  #applyRefusal(model: ScriptModel): void {
-    const { refusal } = this;
-    model.isFull = refusal?.startsWith('OOM') ?? false;
-    model.refusesWrites = model.isFull ? undefined : (refusal ?? undefined);
+  #publish(channel: string, message: string): void {
+    if (this.member) this.member.publish(channel, message, false);
+    else this.subscriptions.publish(channel, message);
   }
 
   forgetScripts(): void {
     this.world.log(() => `${this.name} forgets its scripts`);
-    this.#known = new Set();
+    this.#known = new Map();
   }
 
   /** It is gone, and comes back after `ms`; `isSilent`: its machine is gone, too, and nobody says so. */
@@ -258,7 +268,7 @@ export class SimServer implements ServerEnd, CommandEnd {
     this.isLoading = loadingMs > 0;
     if (this.isLoading) world.after(loadingMs, null, 'server', () => (this.isLoading = false));
     if (losesData) {
-      this.model = this.newModel(this);
+      this.data = new Map();
       this.wipes.push(world.now);
       this.watch.onWiped(this);
     }

@@ -19,10 +19,12 @@ interface Publisher {
 export class Subscriptions {
   faults: MessageFaults = { lost: 0, late: 0, lateMaxMs: 0 };
   readonly #listeners = new Map<string, Set<Socket>>();
+  #counts: string | null = null;
 
   constructor(private readonly server: Publisher) {}
 
   add(socket: Socket, channels: readonly string[]): number {
+    this.#counts = null;
     for (const channel of channels) {
       const listeners = this.#listeners.get(channel) ?? new Set();
       this.#listeners.set(channel, listeners.add(socket));
@@ -31,15 +33,16 @@ export class Subscriptions {
   }
 
   drop(socket: Socket): void {
+    this.#counts = null;
     for (const [channel, listeners] of this.#listeners) {
       listeners.delete(socket);
       if (listeners.size === 0) this.#listeners.delete(channel);
     }
   }
 
-  /** How many listen. */
-  count(channel: string): number {
-    return this.#listeners.get(channel)?.size ?? 0;
+  /** The channels, each with the number of those that listen, one per line. */
+  get counts(): string {
+    return (this.#counts ??= [...this.#listeners].map(([channel, { size }]) => `${channel}\n${size}\n`).join(''));
   }
 
   /** Whether anybody listens. */
@@ -47,8 +50,8 @@ export class Subscriptions {
     return this.#listeners.has(channel);
   }
 
-  /** A message leaves before the reply of the command that published it. Returns how many receive it. */
-  publish(channel: string, message: string): number {
+  /** A message leaves before the reply of the command that published it. */
+  publish(channel: string, message: string): void {
     const { world, rng, name } = this.server;
     const listeners = this.#listeners.get(channel) ?? new Set();
     for (const socket of listeners) {
@@ -59,6 +62,5 @@ export class Subscriptions {
       const extraMs = rng.chance(late) ? rng.float(0, lateMaxMs) : 0;
       if (!isLost) socket.reply(() => socket.client.onMessage(channel, message), extraMs);
     }
-    return listeners.size;
   }
 }

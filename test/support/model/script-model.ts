@@ -4,7 +4,7 @@ import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type MemoryLock } from './memory-lock.js';
 import { MemoryLocks } from './memory-locks.js';
 import { hashOfModel } from './model-hash.js';
-import { holdOf, keysOf, numberOf, releaseOf, requestOf, textOf, type Values } from './wire-values.js';
+import { holdOf, keysOf, numberOf, releaseOf, requestOf, textOf, type Values } from '../redis/wire-values.js';
 
 /** A script that the model runs; a batch consists of such. */
 export type ModelledScript = Exclude<keyof LockScripts, 'batch' | 'appendHistory' | 'readHistory'>;
