@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { startRedisServer } from '../../scripts/redis.mjs';
+import { Lua } from '../support/lua/lua.js';
 import { type Arena, LockGame } from './game.js';
 import { KNOWN_ADOPTIONS, KNOWN_GAMES, LONG_GAMES } from './known-games.js';
 import { adoptionGameArbitrary, CLIENTS, DEAD_CLIENT, gameArbitrary, semaphoreGameArbitrary } from './random-steps.js';
@@ -14,7 +15,7 @@ export interface Grounds {
 
 /** A server of its own, since games fill it, with a connection that listens for all clients but the dead one. */
 export async function openGrounds(name: string): Promise<Grounds> {
-  const server = await startRedisServer();
+  const [server, lua] = await Promise.all([startRedisServer(), Lua.open()]);
   const redis = new Redis(server.url);
   const listener = new Redis(server.url);
   const channelPrefix = `wake:${name}:${process.pid}:`;
@@ -48,7 +49,7 @@ export async function openGrounds(name: string): Promise<Grounds> {
       for (const { text } of Object.values(scripts)) await redis.script('LOAD', text);
       // A game that failed may have left messages.
       await published();
-      return { redis, scripts, channelPrefix, published, listen };
+      return { redis, lua, scripts, channelPrefix, published, listen };
     },
     async close() {
       redis.disconnect();
@@ -64,7 +65,7 @@ export interface PlayOptions {
   readonly runs: number;
   /** Makes a failure small before it is told; a mutant need not be. */
   readonly shrink: boolean;
-  /** Whether the exact model plays, too, beside the reference model. @default true */
+  /** Whether the simulated server plays, too, beside the reference model. @default true */
   readonly exact?: boolean;
   /** Which games: those in which holds change hands, or whose requests take several permits, or those with very many waiters. @default 'plain' */
   readonly kind?: GameKind;

@@ -1,17 +1,20 @@
 import { type Redis } from 'ioredis';
-import { READ_ONLY, type ScriptModel } from '../support/model/script-model.js';
+import { type LuaServer } from './lua-server.js';
 import { type Condition } from './random-steps.js';
+
+const OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
+const READ_ONLY = "READONLY You can't write against a read only replica.";
 
 /** What stands under the key of a lock instead of it. */
 const STRANGER = 'mine';
 
-/** Brings a server and the model of it into the same condition, and out of it again. Locks outlive all of them. */
+/** Brings a server and the simulated one into the same condition, and out of it again. Locks outlive all of them. */
 export class Conditions {
   #current: Condition = 'none';
 
   constructor(
     private readonly redis: Redis,
-    private readonly model: ScriptModel,
+    private readonly model: LuaServer,
     /** The last one is that under which something else may be. */
     private readonly keys: readonly string[],
   ) {}
@@ -35,11 +38,11 @@ export class Conditions {
   async #set(condition: Condition, on: boolean): Promise<void> {
     switch (condition) {
       case 'full':
-        this.model.isFull = on;
+        this.model.refusal = on ? OUT_OF_MEMORY : '';
         await this.redis.config('SET', 'maxmemory', on ? '1' : '0');
         break;
       case 'replica':
-        this.model.refusesWrites = on ? READ_ONLY : undefined;
+        this.model.refusal = on ? READ_ONLY : '';
         // Nobody listens on that port: the data stays as it is.
         await (on ? this.redis.replicaof('127.0.0.1', 1) : this.redis.replicaof('NO', 'ONE'));
         break;

@@ -1,10 +1,11 @@
 import { type Redis } from 'ioredis';
-import { type ModelledScript, ScriptModel } from '../support/model/script-model.js';
-import { type Values, valuesOf } from '../support/redis/wire-values.js';
+import { type Lua } from '../support/lua/lua.js';
+import { type Values } from '../support/redis/wire-values.js';
 import { type Command, keysOf, MAX_AGE_MS } from './commands.js';
 import { Conditions } from './conditions.js';
+import { LuaServer } from './lua-server.js';
 import { NextCommand, START_MS } from './next-command.js';
-import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game } from './random-steps.js';
+import { type Action, CLIENTS, DEAD_CLIENT, DEAF_CLIENT, type Game } from './random-steps.js';
 import { Referee } from './referee.js';
 import {
   type AnyScripts,
@@ -13,12 +14,16 @@ import {
   isOperation,
   runInBatch,
   runScript,
-  wireValues,
+  virtualScripts,
 } from './run-script.js';
+
+/** The scripts as the library has them: the simulated server runs these, whatever the real one runs. */
+const SCRIPTS = virtualScripts();
 
 /** A server connection, another that listens to the channels of the live clients, and the scripts to test. */
 export interface Arena {
   readonly redis: Redis;
+  readonly lua: Lua;
   readonly scripts: AnyScripts;
   readonly channelPrefix: string;
   /** Gives the messages published so far, one `client message` each, and forgets them. */
@@ -46,17 +51,17 @@ interface LockRecord {
   readonly expiresAt: number;
 }
 
-/** Plays one random game on locks of its own, against the model. */
+/** Plays one random game on locks of its own, on a real server and on a simulated one. */
 export class LockGame {
   operations = 0;
   readonly #keys: readonly string[];
   readonly #neighbours: Neighbours;
-  readonly #model: ScriptModel;
+  readonly #model: LuaServer;
   readonly #conditions: Conditions;
   readonly #referee: Referee;
   readonly #next: NextCommand;
   readonly #trace: string[] = [];
-  /** What the model has published since it was asked last. */
+  /** What the simulated server has published since it was asked last. */
   readonly #pushes: string[] = [];
   #micros = START_MS * 1_000;
   /** Whether the deaf client has a subscriber now, and whether it always had one. */
@@ -66,18 +71,22 @@ export class LockGame {
   constructor(
     readonly arena: Arena,
     readonly game: Game,
-    /** Without the exact model, only broken promises are noticed. */
+    /** Without the simulated server, only broken promises are noticed. */
     readonly exact: boolean,
   ) {
     const name = `game:${process.pid}:${(games += 1)}`;
     this.#neighbours = { lock: `${name}:beside`, stranger: `${name}:stranger` };
     this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
     const clientOf = (channel: string): string => channel.slice(arena.channelPrefix.length);
-    this.#model = new ScriptModel({
+    const hearing = (): string[] => CLIENTS.filter((client) => this.#hears(client));
+    this.#model = new LuaServer(arena.lua, SCRIPTS, {
       micros: () => this.#micros,
-      subscribers: (channel) => (this.#hears(clientOf(channel)) ? 1 : 0),
+      listening: () =>
+        hearing()
+          .map((client) => `${arena.channelPrefix}${client}\n1\n`)
+          .join(''),
       publish: (channel, message) => {
-        if (this.#hears(clientOf(channel))) this.#pushes.push(`${clientOf(channel)} ${message}`);
+        if (hearing().includes(clientOf(channel))) this.#pushes.push(`${clientOf(channel)} ${message}`);
       },
     });
     this.#conditions = new Conditions(arena.redis, this.#model, this.#keys);
@@ -119,7 +128,7 @@ export class LockGame {
   }
 
   #isKept(key: string): boolean {
-    return this.#model.look(key).expiresAt !== undefined;
+    return (this.#model.expiresAt(key) ?? -Infinity) >= this.#now;
   }
 
   /** The time to live of these keys is over: the clock of Redis does not know. */
@@ -160,9 +169,7 @@ export class LockGame {
   async #run(command: Command): Promise<void> {
     this.operations += 1;
     const { name, values } = this.#valuesOf(command);
-    const script = this.arena.scripts[name];
-    const received = valuesOf(script, script.operands(wireValues(values) as never));
-    const expected = replyOrError(() => this.#model.run(name, received).map(String));
+    const expected = replyOrError(() => this.#model.run(name, values));
     this.#trace.push(`${this.#now} ${JSON.stringify(command)} expects ${expected.join(' ')}`);
     const heard = await this.#send(name, values);
     const { reply, pushes } = heard;
@@ -176,7 +183,7 @@ export class LockGame {
   }
 
   /** Sent together: neither the watcher nor the listener costs a round trip of its own. */
-  async #send(name: ModelledScript, values: Values): Promise<Heard> {
+  async #send(name: keyof AnyScripts, values: Values): Promise<Heard> {
     const { redis } = this.arena;
     const visible = this.#keys.filter((key) => !this.#conditions.hides(key));
     const [reply, pushes, ...records] = await Promise.all([
@@ -191,7 +198,7 @@ export class LockGame {
   }
 
   /** Every second one that can travel with others does so; in a special condition, the others would not do what they do. */
-  #runOn(name: ModelledScript, values: Values): Promise<string[]> {
+  #runOn(name: keyof AnyScripts, values: Values): Promise<string[]> {
     const { redis, scripts } = this.arena;
     const isBatched = isOperation(name) && this.operations % 2 === 0 && !this.#conditions.isSpecial;
     return isBatched
@@ -199,7 +206,7 @@ export class LockGame {
       : runScript(redis, scripts[name], values);
   }
 
-  #valuesOf(command: Command): { name: ModelledScript; values: Values } {
+  #valuesOf(command: Command): { name: keyof AnyScripts; values: Values } {
     const { channelPrefix } = this.arena;
     const common = { nowMicros: `${this.#micros}`, keepMs: KEEP_MS, channelPrefix, countReceivers: 1 };
     const lock = keysOf(command);
@@ -213,22 +220,21 @@ export class LockGame {
   }
 
   #compareRecord({ key, hash, expiresAt }: LockRecord): void {
-    const model = this.#model.look(key);
-    const faults = differences(hash, this.#model.hash(key));
-    if (expiresAt !== (model.expiresAt ?? -2))
-      faults.push(`expires at ${expiresAt}, model ${model.expiresAt ?? 'none'}`);
+    const at = this.#model.expiresAt(key);
+    const faults = differences(hash, this.#model.fields(key));
+    if (expiresAt !== (at ?? -2)) faults.push(`expires at ${expiresAt}, simulated ${at ?? 'none'}`);
     if (faults.length > 0) throw new Error(`${key}: ${faults.join('; ')}\n${JSON.stringify(hash, undefined, 1)}`);
   }
 }
 
-/** Where a hash has other fields than that of the model. */
+/** Where a hash has other fields than the simulated one. */
 function differences(hash: Readonly<Record<string, string>>, model: Readonly<Record<string, string>>): string[] {
   return [...new Set([...Object.keys(hash), ...Object.keys(model)])]
-    .filter((field) => hash[field] !== model[field] && !(field === 'fence' && model[field] === undefined))
-    .map((field) => `${field}: [${hash[field]}], model [${model[field]}]`);
+    .filter((field) => hash[field] !== model[field])
+    .map((field) => `${field}: [${hash[field]}], simulated [${model[field]}]`);
 }
 
-/** The errors of which the model knows when Redis gives them. */
+/** The errors that both give. */
 const KNOWN_ERRORS = /^(WRONGTYPE|OOM|READONLY) /;
 
 function errorReply(error: unknown): string[] {
@@ -246,5 +252,5 @@ function replyOrError(run: () => string[]): string[] {
 }
 
 function compare(what: string, is: string, should: string): void {
-  if (is !== should) throw new Error(`${what}: got [${is}], the model says [${should}]`);
+  if (is !== should) throw new Error(`${what}: got [${is}], the simulated server says [${should}]`);
 }

@@ -1,4 +1,4 @@
-import { type MemoryLock } from '../support/model/memory-lock.js';
+import { type LockView } from '../support/lua/lock-view.js';
 import { type Command, type Request } from './commands.js';
 import { type Action, JOBS, NO_FIRE, type Profile } from './random-steps.js';
 import { EVERY_TOKEN } from './run-script.js';
@@ -10,7 +10,7 @@ export const START_MS = 1_800_000_000_000;
 interface Known {
   readonly keys: readonly string[];
   readonly profile: Profile;
-  look(key: string): MemoryLock;
+  look(key: string): LockView;
   /** The token that an attempt was told. */
   tokenOf(key: string, attempt: string): number | undefined;
   micros(): number;
@@ -42,7 +42,7 @@ export class NextCommand {
     if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
     const key = choose(this.known.keys, Math.floor(action.pick / 331))!;
     const { queue, holds } = this.known.look(key);
-    const waiting = queue.waiters.map(({ attempt }) => attempt);
+    const waiting = [...queue.keys()];
     const holding = [...holds.keys()];
     // Mostly somebody of whom the lock knows, at times anybody.
     const attemptOf = (known: string[]): string | undefined =>

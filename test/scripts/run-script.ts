@@ -133,7 +133,7 @@ const leaseOperands = (keepMs: number, leaseMs: number) => ({
 });
 
 /** The reply as a list, as that of the full path: the plain one leaves out what its caller knows. */
-function partsOf(reply: unknown, values: Operands): string[] {
+export function partsOf(reply: unknown, values: Operands): string[] {
   if (typeof reply !== 'string') return reply as string[];
   const [outcome, attempt, token] = reply.split(' ') as [string, string, string];
   const now = String(values['nowMicros']).slice(0, -3);

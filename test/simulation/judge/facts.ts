@@ -6,7 +6,7 @@ import { type World } from '../world/world.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Plan } from '../workload/plan.js';
 import { Failovers } from './failovers.js';
-import { type LockView, type Waiter, lockOn } from './lock-view.js';
+import { type LockView, type Waiter, lockOn } from '../../support/lua/lock-view.js';
 
 /**
  * How long after a fault its traces may last. A dead connection is noticed after the time limit of a command and a silence

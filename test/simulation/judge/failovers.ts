@@ -1,7 +1,7 @@
 import { type FailoverWatch } from '../server/topology.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Facts } from './facts.js';
-import { type Hold, type LockView, lockOn } from './lock-view.js';
+import { type Hold, type LockView, lockOn } from '../../support/lua/lock-view.js';
 import { type Change } from './rule.js';
 
 /** What a failover took from a hold: for this time, by the clock of the servers, nothing is promised of it. */

@@ -1,7 +1,7 @@
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { KEY_PREFIX, clientOf, waiterLeaseMs } from './facts.js';
-import { liveHold } from './lock-view.js';
+import { liveHold } from '../../support/lua/lock-view.js';
 import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
 import { type Reply } from './script-reader.js';
 

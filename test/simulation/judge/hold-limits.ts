@@ -1,7 +1,7 @@
 import { type SimServer } from '../server/sim-server.js';
 import { type Held } from '../workload/call.js';
 import { KEY_PREFIX } from './facts.js';
-import { liveHold } from './lock-view.js';
+import { liveHold } from '../../support/lua/lock-view.js';
 import { Judging, type Change, type NewGrant, type Rule } from './rule.js';
 
 /** A timer may be this late, and times are whole milliseconds. */

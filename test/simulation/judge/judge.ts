@@ -4,13 +4,13 @@ import { type Lock } from '../../../lib/core/lock.js';
 import { type AcquireReply, type AcquireRequest, type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type Library } from '../library/library.js';
-import { type ScriptRun } from '../server/lua.js';
+import { type ScriptRun } from '../../support/lua/lua.js';
 import { type ReceivedScript, type ServerWatch, type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { ABORTED, type Call, type Held, WORK_FAILED } from '../workload/call.js';
 import { type Candidate } from '../workload/campaigner.js';
 import { type Facts } from './facts.js';
-import { type LockView, lockOn } from './lock-view.js';
+import { type LockView, lockOn } from '../../support/lua/lock-view.js';
 import { type Change, type Rule, type SentCommand } from './rule.js';
 import { type Reply, type ScriptCall, ScriptReader } from './script-reader.js';
 

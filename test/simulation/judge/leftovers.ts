@@ -4,7 +4,7 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts } from './facts.js';
-import { lockOn } from './lock-view.js';
+import { lockOn } from '../../support/lua/lock-view.js';
 import { type Change, Judging, type Rule } from './rule.js';
 
 /** A release is tried again after at most a second, and takes a command. */

@@ -6,7 +6,7 @@ import { type Application } from '../workload/application.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type Candidate } from '../workload/campaigner.js';
 import { type Facts } from './facts.js';
-import { type Hold, type LockView } from './lock-view.js';
+import { type Hold, type LockView } from '../../support/lua/lock-view.js';
 import { type Reply, type ScriptCall } from './script-reader.js';
 
 /** One lock on one server before and after a script. */

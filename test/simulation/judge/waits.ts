@@ -4,7 +4,7 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { KEY_PREFIX, waiterLeaseMs } from './facts.js';
-import { lockOn } from './lock-view.js';
+import { lockOn } from '../../support/lua/lock-view.js';
 import { type Change, Judging, type Rule } from './rule.js';
 
 interface Freed {

@@ -1,7 +1,7 @@
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { type Socket } from '../network/socket.js';
 import { type Cluster, type View } from './cluster-view.js';
-import { ReplyError } from './lua.js';
+import { ReplyError } from '../../support/lua/lua.js';
 import { Member } from './member.js';
 import { type ReceivedScript, type SimServer } from './sim-server.js';
 import { HOST, portOf } from './topology.js';

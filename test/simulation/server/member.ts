@@ -1,5 +1,5 @@
 import { type Socket } from '../network/socket.js';
-import { type Hash, ReplyError } from './lua.js';
+import { type Hash, ReplyError } from '../../support/lua/lua.js';
 import { type Entry, ReplicaLink } from './replica-link.js';
 import { type Answer, type ReceivedScript, type SimServer } from './sim-server.js';
 

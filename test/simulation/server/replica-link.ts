@@ -1,6 +1,6 @@
 import { type Rng } from '../world/rng.js';
 import { type World } from '../world/world.js';
-import { type Hash, type ScriptRun, type KeyChange } from './lua.js';
+import { type Hash, type ScriptRun, type KeyChange } from '../../support/lua/lua.js';
 
 /** One step of a master, as its replicas repeat it: what a script, or the move of a key, has changed and published. */
 export interface Entry {

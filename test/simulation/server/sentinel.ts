@@ -1,7 +1,7 @@
 import { type ServerEnd, type Socket } from '../network/socket.js';
 import { type Rng } from '../world/rng.js';
 import { type World } from '../world/world.js';
-import { ReplyError } from './lua.js';
+import { ReplyError } from '../../support/lua/lua.js';
 import { type Answer, type CommandEnd } from './sim-server.js';
 import { Subscriptions } from './subscriptions.js';
 import { HOST } from './topology.js';

@@ -2,7 +2,7 @@ import { type ServerEnd, type Socket } from '../network/socket.js';
 import { type Rng } from '../world/rng.js';
 import { EPOCH_MS, type SimProcess } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
-import { type Hash, type KeyChange, type Lua, ReplyError, type ScriptRun, sha1Of } from './lua.js';
+import { type Hash, type KeyChange, type Lua, ReplyError, type ScriptRun, sha1Of } from '../../support/lua/lua.js';
 import { type Member } from './member.js';
 import { Subscriptions } from './subscriptions.js';
 

@@ -1,11 +1,8 @@
-import { type LockMode } from '../../../lib/core/lock.errors.js';
-import { type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import { ACQUIRE } from '../../../lib/redis/scripts/acquire.js';
 import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
 import { type OperationKind } from '../../../lib/redis/scripts/operation.js';
 import { RELEASE } from '../../../lib/redis/scripts/release.js';
 import { RENEW } from '../../../lib/redis/scripts/renew.js';
-import { type ReceivedRequest } from './memory-queue.js';
 
 /** The operands of a script by name, as `script.operands()` takes them; on the wire, numbers are text. */
 export type Values = Readonly<Record<string, string | number | readonly string[]>>;
@@ -50,58 +47,3 @@ export function operationsOf({ args }: LuaScript<any, any, any>, operands: reado
 }
 
 export const keysOf = ({ lock }: Values): readonly string[] => (typeof lock === 'string' ? [lock] : (lock as string[]));
-
-export const textOf = (values: Values, name: string): string => String(values[name]);
-export const numberOf = (values: Values, name: string): number => Number(values[name]);
-const orNothing = (value: string): string | undefined => (value === '-' ? undefined : value);
-
-/** What acquire and acquire-many are told. */
-export function requestOf(values: Values): ReceivedRequest {
-  const number = (name: string): number => numberOf(values, name);
-  return {
-    keys: keysOf(values),
-    attempt: textOf(values, 'attempt'),
-    owner: orNothing(textOf(values, 'owner')),
-    mode: textOf(values, 'mode') as LockMode,
-    leaseMs: number('leaseMs'),
-    waiterLeaseMs: number('waiterLeaseMs'),
-    fair: textOf(values, 'fair') === '1',
-    permits: number('permits'),
-    take: number('take'),
-    maxWaiters: number('maxWaiters'),
-    holder: textOf(values, 'holder'),
-    claim: claimOf(values),
-    sentMicros: number('sentMicros'),
-    maxAgeMs: (number('untilMicros') - number('sentMicros')) / 1_000,
-  };
-}
-
-function claimOf(values: Values): ReceivedRequest['claim'] {
-  if ((values['fireKind'] ?? '-') === '-') return undefined;
-  return {
-    job: textOf(values, 'job'),
-    kind: textOf(values, 'fireKind') as 'at' | 'slot' | 'gap',
-    ms: numberOf(values, 'fireMs'),
-    ageMs: numberOf(values, 'fireAgeMs'),
-    rememberMs: numberOf(values, 'rememberMs'),
-    rerunOnLoss: textOf(values, 'rerun') === '1',
-  };
-}
-
-/** What release is told. */
-export const releaseOf = (values: Values): ReleaseRequest => ({
-  key: keysOf(values)[0]!,
-  attempt: textOf(values, 'attempt'),
-  holdAtLeastMs: numberOf(values, 'holdAtLeastMs'),
-  leaseMs: 0,
-  job: orNothing(textOf(values, 'job')),
-  runOutcome: orNothing(textOf(values, 'runOutcome')) as ReleaseRequest['runOutcome'],
-  unanswered: textOf(values, 'unanswered') === '1',
-});
-
-/** The hold that a command is about. */
-export const holdOf = (values: Values) => ({
-  key: keysOf(values)[0]!,
-  attempt: textOf(values, 'attempt'),
-  fencingToken: numberOf(values, 'token'),
-});

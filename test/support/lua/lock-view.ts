@@ -1,5 +1,4 @@
-import { type Hash } from '../server/lua.js';
-import { type SimServer } from '../server/sim-server.js';
+import { type Hash } from './lua.js';
 
 export interface Hold {
   readonly mode: string;
@@ -28,7 +27,7 @@ export interface Waiter {
   readonly isPassedOver: boolean;
 }
 
-/** What the rules see of a lock on a server. */
+/** What is to be seen of a lock on a server. */
 export interface LockView {
   readonly token: number;
   /** By attempt, also those whose leases are over. */
@@ -42,7 +41,7 @@ const NOTHING: LockView = { token: 0, holds: new Map(), queue: new Map() };
 const views = new WeakMap<Hash, LockView>();
 
 /** A lock as a server has it now. */
-export function lockOn(server: SimServer, storageKey: string): LockView {
+export function lockOn(server: { hash(key: string): Hash | undefined }, storageKey: string): LockView {
   const hash = server.hash(storageKey);
   if (!hash) return NOTHING;
   const view = views.get(hash) ?? viewOf(hash);

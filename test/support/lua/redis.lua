@@ -190,19 +190,28 @@ function commands.HDEL(name, ...)
   return removed
 end
 
-function commands.PEXPIRE(name, ms)
+local function expire_at(name, at, is_over)
   begin_write(false)
-  local hash, text = hashes[name], text_of(ms)
-  if not find(text, '^%-?%d+$') then fail('ERR value is not an integer or out of range') end
+  local hash = hashes[name]
   if not hash or hash == STRANGER then return hash and 1 or 0 end
   touched_of(name)
-  if tonumber(text) <= 0 then
-    hashes[name] = false
-  else
-    local seconds, micros = match(clock, '^(%d+) (%d+)$')
-    hash.expires = format('%.0f', seconds * 1000 + floor(micros / 1000) + text)
-  end
+  if is_over then hashes[name] = false else hash.expires = format('%.0f', at) end
   return 1
+end
+
+local function whole(value)
+  local text = text_of(value)
+  if not find(text, '^%-?%d+$') then fail('ERR value is not an integer or out of range') end
+  return tonumber(text)
+end
+
+function commands.PEXPIRE(name, ms)
+  local seconds, micros = match(clock, '^(%d+) (%d+)$')
+  return expire_at(name, seconds * 1000 + floor(micros / 1000) + whole(ms), whole(ms) <= 0)
+end
+
+function commands.PEXPIREAT(name, at)
+  return expire_at(name, whole(at), false)
 end
 
 function commands.PUBLISH(channel, message)

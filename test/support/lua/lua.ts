@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LuaApi } from 'wasmoon-lua5.1';
-import { ROOT } from '../library/typescript-loader.mjs';
+import { ROOT } from '../../simulation/library/typescript-loader.mjs';
 
 /** An error that Redis replies with. */
 export class ReplyError extends Error {
@@ -69,7 +69,7 @@ export class Lua {
     this.#lengthAt = this.#module._malloc(4);
     this.#buffer = this.#module._malloc(this.#capacity);
     this.#bytes = Buffer.from(this.#module.HEAPU8.buffer);
-    api.luaL_loadstring(this.#state, readFileSync(join(ROOT, 'test/simulation/server/redis.lua'), 'utf8'));
+    api.luaL_loadstring(this.#state, readFileSync(join(ROOT, 'test/support/lua/redis.lua'), 'utf8'));
     this.#call(0, 0);
   }
 
