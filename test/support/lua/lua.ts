@@ -48,7 +48,8 @@ export interface ScriptRun {
 /** Runs scripts for all servers. What a key has goes in, and what has changed comes out: Lua keeps hashes only to save time. */
 export class Lua {
   static #opened: Promise<Lua> | undefined;
-  readonly #module: any;
+  readonly #module: { readonly HEAPU8: Uint8Array };
+  readonly #native: ReturnType<typeof nativesOf>;
   readonly #state: number;
   readonly #lengthAt: number;
   #buffer: number;
@@ -63,11 +64,12 @@ export class Lua {
   }
 
   private constructor(api: LuaApi) {
-    this.#module = api.module;
+    this.#module = api.module as never;
+    this.#native = nativesOf(api.module as never);
     this.#state = api.luaL_newstate();
     api.luaL_openlibs(this.#state);
-    this.#lengthAt = this.#module._malloc(4);
-    this.#buffer = this.#module._malloc(this.#capacity);
+    this.#lengthAt = this.#native.malloc(4);
+    this.#buffer = this.#native.malloc(this.#capacity);
     this.#bytes = Buffer.from(this.#module.HEAPU8.buffer);
     api.luaL_loadstring(this.#state, readFileSync(join(ROOT, 'test/support/lua/redis.lua'), 'utf8'));
     this.#call(0, 0);
@@ -111,20 +113,20 @@ export class Lua {
   }
 
   #callGlobal(name: string, words: readonly string[], results: number): string[] {
-    const { _lua_getfield, _lua_checkstack, _lua_pushlstring, _lua_settop } = this.#module;
+    const { getfield, checkstack, pushlstring, settop } = this.#native;
     const whole = words.join('');
     this.#write(`${name}\0`);
-    _lua_getfield(this.#state, LUA_GLOBALS, this.#buffer);
-    _lua_checkstack(this.#state, words.length + 8);
+    getfield(this.#state, LUA_GLOBALS, this.#buffer);
+    checkstack(this.#state, words.length + 8);
     this.#write(whole);
     let at = this.#buffer;
     for (const { length } of words) {
-      _lua_pushlstring(this.#state, at, length);
+      pushlstring(this.#state, at, length);
       at += length;
     }
     this.#call(words.length, results);
     const texts = Array.from({ length: results }, (_, i) => this.#textAt(i - results));
-    _lua_settop(this.#state, 0);
+    settop(this.#state, 0);
     return texts;
   }
 
@@ -184,20 +186,20 @@ export class Lua {
   }
 
   #call(args: number, results: number): void {
-    if (this.#module._lua_pcall(this.#state, args, results, 0) !== 0) throw new Error(`Lua: ${this.#textAt(-1)}`);
+    if (this.#native.pcall(this.#state, args, results, 0) !== 0) throw new Error(`Lua: ${this.#textAt(-1)}`);
   }
 
   #write(text: string): void {
     if (text.length > this.#capacity) {
-      this.#module._free(this.#buffer);
+      this.#native.free(this.#buffer);
       this.#capacity = 2 * text.length;
-      this.#buffer = this.#module._malloc(this.#capacity);
+      this.#buffer = this.#native.malloc(this.#capacity);
     }
     this.#memory.latin1Write(text, this.#buffer);
   }
 
   #textAt(index: number): string {
-    const start: number = this.#module._lua_tolstring(this.#state, index, this.#lengthAt);
+    const start = this.#native.tolstring(this.#state, index, this.#lengthAt);
     const length = this.#memory.readUInt32LE(this.#lengthAt);
     return this.#memory.latin1Slice(start, start + length);
   }
@@ -208,6 +210,20 @@ export class Lua {
     if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
     return this.#bytes as Buffer & Latin1;
   }
+}
+
+/** The functions of Lua's API as WebAssembly exports them: those of the package copy and convert each text. */
+function nativesOf(module: Readonly<Record<string, (...args: readonly number[]) => number>>) {
+  return {
+    malloc: module['_malloc']!,
+    free: module['_free']!,
+    getfield: module['_lua_getfield']!,
+    checkstack: module['_lua_checkstack']!,
+    pushlstring: module['_lua_pushlstring']!,
+    settop: module['_lua_settop']!,
+    pcall: module['_lua_pcall']!,
+    tolstring: module['_lua_tolstring']!,
+  };
 }
 
 interface Latin1 {
