@@ -3,7 +3,7 @@ import { type Mutant } from './mutate.js';
 /** How a script that changes a live hold goes on without one. */
 const LOST = 'then return lost(swept) end';
 
-/** Ways to break any script that a client could see: the reference model notices them, without the exact model beside it. */
+/** Ways to break any script that a client could see: the reference model notices them, without the simulated server beside it. */
 // prettier-ignore
 export const BROKEN_PROMISES: readonly Mutant[] = [
   ['a late duplicate acquire is not refused', 'if hold or given_back then return', 'if hold then return'],
