@@ -61,14 +61,13 @@ function viewOf({ fields }: Hash): LockView {
   if (packed !== undefined) return packedView(packed);
   const [holds, queue] = [new Map<string, Hold>(), new Map<string, Waiter>()];
   const head = Number(fields.get('head') ?? 1);
+  const places: number[] = [];
   for (const [field, value] of fields) {
     if (field.startsWith('hold:')) holds.set(field.slice(5), holdOf(value.split(' '), fields));
+    else if (field.startsWith('queue:')) places.push(Number(field.slice(6)));
   }
-  const places = [...fields.keys()]
-    .filter((field) => field.startsWith('queue:'))
-    .map((field) => Number(field.slice(6)));
   for (const place of places.sort((a, b) => a - b)) {
-    const waiter = waiterOf(fields.get(`queue:${place}`)!.split(' '), place < head);
+    const waiter = waiterOf(fields.get(`queue:${place}`)!, place < head);
     queue.set(waiter.attempt, waiter);
   }
   return { token: Number(fields.get('token') ?? 0), holds, queue };
@@ -94,8 +93,22 @@ function holdOf(record: readonly string[], fields: ReadonlyMap<string, string>):
   };
 }
 
-function waiterOf(record: readonly string[], isPassedOver: boolean): Waiter {
-  const [deadline, waiterLeaseMs, mode, fair, permits, , , attempt] = record as readonly string[] & { 7: string };
+/** Most waiters of a long queue are as they were before. */
+const [inTurn, passedOver] = [new Map<string, Waiter>(), new Map<string, Waiter>()];
+const MOST_WAITERS = 10_000;
+
+function waiterOf(record: string, isPassedOver: boolean): Waiter {
+  const waiters = isPassedOver ? passedOver : inTurn;
+  const known = waiters.get(record);
+  if (known) return known;
+  const waiter = newWaiter(record, isPassedOver);
+  if (waiters.size > MOST_WAITERS) waiters.clear();
+  waiters.set(record, waiter);
+  return waiter;
+}
+
+function newWaiter(record: string, isPassedOver: boolean): Waiter {
+  const [deadline, waiterLeaseMs, mode, fair, permits, , , attempt] = record.split(' ') as string[] & { 7: string };
   return {
     attempt,
     ...modeOf(mode!),

@@ -42,8 +42,21 @@ local function new_hash()
   return { order = {}, places = {}, values = {}, length = 0, size = 0 }
 end
 
+-- Leaves out the places of fields that were taken out.
+local function compact(hash)
+  local order, places, n = {}, {}, 0
+  for _, field in ipairs(hash.order) do
+    if field and hash.values[field] ~= nil then
+      n = n + 1
+      order[n], places[field] = field, n
+    end
+  end
+  hash.order, hash.places, hash.length = order, places, n
+end
+
 -- A field that was not there. Where one was taken out before, its old place stays empty.
 local function add(hash, field)
+  if hash.length > 2 * hash.size + 32 then compact(hash) end
   local place = hash.places[field]
   if place then hash.order[place] = false end
   place = hash.length + 1
