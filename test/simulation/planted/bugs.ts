@@ -172,7 +172,7 @@ const ROWS: readonly Row[] = [
   ['core/acquire/turn', 'a turn does not end', 'now.at < this.#endsAt &&', '', ['turns: a turn is short'], 'turns', 3],
   ['core/acquire/turn', 'a turn is under way for as long as it has the lock',
     'return this.#hold !== null && this.context.clock.now() < this.#endsAt;', 'return this.#hold !== null;',
-    ['6: somebody asks for the calls that wait in a process'], 'turnsServer', 8, 3],
+    ['6: somebody asks for the calls that wait in a process'], 'turnsServer', 12, 10],
   ['core/acquire/turn', 'a turn hands on an old lease', 'remainingAt(hold, now) >= this.#leastProvenMs &&', '',
     ['turns: half of the lease is proven', 'a granted lock is held'], 'turnsProcesses', 12, 10],
   ['core/acquire/turn', 'a turn serves the last one first',
