@@ -186,7 +186,7 @@ const ROWS: readonly Row[] = [
     ['6: somebody asks for the calls that wait in a process'], 'turns', 3],
   ['core/acquire/turn', 'nobody asks while a call holds for longer than its turn',
     'this.#end = null;\n      this.#goOn();', 'this.#end = null;',
-    ['6: somebody asks for the calls that wait in a process'], 'turnsServer', 8, 3],
+    ['6: somebody asks for the calls that wait in a process'], 'turnsServer', 28, 24],
   ['core/acquire/turn', 'nobody asks when the call that asked has failed',
     'this.#contender = null;\n    this.#goOn();', 'this.#contender = null;',
     ['6: somebody asks for the calls that wait in a process'], 'turnsServer', 6],
