@@ -437,6 +437,5 @@ const ROWS: readonly Row[] = [
 ];
 
 export const BUGS: readonly FoundBug[] = ROWS.map(([file, name, find, replace, rules, profile, seeds, foundBy]) => {
-  const folder = file.startsWith('memory/') ? 'test/support/model/' : 'lib/';
-  return { file: `${folder}${file.replace('memory/', '')}.ts`, name, find, replace, rules, profile, seeds, foundBy };
+  return { file: `lib/${file}.ts`, name, find, replace, rules, profile, seeds, foundBy };
 });
