@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { EventEmitter } from 'node:events';
 import { type SimProcess } from '../world/sim-process.js';
 import { type Rng } from '../world/rng.js';
 import { type World } from '../world/world.js';
@@ -33,8 +34,11 @@ interface Arrival {
   readonly deliver: () => void;
 }
 
-/** One TCP connection: in each direction first in, first out. Each end learns of the end of the other in its own time. */
-export class Socket {
+/**
+ * One TCP connection: in each direction first in, first out. Each end learns of the end of the other in its own time. Of the
+ * events of a socket of Node, it emits `close` only: servers of a simulation send replies, not bytes.
+ */
+export class Socket extends EventEmitter<{ close: []; data: [Buffer] }> {
   /** Whether the client may write. */
   writable = true;
   isConnected = false;
@@ -61,6 +65,7 @@ export class Socket {
     readonly link: Link,
     readonly rng: Rng,
   ) {
+    super();
     this.#world = process.world;
   }
 
@@ -120,7 +125,10 @@ export class Socket {
     this.writable = false;
     this.isClosed = true;
     if (!hadEnded) this.#up('network', () => this.deafUp || this.server.receive(this, () => this.closeServer()));
-    this.#world.soon(() => this.client.onClose());
+    this.#world.soon(() => {
+      this.emit('close');
+      this.client.onClose();
+    });
   }
 
   /** The client's end fails. */
