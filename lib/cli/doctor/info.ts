@@ -19,11 +19,13 @@ export const fieldsOf =
   (name) =>
     new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1];
 
-/** Whether the address is a proxy in front of several servers; without a result, it is not, or does not say. */
+/** Whether the address is a proxy in front of several servers; without a result, it is not, or its servers do not say. */
 export async function checkSpreadKeys({ ask }: Server, keyPrefix: string): Promise<Result[]> {
   const evaluate = (text: string, keys: readonly string[]): Promise<unknown> =>
     ask((client) => client.evaluate(text, [keys.length, ...keys]));
-  if (!(await spreadsKeys(evaluate, keyPrefix))) return [];
+  const isSpread = await spreadsKeys(evaluate, keyPrefix);
+  if (isSpread === null) return [skipped('Whether this address is a proxy in front of several servers is not known.')];
+  if (!isSpread) return [];
   return [problem(SPREAD_KEYS.text, inWordsOfTool(SPREAD_KEYS.advice))];
 }
 

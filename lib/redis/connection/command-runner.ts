@@ -107,7 +107,7 @@ export class CommandRunner {
     return this.#live.serverId.value;
   }
 
-  /** Is called with the INFO of the server each time that `serverId` has become known. */
+  /** Is called with the INFO of the server each time that `serverId` has become known; with '' where INFO is refused. */
   set onServerId(callback: (info: string) => void) {
     this.#live.onServerId = callback;
   }

@@ -31,14 +31,15 @@ const PASSING = adviceBy({
 const NO_SCRIPTS =
   'unknown command .(?:evalsha|eval|EVALSHA|EVAL)|Could not find scripting engine|Lua scripting (?:support )?disabled';
 
+const LACKS_RIGHT = "NOPERM|can't run this command|ACL failure in script";
+
 /** What to do about a permanent refusal. */
 const STAYING = adviceBy({
   DENIED:
     'This Redis is in protected mode, and takes connections of its own machine only: set a password there, and give it in `connection`.',
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
-  "NOPERM|can't run this command|ACL failure in script":
-    'The user lacks a right: see "A user for locks only" in docs/security.md.',
+  [LACKS_RIGHT]: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
   'without a host':
     'Set `cluster-preferred-endpoint-type` of Redis to ip, or to hostname with a `cluster-announce-hostname`, or use node-redis.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
@@ -71,6 +72,10 @@ export const isPassing = (message: string): boolean => find(PASSING, message) !=
 
 /** Whether the server runs no Lua scripts at all. */
 export const runsNoScripts = ({ message }: Error): boolean => new RegExp(`\\b(${NO_SCRIPTS})\\b`).test(message);
+
+/** Whether the server refuses a script for good: it runs none, the user may not, or the keys are not all its own. */
+export const refusesScript = (error: Error): boolean =>
+  runsNoScripts(error) || needsCluster(error) || new RegExp(`\\b(${LACKS_RIGHT})\\b`).test(error.message);
 
 /** Whether the server refuses a client because it is not one of the whole cluster. */
 export const needsCluster = ({ message }: Error): boolean => /\b(MOVED|CROSSSLOT)\b/.test(message);

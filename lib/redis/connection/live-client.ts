@@ -30,7 +30,7 @@ interface Selection {
 export class LiveClient {
   /** Runs what opens connections or sets timers of ours, which would otherwise be in the async context of the caller. */
   readonly inOurContext = AsyncLocalStorage.snapshot();
-  /** Is called with the INFO of the server when `serverId` has become known. */
+  /** Is called with the INFO of the server when `serverId` has become known; with '' where INFO is refused. */
   onServerId: (info: string) => void = ignore;
   /** Another number after a connection was lost: commands sent before may have been sent twice, or may arrive late. */
   epoch = 0;
@@ -115,7 +115,7 @@ export class LiveClient {
     if (client.isCluster || !client.isWritable) return;
     const askedAt = this.clock.now();
     this.serverId.ask(client, askedAt, (info) => {
-      this.silence.onAnswer(client, askedAt);
+      if (info !== '') this.silence.onAnswer(client, askedAt);
       this.onServerId(info);
     });
   }

@@ -38,7 +38,9 @@ export class ServerCheck {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #findsMaster = true;
   #unsafe: Unsafe | null = null;
-  #isSpread = false;
+  /** Null while it is unknown. What is behind an address is not changed while an app runs. */
+  #isSpread: boolean | null = null;
+  #isAskingSpread = false;
   /** The server of a single client that was tried last. */
   #tried: string | undefined;
   readonly #reported = new Set<string>();
@@ -49,15 +51,17 @@ export class ServerCheck {
   /** `findsMaster`: as in `ServerUse`. The servers of a single client come to `onServer`. */
   watch(client: RedisClient, findsMaster: boolean): void {
     this.#findsMaster = findsMaster || client.isCluster;
-    this.#stop = this.#inOurContext(() => (client.isCluster ? this.#watchCluster(client) : this.#watchSingle(client)));
+    if (client.isCluster) this.#stop = this.#inOurContext(() => this.#watchCluster(client));
   }
 
-  /** A single client is connected to a server, which has answered INFO. */
+  /** The single client that carries the commands is connected to a server, which has answered INFO, or refused it (''). */
   onServer(info: string): void {
     const facts = this.#judge(info, this.parts.commands.address);
     const client = this.parts.commands.liveClient();
     const server = facts.runId ?? '';
-    if (client.isCluster || this.#tried === server) return;
+    if (client.isCluster) return;
+    void this.#trySpread(client);
+    if (this.#tried === server) return;
     this.#tried = server;
     this.#tryScript(client);
     this.#tryWait(client, client, facts);
@@ -87,24 +91,18 @@ export class ServerCheck {
     return { isCluster, findsMaster: this.#findsMaster, minReplicas, writesHistory: Boolean(history) };
   }
 
-  /** Once: what is behind an address is not changed while an app runs. */
-  #watchSingle(client: SingleClient): () => void {
-    if (client.status !== 'ready') return client.once('ready', () => void this.#trySpread(client));
-    void this.#trySpread(client);
-    return ignore;
-  }
-
-  /** Twice, because a failover between two answers looks the same. */
+  /** Until every answer has come; twice, because a failover between two answers looks the same. */
   async #trySpread(client: SingleClient): Promise<void> {
+    if (this.#isSpread !== null || this.#isAskingSpread) return;
+    this.#isAskingSpread = true;
     const { commands, keyPrefix } = this.parts;
     const request = { subject: 'EVAL', timeoutMs: NODE_INFO_TIMEOUT_MS };
     const evaluate = (text: string, keys: readonly string[]): Promise<unknown> =>
       commands.send(client, () => client.evaluate(text, [keys.length, ...keys]), request);
-    for (let tries = 1; tries <= 2; tries += 1) {
-      if (!(await this.#inOurContext(() => spreadsKeys(evaluate, keyPrefix)))) return;
-    }
-    this.#isSpread = true;
-    this.#report('error', SPREAD_KEYS, commands.address);
+    const ask = (): Promise<boolean | null> => this.#inOurContext(() => spreadsKeys(evaluate, keyPrefix));
+    this.#isSpread = (await ask()) && (await ask());
+    this.#isAskingSpread = false;
+    if (this.#isSpread) this.#report('error', SPREAD_KEYS, commands.address);
   }
 
   /** Nodes are asked when they are connected to: to ask all of them would connect to all. */

@@ -1,4 +1,5 @@
 import { printable } from '../../core/printable.js';
+import { refusesScript } from './error-advice.js';
 
 /** What a server tells about itself by INFO. A service may leave out any of it. */
 export interface ServerFacts {
@@ -29,17 +30,22 @@ return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''`;
 
 /**
  * Whether a script that names keys of several servers runs on one of them without an error, as with a proxy that sends each
- * command to the server of its first key. `prefix`: of keys that the user may name; nothing is stored under them.
+ * command to the server of its first key; null while an answer is missing. `prefix`: of keys that the user may name; nothing is
+ * stored under them.
  */
 export async function spreadsKeys(
   evaluate: (text: string, keys: readonly string[]) => Promise<unknown>,
   prefix: string,
-): Promise<boolean> {
+): Promise<boolean | null> {
   const keys = Array.from({ length: PROBES }, (_, i) => `${prefix}probe${i}`);
-  const places = [keys, ...keys.slice(1).map((key) => [key])].map((some) => evaluate(WHERE, some).catch(() => ''));
-  const [ofAll, ...others] = await Promise.all(places);
+  const asked = [keys, ...keys.slice(1).map((key) => [key])].map((some) => evaluate(WHERE, some));
+  const answers = await Promise.allSettled(asked);
+  const [ofAll, ...others] = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : ''));
   const isElsewhere = (id: unknown): boolean => typeof id === 'string' && id !== '' && id !== ofAll;
-  return typeof ofAll === 'string' && ofAll !== '' && others.some(isElsewhere);
+  if (typeof ofAll === 'string' && ofAll !== '' && others.some(isElsewhere)) return true;
+  // Any other error may be that of one server which is away.
+  const isMissing = answers.some((answer) => answer.status === 'rejected' && !refusesScript(answer.reason as Error));
+  return isMissing ? null : false;
 }
 
 /** What answers may be no Redis, and its values may be of any length. */

@@ -33,30 +33,34 @@ export class ServerId {
     this.value = null;
   }
 
-  /** Asks a connection that is ready, now and then, and calls back with its INFO when it has answered. */
-  ask(client: SingleClient, now: number, onKnown: (info: string) => void): void {
-    if (this.#isRefused || (this.#lastAsked === this.#connections && now < this.#askAgainAt)) return;
+  /** Asks a connection that is ready, now and then, and calls back with its INFO; with '' where that is refused. */
+  ask(client: SingleClient, now: number, onAnswer: (info: string) => void): void {
+    if (this.#lastAsked === this.#connections && now < this.#askAgainAt) return;
     this.#askAgainAt = now + ROLE_RECHECK_MS;
     const connection = (this.#lastAsked = this.#connections);
-    client.info().then(
-      (info) => {
-        if (connection !== this.#connections) return;
-        this.value = runIdIn(info);
-        onKnown(info);
-      },
-      (error: Error) => this.#onFailure(connection, error),
-    );
+    const asked = this.#isRefused ? Promise.resolve('') : client.info();
+    const onInfo = (info: string): void => {
+      if (connection !== this.#connections) return;
+      this.value = runIdIn(info);
+      onAnswer(info);
+    };
+    asked.then(onInfo, (error: Error) => {
+      if (isRetryable(error)) return this.#onFailure(connection);
+      this.#onRefusal(error);
+      onInfo('');
+    });
   }
 
-  #onFailure(connection: number, error: Error): void {
+  /** A passing failure may be over at the next question. */
+  #onFailure(connection: number): void {
+    if (this.#lastAsked === connection) this.#lastAsked = -1;
+  }
+
+  /** A refusal stays one, and is reported once. */
+  #onRefusal({ message }: Error): void {
     if (this.#isRefused) return;
-    // A passing failure may be over at the next question; a refusal stays one, and is reported once.
-    if (isRetryable(error)) {
-      if (this.#lastAsked === connection) this.#lastAsked = -1;
-      return;
-    }
     this.#isRefused = true;
     const text = 'Redis does not tell which server it is, so locks that are handed over are requested once more';
-    this.reporter.warn(`${text}: ${error.message}`);
+    this.reporter.warn(`${text}: ${message}`);
   }
 }

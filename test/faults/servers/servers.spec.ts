@@ -1,6 +1,11 @@
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 import { type Redis } from 'ioredis';
-import { type LockStoreError, type RedisConnection, type RedisLockModuleOptions } from '../../../lib/index.js';
+import {
+  type LockStoreError,
+  type RedisConnection,
+  type RedisLockModuleOptions,
+  type RedisLockService,
+} from '../../../lib/index.js';
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { ROLE_RECHECK_MS } from '../../../lib/redis/timing.js';
 import { cli } from '../../cli/support/cli.js';
@@ -8,7 +13,7 @@ import { bulk, startDisguise } from '../../support/network/disguise.js';
 import { type Frame, FrameReader, commandText } from '../../support/network/resp-frames.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { LIBRARY, withGiven } from '../../support/clients/library.js';
-import { givenClient } from '../../support/redis/connections.js';
+import { appClient, givenClient } from '../../support/redis/connections.js';
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { isCommand, ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -32,12 +37,17 @@ const EVICTING = ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru'];
 /** As Garnet 1.0 answers (libs/server/Metrics/Info/GarnetInfoMetrics.cs, CmdStrings.cs). */
 const GARNET = bulk('# Server\r\ngarnet_version:1.0.60\r\nserver_name:garnet\r\nrun_id:abc\r\nredis_version:7.4.3\r\n');
 
-/** A proxy that sends each command with keys to the one of two servers that the first key belongs to, as Envoy and twemproxy do. */
-async function startShardingProxy(): Promise<{ readonly url: string; readonly shards: readonly Redis[] }> {
+/**
+ * A proxy that sends each command with keys to the one of two servers that the first key belongs to, as Envoy and twemproxy do.
+ * `instead`: what it answers in place of a server, if anything.
+ */
+async function startShardingProxy(
+  instead: (command: string, shard: number) => string | undefined = () => undefined,
+): Promise<{ readonly url: string; readonly shards: readonly Redis[] }> {
   const servers = [await ownRedis(), await ownRedis()];
   const sockets = new Set<Socket>();
   const server = createServer((client) => {
-    const owed: Socket[] = [];
+    const owed: { readonly shard: Socket; readonly instead: string | undefined }[] = [];
     const replies = new Map<Socket, Buffer[]>();
     const shards = servers.map(({ port }) => connect(port, '127.0.0.1'));
     for (const socket of [client, ...shards]) {
@@ -50,8 +60,9 @@ async function startShardingProxy(): Promise<{ readonly url: string; readonly sh
       replies.set(shard, come);
       shard.on('data', (bytes) => {
         for (const frame of frames.push(bytes)) come.push(frame.bytes);
-        for (let next = owed[0]; next && replies.get(next)!.length > 0; next = owed[0]) {
-          client.write(replies.get(next)!.shift()!);
+        for (let next = owed[0]; next && replies.get(next.shard)!.length > 0; next = owed[0]) {
+          const reply = replies.get(next.shard)!.shift()!;
+          client.write(next.instead ?? reply);
           owed.shift();
         }
       });
@@ -59,9 +70,11 @@ async function startShardingProxy(): Promise<{ readonly url: string; readonly sh
     const commands = new FrameReader();
     client.on('data', (bytes) => {
       for (const frame of commands.push(bytes)) {
-        const [name, , , key] = commandText(frame).split(' ');
-        const shard = shards[/^evalsha$/i.test(name!) && key ? slotOf(key) % 2 : shardOfEval(frame)]!;
-        owed.push(shard);
+        const command = commandText(frame);
+        const [name, , , key] = command.split(' ');
+        const number = /^evalsha$/i.test(name!) && key ? slotOf(key) % 2 : shardOfEval(frame);
+        const shard = shards[number]!;
+        owed.push({ shard, instead: instead(command, number) });
         shard.write(frame.bytes);
       }
     });
@@ -425,4 +438,46 @@ describe('a proxy that spreads keys over several servers', () => {
       expect(stdout).toContain('spreads keys over several servers');
     },
   );
+
+  const untilRefused = (locks: RedisLockService): Promise<unknown> =>
+    eventually(
+      async () => {
+        const tried = locks.withLock([freshKey(), freshKey()], { waitMs: 0 }, () => '');
+        return /spreads keys/.test(await tried.catch(({ message }: Error) => message));
+      },
+      { timeoutMs: 20_000 },
+    );
+
+  it.each([
+    ['one of them fails', '-ERR upstream failure', 1],
+    ['one of them loads its data', '-LOADING Redis is loading the dataset in memory', 0],
+  ])('is refused although no answer can be had while the app starts, since %s', async (_what, error, failing) => {
+    let failures: number | null = 0;
+    const { url } = await startShardingProxy((command, shard) => {
+      if (failures === null || shard !== failing || !isScript(command)) return undefined;
+      failures += 1;
+      return `${error}\r\n`;
+    });
+    const { locks } = await startApp({ connection: url });
+    await eventually(() => failures! > 0);
+    failures = null;
+    await untilRefused(locks);
+  });
+
+  it('is refused although it answers no INFO of a client', async () => {
+    const { url } = await startShardingProxy((command) =>
+      isInfo(command) ? "-ERR unsupported command 'info'\r\n" : undefined,
+    );
+    const { locks } = await startApp({ connection: { port: Number(new URL(url).port), ...WITHOUT_CHECK } });
+    await untilRefused(locks);
+  });
+
+  it('is refused although the given client has ended, so that locks continue on a connection of their own', async () => {
+    const { url } = await startShardingProxy();
+    const given = appClient(url);
+    given.disconnect();
+    await eventually(() => given.isEnded);
+    const { locks } = await startApp({ connection: given.client });
+    await untilRefused(locks);
+  });
 });
