@@ -46,7 +46,7 @@ import {
   checkRegisteredOnce,
   refuseBareImport,
 } from './redis-lock.registration.js';
-import { RedisLockService } from './redis-lock.service.js';
+import { RedisLockService, isRealService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
   getLockServiceToken,
@@ -59,7 +59,7 @@ import {
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
 import { addCampaigns } from './leader/leader-classes.js';
-import { Leaders } from './leader/leaders.js';
+import { type Leaders } from './leader/leaders.js';
 import { MEMORY, localConnection } from './redis-lock.place.js';
 import { openProcessMemory } from './memory/process-memory.js';
 import { openStore } from './redis/open-store.js';
@@ -199,8 +199,7 @@ export class RedisLockModule
 
   /** Undefined where a test has put a mock in the place of the service. */
   get #leaders(): Leaders | undefined {
-    const leaders: unknown = (this.#locks as Partial<RedisLockService>).parts?.leaders;
-    return leaders instanceof Leaders ? leaders : undefined;
+    return isRealService(this.#locks) ? this.#locks.parts.leaders : undefined;
   }
 
   /** Leaders step down; refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */
@@ -229,9 +228,7 @@ export class RedisLockModule
     await this.#drain();
     removeModule(this.#module);
     this.#stopSeparating?.();
-    // A test may have put a mock in the place of the service.
-    const { parts } = this.#locks as Partial<RedisLockService>;
-    await parts?.history.close();
+    if (isRealService(this.#locks)) await this.#locks.parts.history.close();
     await this.#store.close();
   }
 

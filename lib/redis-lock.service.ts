@@ -37,6 +37,12 @@ interface ServiceParts {
 
 const NO_OPTIONS: LockOptions = Object.freeze({});
 
+/** The services whose constructor ran. A mock may have the prototype of the class, and methods that do nothing. */
+const real = new WeakSet<object>();
+
+/** Whether a service runs calls under locks: a mock that a test has put in its place does not. */
+export const isRealService = (service: object): service is RedisLockService => real.has(service);
+
 /** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
 @Injectable()
 export class RedisLockService {
@@ -53,6 +59,7 @@ export class RedisLockService {
     @Inject(LOCK_STORE) store: LockStore,
     @Inject(RESOLVED_OPTIONS) defaults: ResolvedModuleOptions,
   ) {
+    real.add(this);
     this.#locker = locker;
     this.#store = store;
     this.#defaults = defaults;

@@ -10,7 +10,7 @@ import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { type Key } from '../core/call-arguments.js';
-import { RedisLockService } from '../redis-lock.service.js';
+import { RedisLockService, isRealService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-finder.js';
 import { type Entered, type EntryHost, enterCall, notEntered } from './enter-call.js';
@@ -66,7 +66,7 @@ export class LockInterceptor implements NestInterceptor {
     const fires = new FireFinder(modules, () => clock.wallNow());
     this.#host = { locks, locker, fires, clock, leaseMs, onUnavailable };
     this.#shared = new SharedCalls(locker, waitMs);
-    markInterceptor(this, locks instanceof RedisLockService);
+    markInterceptor(this, isRealService(locks));
   }
 
   /**

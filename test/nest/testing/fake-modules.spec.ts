@@ -27,6 +27,11 @@ class Orders {
     return `charged ${id}`;
   }
 
+  @Locked('feed:<0>')
+  async *feed(id: string): AsyncGenerator<string> {
+    yield id;
+  }
+
   @Locked('safe', { onUnavailable: 'skip' })
   async safe(): Promise<string | undefined> {
     return 'ran';
@@ -143,8 +148,17 @@ const answersToEachName = (): object => {
   return new Proxy({}, { get });
 };
 
+/** As sinon.createStubInstance() makes them: an object of the class whose constructor never ran. */
+function stubInstance(token?: unknown): object {
+  const { prototype } = (typeof token === 'function' ? token : Object) as { prototype: object };
+  const properties = Object.entries(Object.getOwnPropertyDescriptors(prototype));
+  const methods = properties.filter(([name, { value }]) => name !== 'constructor' && typeof value === 'function');
+  return Object.create(prototype, Object.fromEntries(methods.map(([name]) => [name, { value: jest.fn() }])));
+}
+
 describe('a mock in the place of', () => {
-  const MOCKS: [string, () => object][] = [
+  const MOCKS: [string, (token?: unknown) => object][] = [
+    ['an object with the prototype of the class', stubInstance],
     ['jest.fn() as methods', () => ({ run: jest.fn(), around: jest.fn(), enter: jest.fn(), withLock: jest.fn() })],
     ['an object that has every method', answersToEachName],
   ];
@@ -166,9 +180,11 @@ describe('a mock in the place of', () => {
   it.each(MOCKS)('one part of the module never runs a locked method in silence (%s)', async (_what, mock) => {
     for (const part of [RedisLockService, LockInterceptor]) {
       const app = await startModule({ imports: MODULES, providers: [Orders, BY_HAND] }, (builder) =>
-        builder.overrideProvider(part).useValue(mock()),
+        builder.overrideProvider(part).useValue(mock(part)),
       );
       await expectRefused(app.get(Orders).charge('1'), 'Orders.charge');
+      const read = async () => app.get(Orders).feed('1').next();
+      await expectRefused(read(), 'Orders.feed');
       if (part === RedisLockService) await expectRefused(app.get(ByHand).charge('1'), 'Orders.charge');
     }
   });
