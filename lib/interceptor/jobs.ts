@@ -131,7 +131,8 @@ function* jobMethodsIn(modules: Modules, connection: string | undefined): Genera
 function* lockedCallsOf(instance: object): Generator<LockedCall> {
   const seen = new Set<string | symbol>();
   for (let holder = prototypeOf(instance); holder; holder = prototypeOf(holder)) {
-    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(holder))) {
+    for (const name of Reflect.ownKeys(holder)) {
+      const { value } = Object.getOwnPropertyDescriptor(holder, name)!;
       if (seen.has(name) || typeof value !== 'function') continue;
       seen.add(name);
       const call = lockedCallOf(value as Function);
@@ -144,8 +145,9 @@ const prototypeOf = (object: object): object | null => Object.getPrototypeOf(obj
 
 function keyOf(call: LockedCall, instance: object): string | undefined {
   try {
-    const key = call.keyOf(instance, []);
-    return typeof key === 'string' ? key : undefined;
+    // A job has one key, which may be written as a list.
+    const [key] = [call.keyOf(instance, [])].flat();
+    return key;
   } catch {
     return undefined;
   }

@@ -163,7 +163,7 @@ function reportsOf(_shop: string): Type<Reports> {
 
 const KEY = 'report:one';
 
-const jobIn = (name: string, key = KEY, job?: string): Type => {
+const jobIn = (name: string, key: string | string[] | (() => string[]) = KEY, job?: string): Type => {
   class Job {
     @Locked(key, { oncePer: SLOT_MS, ...(job === undefined ? {} : { job }) })
     async run(): Promise<string | undefined> {
@@ -214,10 +214,24 @@ describe('the name of a job', () => {
     @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
     async weekly(): Promise<void> {}
   }
+  class Named {
+    @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
+    async daily(): Promise<void> {}
+
+    @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
+    async [Symbol('weekly')](): Promise<void> {}
+  }
   it.each<[string, Type[], string]>([
     ['two classes of one name', [jobIn('Reports'), jobIn('Reports')], 'Reports.run'],
     ['two classes with one `job`', [jobIn('Reports', KEY, 'both'), jobIn('Papers', KEY, 'both')], 'both'],
     ['two methods with one `job`', [Twice], 'reports'],
+    ['a method and one named by a symbol', [Named], 'reports'],
+    ['two classes, one with its key in a list,', [jobIn('Reports'), jobIn('Reports', [KEY])], 'Reports.run'],
+    [
+      'two classes with key functions that return lists',
+      [1, 2].map(() => jobIn('Reports', () => [KEY])),
+      'Reports.run',
+    ],
     ['two subclasses of a base with a `job`', [class Shop extends Base {}, class Bank extends Base {}], 'base'],
     ['two classes of mixin()', [mixin(class extends Base {}), mixin(class extends Base {})], 'base'],
   ])('cannot be that of %s with one key in an app', async (_what, providers, name) => {
