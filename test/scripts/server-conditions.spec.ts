@@ -58,6 +58,7 @@ describe('the scripts on a server', () => {
   it.each([
     ['a key of another type', 'WRONGTYPE', () => redis.set(KEY, 'mine')],
     ['newer data, packed', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { s: '21800000000000000', released: ';' })],
+    ['newer data without `released`', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { v: '99', writes: '1' })],
     ['newer data with fields', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { v: '2', token: '18', released: ';' })],
   ])('refuse %s, and write nothing', async (_what, error, write) => {
     await write();
@@ -66,6 +67,7 @@ describe('the scripts on a server', () => {
     for (const [name, operands] of Object.entries(EACH)) {
       await expect(run(name as keyof typeof scripts, { attempt: attempt(1), ...operands })).rejects.toThrow(error);
     }
+    await expect(acquire(1)).rejects.toThrow(error);
     expect([await redis.dumpBuffer(KEY), await redis.pexpiretime(KEY)]).toEqual(before);
     expect(await redis.exists(OTHER_KEY)).toBe(0);
   });

@@ -23,9 +23,9 @@ const attempt = arg('attempt');
 const PLAIN_ACQUIRE = lua`
 if ${arg('plain')} == '1' and #time == 16 then
   local sub, attempt, lease = string.sub, ${attempt}, ${arg('leaseMs')}
-  local state = redis.call('HMGET', ${lock}, 's', 'released')
+  local state = redis.call('HMGET', ${lock}, 's', 'released', 'v')
   local packed, released = state[1], state[2]
-  local is_free = not released
+  local is_free = not released and not state[3]
   if packed then
     latest_free = latest_free or string.format('%.0f', time - ${TOKENS})
     is_free = sub(packed, 1, 1) == '1' and sub(packed, 2, 17) <= latest_free
