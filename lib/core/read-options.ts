@@ -9,6 +9,10 @@ const MAX_SHOWN = 100;
 export const shortened = (text: string): string =>
   printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
 
+/** A text that was given as an option, for error texts. A URL, or what was cut out of one, may hold a password. */
+export const shown = (text: string): string =>
+  /:\/\/|@/.test(text) ? 'a text with `://` or `@`, which may hold a password' : `\`${shortened(text)}\``;
+
 /**
  * Checks that options are an object; `of` names what they belong to, for the error text.
  * @throws LockConfigurationError
@@ -80,7 +84,7 @@ const PLAIN = ['string', 'number', 'boolean', 'bigint', 'undefined'];
 /** @throws LockConfigurationError that names an option, its value and what was expected */
 export function refuse(where: string, value: unknown, expected: string): never {
   const isPlain = PLAIN.includes(typeof value) || value === null;
-  const text = value === '' ? '""' : isPlain && `\`${shortened(String(value))}\``;
+  const text = value === '' ? '""' : isPlain && shown(String(value));
   const got = isPlain ? `${text} (${typeof value})` : `a value of type ${typeof value}`;
   throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got ${got}.`);
 }
