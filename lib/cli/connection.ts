@@ -95,9 +95,6 @@ function serverOf(text: string, name: string, access: Access, isVisible: boolean
         `REDIS_LOCK_PASSWORD, or set ${variableOf(name.slice('--'.length))} to the whole URL. Change the password, too.`,
     );
   }
-  if (!/^(rediss?|unix):\/\//.test(text)) {
-    throw new UsageError(`Expected ${name} to begin with redis://, rediss:// or unix://.`);
-  }
   const { at, username, password, db, tls } = named(name, () => readPlainOptions(text, 'nestjs-redis-lock'));
   return {
     ...(at as ServerAddress),

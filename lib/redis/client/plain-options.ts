@@ -1,6 +1,6 @@
 import type { ConnectionOptions } from 'node:tls';
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { shortened } from '../../core/read-options.js';
+import { shown } from '../../core/read-options.js';
 import { CONNECT_TIMEOUT_MS } from '../timing.js';
 import {
   type RedisAddress,
@@ -9,7 +9,7 @@ import {
   type RedisNatMap,
   type RedisNodeAddress,
 } from './redis-connection.js';
-import { type ServerAddress, readAddress } from './server-address.js';
+import { type ServerAddress } from './server-address.js';
 
 /** What `connection` says, for a library that does not read the options of ioredis itself. */
 export interface PlainOptions extends PlainAccess {
@@ -58,8 +58,11 @@ const DECIDED = [
   'autoPipeliningIgnoredCommands', 'autoResubscribe', 'autoResendUnfulfilledCommands', 'commandTimeout', 'disconnectTimeout',
 ]; // prettier-ignore
 
+/** Whether a text begins as a URL of Redis does. */
+export const isRedisUrl = (text: string): boolean => /^(rediss?|unix):\/\//.test(text);
+
 /**
- * Replaces a URL, alone or beside options, by the options that it stands for, which every library gets.
+ * Replaces a URL, alone, beside options or as a node of a cluster, by the options that it stands for, which every library gets.
  * @throws LockConfigurationError that calls the URL that of `name`, for one that cannot be read or repeats an option
  */
 export function withoutUrl(
@@ -67,7 +70,11 @@ export function withoutUrl(
   name = '`connection`',
 ): RedisConnectionOptions | RedisClusterOptions {
   if (typeof connection === 'string') return readUrl(connection, name);
-  const { url, ...given } = connection as RedisConnectionOptions;
+  const { url, ...given } = connection as RedisConnectionOptions & Partial<RedisClusterOptions>;
+  if (Array.isArray(given.cluster)) {
+    const nodes = [...given.cluster].map((node, i) => readNode(node, `\`cluster[${i}]\` of ${name}`));
+    return { ...given, cluster: nodes };
+  }
   if (url === undefined || url === null) return given;
   const ofUrl: Given = { ...readUrl(url, name) };
   const beside = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null));
@@ -97,14 +104,15 @@ function readCluster(given: Given, library: string): PlainOptions {
     natMap,
     slotsRefreshInterval,
   } = given as {
-    readonly cluster: readonly (RedisNodeAddress | string | number)[];
+    readonly cluster: readonly RedisNodeAddress[];
     readonly redisOptions?: Given;
     readonly natMap?: RedisNatMap;
     readonly slotsRefreshInterval?: number;
   };
   refuseOthers(given, OF_CLUSTER, library);
   refuseOthers(redisOptions, ACCESS, library, 'redisOptions.');
-  return { ...accessOf(redisOptions), db: 0, at: { nodes: cluster.map(nodeOf) }, natMap, slotsRefreshInterval };
+  const nodes = cluster.map((node) => serverOf(node, 6379));
+  return { ...accessOf(redisOptions), db: 0, at: { nodes }, natMap, slotsRefreshInterval };
 }
 
 const accessOf = (given: Given): PlainAccess => {
@@ -127,19 +135,47 @@ const serverOf = ({ host, port }: RedisNodeAddress, defaultPort: number): Server
   port: port ?? defaultPort,
 });
 
-function nodeOf(node: RedisNodeAddress | string | number): ServerAddress {
-  if (typeof node === 'object') return serverOf(node, 6379);
-  if (typeof node === 'number') return serverOf({ port: node }, 6379);
-  return /^rediss?:/.test(node) ? serverOf(readUrl(node, '`connection`'), 6379) : readAddress(node);
+/**
+ * Reads a node of a cluster that is a port or a text. What a URL says besides the address would hold for that node only: the
+ * nodes that it names get `redisOptions`.
+ */
+function readNode(node: RedisNodeAddress | string | number, name: string): RedisNodeAddress {
+  if (typeof node === 'number') return { port: node };
+  if (typeof node !== 'string') return node;
+  if (/^\d+$/.test(node)) return { port: Number(node) };
+  const isUrl = /^rediss?:\/\//.test(node);
+  const url = isUrl ? node : `redis://${node}`;
+  if (!isUrl && (/[/?#@]/.test(node) || !URL.canParse(url))) {
+    throw new LockConfigurationError(
+      `Expected ${name} to be one address, as { host, port } or 'host:port', got ${shown(node)}.`,
+    );
+  }
+  const { host, port, db, ...access } = readUrl(url, name);
+  if (db) {
+    throw new LockConfigurationError(`Expected ${name} to be in database 0, as all of a cluster is. Leave it out.`);
+  }
+  const names = Object.keys(access);
+  if (names.length === 0) return { host, port };
+  const options = names.map((option) => (option === 'tls' ? 'tls: {}' : option)).join(', ');
+  throw new LockConfigurationError(
+    `Expected ${name} to have a host and a port only, got a URL with \`${names.join('`, `')}\`. ` +
+      `Write \`redisOptions: { ${options} }\` beside \`cluster\`.`,
+  );
 }
 
 function readUrl(text: string, name: string): RedisConnectionOptions {
+  if (!isRedisUrl(text)) {
+    const got = /^[a-z][a-z0-9+.-]*:\/\//i.exec(text)?.[0] ?? 'another text';
+    throw new LockConfigurationError(
+      `Expected the URL of ${name} to begin with redis://, rediss:// or unix://, got ${got}.`,
+    );
+  }
   if (!URL.canParse(text)) throw unreadable(name);
   const { protocol, hostname, port, pathname, username, password, searchParams } = new URL(text);
   const parameters = Object.fromEntries(searchParams) as Given;
   const isSocket = protocol === 'unix:';
   // A place that is missing is that of a variable that is not set.
-  if (isSocket ? hostname !== '' || pathname === '' : hostname === '') {
+  if (isSocket ? hostname !== '' || pathname === '' : /^(undefined|null)?$/.test(hostname)) {
     const form = isSocket ? 'unix:///PATH' : `${protocol}//HOST:PORT`;
     throw new LockConfigurationError(
       `Expected the URL of ${name} to have the form ${form}, got one without that place.`,
@@ -148,6 +184,13 @@ function readUrl(text: string, name: string): RedisConnectionOptions {
   const db = isSocket ? '' : pathname.slice(1);
   if (!/^\d*$/.test(db)) {
     throw new LockConfigurationError(`Expected the path of the URL of ${name} to be the number of a database.`);
+  }
+  const named = [...searchParams.keys(), ...(db === '' ? [] : ['db'])];
+  const twice = named.find((option, i) => PARAMETERS.includes(option) && named.indexOf(option) !== i);
+  if (twice !== undefined) {
+    throw new LockConfigurationError(
+      `Expected the URL of ${name} to have \`${twice}\` once, got it several times (its path is \`db\`); leave one of them out.`,
+    );
   }
   return {
     ...(isSocket ? { path: decoded(pathname, name) } : { host: hostname.replace(/^\[|\]$/g, '') }),
@@ -171,7 +214,7 @@ function numbersOf(parameters: Given, name: string): Given {
     return Object.fromEntries(Object.entries(parameters).map(([option, value]) => [option, Number(value)]));
   }
   throw new LockConfigurationError(
-    `Expected the URL of ${name} to have no parameters except the numbers \`family\` and \`db\`, got \`${shortened(wrong)}\`; ` +
+    `Expected the URL of ${name} to have no parameters except the numbers \`family\` and \`db\`, got ${shown(wrong)}; ` +
       `write options beside the URL: { url, ...options }.`,
   );
 }

@@ -22,7 +22,7 @@ const DOWN: Record<string, (port: number) => RedisConnection> = {
   'a given client that waits for its first command': (port) =>
     appClient(`redis://127.0.0.1:${port}`, { isLazy: true }).client,
   'a cluster': (port) => ({ cluster: [{ host: '127.0.0.1', port }], redisOptions: { password: PASSWORD } }),
-  'a cluster of URLs': (port) => ({ cluster: [`redis://locks:${ENCODED}@127.0.0.1:${port}`] }),
+  'a cluster of URLs': (port) => ({ cluster: [`redis://127.0.0.1:${port}`], redisOptions: { password: PASSWORD } }),
   'a given cluster': (port) => givenCluster([{ host: '127.0.0.1', port }], { clusterRetryStrategy: () => 50 }),
 };
 

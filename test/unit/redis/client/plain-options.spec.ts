@@ -63,13 +63,15 @@ describe('options for a library that does not read those of ioredis', () => {
 
   it('name some nodes of a cluster', () => {
     const redisOptions = { password: 'secret', tls: {} };
-    const { at, ...rest } = read({ cluster: [{ host: 'a' }, 'b:7000', 7001, 'redis://c:1'], redisOptions });
+    const cluster = [{ host: 'a' }, 'b:7000', 7001, 'redis://c:1/0', '7002', 'd', '[::1]:3'];
+    const { at, ...rest } = read({ cluster, redisOptions });
     const [a, b, c] = [
       { host: 'a', port: 6379 },
       { host: 'b', port: 7000 },
       { host: 'c', port: 1 },
     ];
-    expect(at).toEqual({ nodes: [a, b, { host: 'localhost', port: 7001 }, c] });
+    const more = [{ ...LOCAL, port: 7002 }, { host: 'd', port: 6379 }, { host: '::1', port: 3 }]; // prettier-ignore
+    expect(at).toEqual({ nodes: [a, b, { ...LOCAL, port: 7001 }, c, ...more] });
     expect(rest).toMatchObject({ password: 'secret', tls: {}, db: 0 });
   });
 
