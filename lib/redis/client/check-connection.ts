@@ -1,9 +1,9 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { reading } from '../../core/read-options.js';
-import { checkOptions } from './check-options.js';
+import { checkOptions, describe, isPlainObject } from './check-options.js';
 import { libraryOf } from './client-libraries.js';
 import { FORMS, type ServerPlace, hasMethod } from './client-library.js';
-import { withoutUrl } from './plain-options.js';
+import { isRedisUrl, withoutUrl } from './plain-options.js';
 import { type RedisAddress, type RedisNodeAddress } from './redis-connection.js';
 
 /**
@@ -47,9 +47,9 @@ function checkOne(connection: unknown, name: string, forms = FORMS): void {
   checkSupported(connection, name);
   const library = libraryOf(connection);
   if (library) return library.checkClient(connection as object, name);
-  if (isPlainObject(connection)) return checkOptions(connection, name);
-  if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection))
-    return void withoutUrl(connection, name);
+  // The copy, as the libraries get one: it lacks what is hidden, or made by a proxy.
+  if (isPlainObject(connection)) return checkOptions({ ...connection }, name);
+  if (typeof connection === 'string' && isRedisUrl(connection)) return void withoutUrl(connection, name);
   throw new LockConfigurationError(`Expected ${name} to be ${forms}, got ${describe(connection)}.`);
 }
 
@@ -91,33 +91,6 @@ function checkSupported(value: unknown, name: string): void {
   throw new LockConfigurationError(
     `Expected ${name} to be a client of ioredis 5 or 6, iovalkey, or redis 5 or 6, got ${found.what}. ${found.write}.`,
   );
-}
-
-/**
- * Whether an object has its properties itself. A promise, a `URL` or another library's client has none that is an option, and
- * options that are inherited or made by a class are lost when they are copied: all of these would lead to this machine.
- */
-function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null) return false;
-  const prototype = Object.getPrototypeOf(value) as object | null;
-  // Not by identity: options may come from another realm.
-  return prototype === null || (Object.getPrototypeOf(prototype) === null && nameOf(prototype) === 'Object');
-}
-
-const nameOf = (value: object): string => (value as { readonly constructor?: Function }).constructor?.name ?? '';
-
-function describe(value: unknown): string {
-  if (typeof value === 'string') {
-    return /^https?:/.test(value)
-      ? 'the URL of a REST API, which holds no locks; pass the redis:// or rediss:// URL of the database'
-      : 'a string that is no such URL';
-  }
-  if (value instanceof Promise) return 'a promise (await it)';
-  if (value instanceof URL) return 'a URL object (pass its `href`)';
-  if (typeof value !== 'object' || value === null) return String(value);
-  const kind =
-    nameOf(value) === 'Object' ? 'an object that inherits its properties' : `an object of class ${nameOf(value)}`;
-  return `${kind}; pass a plain object with its values, such as { host: config.host, port: config.port }`;
 }
 
 /** Whether two descriptions name one server. Another name of the same host is noticed later, by the run id of its server. */

@@ -1,23 +1,28 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { refuse, shortened } from '../../core/read-options.js';
+import { refuse, shortened, shown } from '../../core/read-options.js';
 import { withoutUrl } from './plain-options.js';
 import { type RedisClusterOptions, type RedisConnectionOptions } from './redis-connection.js';
 
 type Given = Readonly<Record<string, unknown>>;
 
 /** What ioredis 5.3 to 6 and iovalkey know; an option that is not here may only be misspelt. */
-const OF_SERVER = {
-  url: true, host: true, port: true, path: true, username: true, password: true, db: true, tls: true, family: true, connectionName: true,
+const OF_PLACE = { url: true, host: true, port: true, path: true, sentinels: true };
+
+const OF_ACCESS = {
+  username: true, password: true, db: true, tls: true, family: true, connectionName: true,
   connectTimeout: true, disconnectTimeout: true, socketTimeout: true, keepAlive: true, noDelay: true, protocol: true, replyMapping: true,
   stringNumbers: true, disableClientInfo: true, clientInfoTag: true, maxLoadingRetryTime: true, familyFallback: true, Connector: true,
   autoResubscribe: true, autoResendUnfulfilledCommands: true, reconnectOnError: true, commandTimeout: true, blockingTimeout: true,
   blockingTimeoutGrace: true, maxRetriesPerRequest: true, offlineQueue: true, commandQueue: true, monitor: true, keyPrefix: true,
   natMap: true, lazyConnect: true, enableReadyCheck: true, enableOfflineQueue: true, enableAutoPipelining: true,
   autoPipeliningIgnoredCommands: true, scripts: true, himportFieldsets: true, showFriendlyErrorStack: true, readOnly: true,
-  retryStrategy: true, sentinels: true, name: true, role: true, sentinelUsername: true, sentinelPassword: true, sentinelTLS: true,
+  retryStrategy: true, name: true, role: true, sentinelUsername: true, sentinelPassword: true, sentinelTLS: true,
   enableTLSForSentinelMode: true, sentinelCommandTimeout: true, sentinelRetryStrategy: true, sentinelReconnectStrategy: true,
   sentinelMaxConnections: true, preferredSlaves: true, updateSentinels: true, failoverDetector: true,
-} satisfies Record<keyof RedisConnectionOptions, true>; // prettier-ignore
+} satisfies Record<Exclude<keyof RedisConnectionOptions, keyof typeof OF_PLACE>, true>; // prettier-ignore
+
+const OF_SERVER = { ...OF_PLACE, ...OF_ACCESS, cluster: true };
+const OF_NODE = { host: true, port: true };
 
 const OF_CLUSTER = {
   cluster: true, redisOptions: true, clusterRetryStrategy: true, clusterNodeRetryStrategy: true, scaleReads: true, maxRedirections: true,
@@ -27,11 +32,13 @@ const OF_CLUSTER = {
   autoPipeliningIgnoredCommands: true, himportFieldsets: true, showFriendlyErrorStack: true,
 } satisfies Record<keyof RedisClusterOptions, true>; // prettier-ignore
 
+const CLUSTER = '`cluster: [{ host, port }]`';
+
 /** What other libraries and modules call these options. */
 const WRITE: Readonly<Record<string, string>> = {
-  uri: 'url', connectionString: 'url', redisUrl: 'url', hostname: 'host', server: 'host', user: 'username', pass: 'password', auth: 'password',
-  auth_pass: 'password', database: 'db', socket: '{ host, port } themselves', nodes: 'cluster', rootNodes: 'cluster', startupNodes: 'cluster',
-  clusterNodes: 'cluster', sentinelRootNodes: 'sentinels', masterName: 'name', RESP: 'protocol', ssl: 'tls', prefix: 'keyPrefix',
+  uri: 'url', connectionString: 'url', redisUrl: 'url', hostname: 'host', server: 'host', ip: 'host', address: 'host', user: 'username', pass: 'password', auth: 'password',
+  auth_pass: 'password', database: 'db', socket: '{ host, port } themselves', nodes: CLUSTER, rootNodes: CLUSTER, startupNodes: CLUSTER,
+  clusterNodes: CLUSTER, sentinelRootNodes: '`sentinels: [{ host, port }]`', masterName: 'name', RESP: 'protocol', ssl: 'tls', prefix: 'keyPrefix',
   client: 'the client itself as `connection`', config: 'its values', options: 'its values', connection: 'its value',
   token: 'the redis:// or rediss:// URL of the database, not that of its REST API',
 }; // prettier-ignore
@@ -46,7 +53,7 @@ const NUMBERS = ['connectTimeout', 'disconnectTimeout', 'socketTimeout', 'comman
  */
 export function checkOptions(options: Given, name: string): void {
   const isCluster = isSet(options['cluster']);
-  checkNames(options, isCluster ? OF_CLUSTER : { ...OF_SERVER, cluster: true }, name);
+  checkNames(options, isCluster ? OF_CLUSTER : OF_SERVER, name);
   if (isCluster) return checkCluster(options, name);
   checkPlace(options, name);
   if (isSet(options['sentinels'])) checkSentinels(options, name);
@@ -54,17 +61,15 @@ export function checkOptions(options: Given, name: string): void {
   withoutUrl(options, name);
 }
 
-function checkCluster({ cluster, redisOptions }: Given, name: string): void {
+function checkCluster(options: Given, name: string): void {
+  const { cluster, redisOptions } = withoutUrl(options, name) as Given;
   if (!Array.isArray(cluster) || cluster.length === 0) {
     throw new LockConfigurationError(`Expected the \`cluster\` of ${name} to be a list of some of its nodes.`);
   }
-  cluster.forEach((node: unknown, i) => {
-    const isAddress = typeof node === 'number' || (typeof node === 'string' && node !== '');
-    if (!isAddress) checkAddress(node, `\`cluster[${i}]\` of ${name}`);
-  });
+  for (const [i, node] of cluster.entries()) checkNode(node, `\`cluster[${i}]\` of ${name}`);
   if (!isSet(redisOptions)) return;
   if (typeof redisOptions !== 'object') refuse('redisOptions', redisOptions, 'an object');
-  checkNames(redisOptions as Given, OF_SERVER, `\`redisOptions\` of ${name}`);
+  checkNames(redisOptions as Given, OF_ACCESS, `\`redisOptions\` of ${name}`);
   checkNumbers(redisOptions as Given, `\`redisOptions\` of ${name}`);
 }
 
@@ -75,18 +80,22 @@ function checkSentinels({ sentinels, name: master }: Given, name: string): void 
   if (typeof master !== 'string' || master === '') {
     throw new LockConfigurationError(`Expected ${name} to have the \`name\` of the master beside its \`sentinels\`.`);
   }
-  sentinels.forEach((sentinel, i) => checkAddress(sentinel, `\`sentinels[${i}]\` of ${name}`));
+  for (const [i, sentinel] of sentinels.entries()) checkNode(sentinel, `\`sentinels[${i}]\` of ${name}`);
 }
 
-function checkAddress(address: unknown, name: string): void {
-  if (typeof address !== 'object' || address === null) {
-    throw new LockConfigurationError(`Expected ${name} to be an address, as { host, port }, got ${typeof address}.`);
+/** Checks the address of a node of a cluster or of a sentinel. */
+function checkNode(address: unknown, name: string): void {
+  if (!isPlainObject(address)) {
+    const got = typeof address === 'string' ? shown(address) : describe(address);
+    throw new LockConfigurationError(`Expected ${name} to be one address, as { host, port }, got ${got}.`);
   }
-  checkPlace(address as Given, name);
+  const copy = { ...address };
+  checkNames(copy, OF_NODE, name);
+  checkPlace(copy, name, ['host']);
 }
 
 /** A variable that is not set is the usual reason for a place that is undefined. */
-function checkPlace(given: Given, name: string): void {
+function checkPlace(given: Given, name: string, places = PLACES): void {
   for (const place of ['url', 'host', 'path']) {
     const value = given[place];
     if (isSet(value) && (typeof value !== 'string' || value.trim() === '')) {
@@ -98,16 +107,16 @@ function checkPlace(given: Given, name: string): void {
   const { port } = given;
   if (isSet(port) && !(/^\d+$/.test(String(port)) && Number(port) >= 1 && Number(port) <= 65_535)) {
     throw new LockConfigurationError(
-      `Expected \`port\` of ${name} to be a number from 1 to 65535, got \`${shortened(String(port))}\`.`,
+      `Expected \`port\` of ${name} to be a number from 1 to 65535, got ${shown(String(port))}.`,
     );
   }
-  if (PLACES.some((place) => isSet(given[place]))) return;
-  const missing = PLACES.find((place) => place in given);
+  if (places.some((place) => isSet(given[place]))) return;
+  const missing = places.find((place) => place in given);
   if (missing === undefined && isSet(port)) return;
   const got =
     missing === undefined ? 'none of them' : `\`${missing}\` without a value, as of a variable that is not set`;
   throw new LockConfigurationError(
-    `Expected ${name} to say where Redis is, by \`url\`, \`host\`, \`path\`, \`sentinels\` or \`cluster\`, got ${got}.`,
+    `Expected ${name} to say where Redis is, by one of its own \`${places.join('`, `')}\`, got ${got}.`,
   );
 }
 
@@ -125,10 +134,14 @@ function checkNames(given: Given, known: object, name: string): void {
 }
 
 function adviceOn(unknown: string, known: object): string {
-  if ('cluster' in known && 'redisOptions' in known && unknown in OF_SERVER)
-    return 'Write it in `redisOptions`, beside `cluster`.';
-  const write = Object.hasOwn(WRITE, unknown) ? WRITE[unknown] : undefined;
-  if (write !== undefined) return `Write ${/[ ]/.test(write) ? write : `\`${write}\``} instead.`;
+  const write = Object.hasOwn(WRITE, unknown) ? WRITE[unknown]! : unknown;
+  if (known === OF_NODE && write !== 'host' && (write !== unknown || unknown === 'url'))
+    return 'Write { host, port } instead.';
+  if (known === OF_CLUSTER && Object.hasOwn(OF_ACCESS, write)) {
+    return `Write ${write === unknown ? 'it' : `\`${write}\``} in \`redisOptions\`, beside \`cluster\`.`;
+  }
+  if (write !== unknown && /[ ]/.test(write)) return `Write ${write} instead.`;
+  if (write !== unknown && Object.hasOwn(known, write)) return `Write \`${write}\` instead.`;
   const nearest = Object.keys(known).find((one) => isNear(unknown.toLowerCase(), one.toLowerCase()));
   if (nearest !== undefined) return `Write \`${nearest}\` instead.`;
   return 'Leave it out. If it is an option of a newer client, pass a client: `connection: new Redis({ … })`.';
@@ -141,6 +154,34 @@ function isNear(one: string, other: string): boolean {
   for (; Math.min(a, b) > start && one[a - 1] === other[b - 1]; b -= 1) a -= 1;
   const [left, right] = [one.slice(start, a), other.slice(start, b)];
   return (left.length <= 1 && right.length <= 1) || (left.length === 2 && left === `${right[1]}${right[0]}`);
+}
+
+/**
+ * Whether an object has its properties itself. A promise, a `URL` or another library's client has none that is an option, and
+ * options that are inherited or made by a class are lost when they are copied: all of these would lead to this machine.
+ */
+export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  // Not by identity: options may come from another realm.
+  return prototype === null || (Object.getPrototypeOf(prototype) === null && nameOf(prototype) === 'Object');
+}
+
+const nameOf = (value: object): string => (value as { readonly constructor?: Function }).constructor?.name ?? '';
+
+/** A connection or an address that cannot be used, for error texts. */
+export function describe(value: unknown): string {
+  if (typeof value === 'string') {
+    return /^https?:/.test(value)
+      ? 'the URL of a REST API, which holds no locks; pass the redis:// or rediss:// URL of the database'
+      : 'a string that is no such URL';
+  }
+  if (value instanceof Promise) return 'a promise (await it)';
+  if (value instanceof URL) return 'a URL object (pass its `href`)';
+  if (typeof value !== 'object' || value === null) return String(value);
+  const kind =
+    nameOf(value) === 'Object' ? 'an object that inherits its properties' : `an object of class ${nameOf(value)}`;
+  return `${kind}; pass a plain object with its values, such as { host: config.host, port: config.port }`;
 }
 
 const isSet = (value: unknown): boolean => value !== undefined && value !== null;

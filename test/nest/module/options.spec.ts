@@ -22,6 +22,13 @@ async function errorOf(options: unknown): Promise<Error> {
   throw new Error('The app has started.');
 }
 
+async function expectRefused(connection: unknown, ...parts: string[]): Promise<void> {
+  const error = await errorOf({ connection });
+  expect(error).toBeInstanceOf(LockConfigurationError);
+  for (const part of parts) expect(error.message).toContain(part);
+  expect(error.message).not.toContain('secret');
+}
+
 /** The master `mymaster` by its sentinels. */
 function groupOf(...sentinels: string[]) {
   const addresses = sentinels.map((sentinel) => sentinel.split(':'));
@@ -121,10 +128,15 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     [{ host: 'a', conectTimeout: 5 }, '`conectTimeout`', 'Write `connectTimeout` instead.'],
     [{ host: 'a', nonsense: undefined }, '`nonsense`', 'pass a client'],
     [{ socket: { host: 'a', port: 1 } }, '`socket`', 'Write { host, port } themselves instead.'],
-    [{ nodes: ['a:1'] }, '`nodes`', 'Write `cluster` instead.'],
+    [{ nodes: ['a:1'] }, '`nodes`', 'Write `cluster: [{ host, port }]` instead.'],
+    [{ rootNodes: [{ url: 'redis://a' }] }, '`rootNodes`', 'Write `cluster: [{ host, port }]` instead.'],
+    [{ sentinelRootNodes: [] }, '`sentinelRootNodes`', 'Write `sentinels: [{ host, port }]` instead.'],
     [{ client: clientOf({}) }, '`client`', 'the client itself as `connection`'],
     [{ url: 'https://a', token: 'secret' }, '`token`', 'not that of its REST API'],
     [{ cluster: ['a:1'], password: 'secret' }, '`password`', 'Write it in `redisOptions`'],
+    [{ cluster: ['a:1'], pass: 'secret' }, '`pass`', 'Write `password` in `redisOptions`'],
+    [{ cluster: ['a:1'], host: 'a' }, '`host`', 'Leave it out.'],
+    [{ cluster: ['a:1'], redisOptions: { host: 'b' } }, '`host` of `redisOptions` of `connection`', 'Leave it out.'],
     [{ cluster: ['a:1'], redisOptions: { passwort: 'secret' } }, '`passwort`', 'Write `password` instead.'],
     [{ cluster: [{ host: undefined, port: 1 }] }, '`cluster[0]`', '`host` without a value'],
     [{ sentinels: [{ host: undefined }], name: 'a' }, '`sentinels[0]`', '`host` without a value'],
@@ -142,13 +154,74 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     ['redis://a?connectTimeout=500', 'the URL of `connection`', '`connectTimeout`; write options beside the URL'],
     ['redis://:secret@a?nonsense=1', 'the URL of `connection`', '`nonsense`'],
     ['https://a.example', 'a redis:// or rediss:// URL', 'the URL of a REST API'],
-  ])('a connection that a library would misread: %j', async (connection, expected, got) => {
-    const error = await errorOf({ connection });
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toContain(expected);
-    expect(error.message).toContain(got);
-    expect(error.message).not.toContain('secret');
+    [new Proxy({}, { get: (_, option) => ({ host: 'a' })[String(option)] }), 'by one of its own', 'got none of them'],
+    [Object.defineProperty({}, 'host', { value: 'a' }), 'by one of its own', 'got none of them'],
+    ['redis://a/1?db=2', 'the URL of `connection` to have `db` once', 'leave one of them out'],
+    ['redis://a?family=4&family=6', 'the URL of `connection` to have `family` once', 'leave one of them out'],
+    ['redis://undefined:6379', 'the URL of `connection`', 'redis://HOST:PORT'],
+    ...['valkeys:', 'https:', 'amqp:', 'redis+tls:'].map((scheme): [object, string, string] => [
+      { url: `${scheme}//:secret@a` },
+      'the URL of `connection` to begin with redis://, rediss:// or unix://',
+      `got ${scheme}//`,
+    ]),
+    [{ url: 'localhost:6379' }, 'the URL of `connection` to begin with redis://', 'got another text'],
+    ...['port', 'db', 'family', 'connectTimeout'].map((option): [object, string, string] => [
+      { host: 'a', [option]: 'redis://:secret@a' },
+      `\`${option}\``,
+      'got a text with `://` or `@`, which may hold a password',
+    ]),
+    [{ cluster: ['a:1'], redisOptions: 'redis://:secret@a' }, '`redisOptions`', 'which may hold a password'],
+    ['redis://u:12?secret@a', 'to have no parameters', 'which may hold a password'],
+  ])('a connection that a library would misread: %j', async (connection, expected, got) =>
+    expectRefused(connection, expected, got),
+  );
+
+  class NodeConfig {
+    get host(): string {
+      return 'a';
+    }
+  }
+  const ADDRESS = 'to be one address, as { host, port }';
+  const OF_OBJECT: [unknown, string, string][] = [
+    [{ url: 'redis://:secret@a:7000' }, 'Unknown option `url`', 'Write { host, port } instead.'],
+    [{ url: undefined, port: 7000 }, 'Unknown option `url`', 'Write { host, port } instead.'],
+    [{ hostname: 'a', port: 7000 }, 'Unknown option `hostname`', 'Write `host` instead.'],
+    [{ ip: 'a', port: 7000 }, 'Unknown option `ip`', 'Write `host` instead.'],
+    [{ socket: { host: 'a', port: 7000 } }, 'Unknown option `socket`', 'Write { host, port } instead.'],
+    [{ path: '/run/redis.sock' }, 'Unknown option `path`', 'Leave it out.'],
+    [new URL('redis://a:7000'), ADDRESS, 'a URL object'],
+    [new NodeConfig(), ADDRESS, 'an object of class NodeConfig; pass a plain object'],
+    [new Proxy({}, { get: () => 7000 }), 'by one of its own', 'got none of them'],
+    [['a', 7000], ADDRESS, 'an object of class Array'],
+    [{ host: ' ' }, '`host`', 'an empty one'],
+    [{ host: 'a', port: 0 }, '`port`', 'from 1 to 65535, got `0`'],
+    [null, ADDRESS, 'got null'],
+    [undefined, ADDRESS, 'got undefined'],
+  ];
+  it.each<[unknown, string, string]>([
+    ...OF_OBJECT,
+    [Number.NaN, '`port`', 'from 1 to 65535, got `NaN`'],
+    [' ', 'the URL of', 'redis://HOST:PORT'],
+    ['http://a:7000', ADDRESS, 'got a text with `://`'],
+    ['u:secret@a:7000', ADDRESS, 'which may hold a password'],
+    [':7000', ADDRESS, 'got `:7000`'],
+    ['a:1,b:2', ADDRESS, 'got `a:1,b:2`'],
+    ['undefined:7000', 'the URL of', 'redis://HOST:PORT'],
+    ['redis://undefined:7000', 'the URL of', 'redis://HOST:PORT'],
+    ['unix:///run/redis.sock', ADDRESS, 'got a text with `://`'],
+    ['redis://a:7000/1', 'database', 'Leave it out.'],
+    ['rediss://u:secret@a', '`username`, `password`, `tls`', 'Write `redisOptions: { username, password, tls: {} }`'],
+  ])('a node of a cluster that a library would misread: %p', async (node, expected, got) => {
+    await expectRefused({ cluster: [node] }, '`cluster[0]` of `connection`', expected, got);
   });
+
+  it.each<[unknown, string, string]>([...OF_OBJECT, ['a:26379', ADDRESS, 'got `a:26379`']])(
+    'a sentinel that a library would misread: %p',
+    async (sentinel, expected, got) => {
+      const connection = { sentinels: [sentinel], name: 'mymaster' };
+      await expectRefused(connection, '`sentinels[0]` of `connection`', expected, got);
+    },
+  );
 
   it('a replicaTimeoutMs as long as the lease', async () => {
     const options = { connection: redisUrl(), leaseMs: 1_000, minReplicas: 1, replicaTimeoutMs: 1_000 };
