@@ -13,7 +13,12 @@ interface OwnFields {
   adopted: Held & { from: string };
   renewed: Held & { remainingMs: number };
   renewFailed: Held & { cause: unknown };
-  lost: Held & { heldMs: number; reason: LockLostReason; error: LockLostError };
+  lost: Held & {
+    heldMs: number;
+    reason: LockLostReason;
+    error: LockLostError;
+    earlier: readonly HeldLockEvent[];
+  };
   skipped: { reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' | 'shared' };
   forced: { by: string | undefined };
   timedOut: { waitedMs: number; holder: string | undefined };
