@@ -24,8 +24,8 @@ const namesOfScripts = new Map(
   ]),
 );
 
-/** What a connection sends before its first command of ours. */
-const GREETING = new Set(['hello', 'client', 'auth', 'select', 'info', 'subscribe', 'ping', 'time']);
+/** What a connection sends before its first command of ours; by EVAL, it asks whether there is one server behind the address. */
+const GREETING = new Set(['hello', 'client', 'auth', 'select', 'info', 'subscribe', 'ping', 'time', 'eval']);
 
 /** Speaks the Redis protocol, knows our scripts by their names, and answers whatever the test wants. */
 export class FakeRedis {
@@ -138,6 +138,7 @@ const GOOD: Readonly<Record<string, (command: Received) => Reply>> = {
   auth: () => 'OK',
   select: () => 'OK',
   ping: () => 'PONG',
+  eval: () => 'the same server',
   quit: () => 'OK',
   info: () => 'redis_version:7.0.0\r\nloading:0\r\nrole:master\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n',
   time: () => [String(Math.floor(Date.now() / 1_000)), String((Date.now() % 1_000) * 1_000)],
