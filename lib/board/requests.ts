@@ -18,12 +18,11 @@ const ACTION_HEADER = 'x-lock-board';
 export function isOfAnotherSite({ headers, host }: BoardRequest): boolean {
   const { 'sec-fetch-site': site, origin } = headers;
   if (site !== undefined) return site !== 'same-origin' && site !== 'none';
-  return (
-    origin !== undefined &&
-    String(origin)
-      .replace(/^https?:\/\//, '')
-      .toLowerCase() !== host?.toLowerCase()
-  );
+  if (origin === undefined) return false;
+  // A browser leaves out the usual port, which a proxy may name.
+  const [, scheme = '', place = ''] = /^(https?):\/\/(.+)$/i.exec(String(origin)) ?? [];
+  const usual = scheme.toLowerCase() === 'https' ? /:443$/ : /:80$/;
+  return place === '' || place.replace(usual, '').toLowerCase() !== host?.replace(usual, '').toLowerCase();
 }
 
 /** Why a request is no action of our own page; undefined: it is one. */

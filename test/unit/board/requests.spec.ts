@@ -31,6 +31,16 @@ describe('a request', () => {
   ])('to a.example:3000 that a browser calls %s, from %s, is of another site: %s', (site, origin, is) => {
     expect(isOfAnotherSite({ host: 'a.example:3000', headers: { 'sec-fetch-site': site, origin } })).toBe(is);
   });
+
+  it.each<[string, string, boolean]>([
+    ['a.example:80', 'http://a.example', false],
+    ['a.example:443', 'https://a.example', false],
+    ['a.example', 'http://a.example:80', false],
+    ['a.example:80', 'https://a.example', true],
+    ['a.example:80', 'http://b.example', true],
+  ])('to %s, from %s, is of another site: %s', (host, origin, is) => {
+    expect(isOfAnotherSite({ host, headers: { origin } })).toBe(is);
+  });
 });
 
 const JSON_BODY = { 'content-type': 'application/json', 'x-lock-board': 'force-release' };
