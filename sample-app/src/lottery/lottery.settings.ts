@@ -9,8 +9,8 @@ export const PERIOD_MS = PERIOD_S * 1_000;
 
 export const LOTTERY_CRON = `*/${PERIOD_S} * * * * *`;
 
-/** How long the lottery can stay blocked after its holder is killed, in milliseconds. */
-export const LEASE_MS = wholeNumber('LOTTERY_LEASE_MS', 10_000);
+/** How long the lottery can stay blocked after its holder is killed, in milliseconds: not until after the next fire. */
+export const LEASE_MS = wholeNumber('LOTTERY_LEASE_MS', PERIOD_MS - 500);
 
 /** How long a draw takes, in milliseconds. */
 export const DRAW_MS = wholeNumber('LOTTERY_DRAW_MS', 500);
