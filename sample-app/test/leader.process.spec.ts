@@ -64,7 +64,8 @@ describe('the leader of the sample app', () => {
   }, 60_000);
 
   it('writes nothing after it was stopped for longer than its lease, since another leads then', async () => {
-    const { sql, leader, others } = await start(2_000);
+    // Longer than the next leader stands still on a busy machine: it would be followed by the first one again.
+    const { sql, leader, others } = await start(6_000);
     leader.process.kill('SIGSTOP');
     // If it was stopped while it wrote, it keeps the database from the next one.
     await eventually(() => leading(others), { timeoutMs: 20_000, message: 'Nobody leads' });

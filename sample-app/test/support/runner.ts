@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { eventuallyPasses } from '../../../test/support/waiting/eventually.js';
 import { hasEnded, isRunning, kill, later, sampleApp, temporaryFolder } from './processes.js';
 
@@ -40,12 +41,10 @@ export async function expectNothingLeft({ child, pids, output }: Run): Promise<v
   expect(hasEnded(child)).toBe(true);
   expect(pids()).toHaveLength(3);
   await eventuallyPasses(() => expect(pids().filter(isRunning)).toEqual([]), { timeoutMs: 20_000 });
-  expect(
-    output()
-      .replaceAll(/\u001b\[\d+(;\d+)*m/g, '')
-      .replaceAll(LATE_ANSWER, '\n')
-      .replaceAll(/ERROR +\n/g, ''),
-  ).not.toMatch(/ERROR|Error:/);
+  const told = stripVTControlCharacters(output())
+    .replaceAll(LATE_ANSWER, '\n')
+    .replaceAll(/ERROR +\n/g, '');
+  expect(told).not.toMatch(/ERROR|Error:/);
 }
 
 /** Waits until the runner has printed a match; a failure shows what it printed instead. */
