@@ -4,7 +4,7 @@ import { LockConfigurationError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { CronTimeline } from '../schedule/cron-timeline.js';
 import { CronJobs } from '../schedule/fire-finder.js';
-import { scheduledMethod, scheduleOf } from '../schedule/schedule-metadata.js';
+import { methodsOf, scheduledMethod, scheduleOf } from '../schedule/schedule-metadata.js';
 import { jobOf, type LockedCall, lockedCallOf } from './locked-call.js';
 
 type Modules = Pick<ModulesContainer, 'values'>;
@@ -120,28 +120,13 @@ function* jobMethodsIn(modules: Modules, connection: string | undefined): Genera
     }
   }
   for (const instance of instances as Set<object>) {
-    for (const call of lockedCallsOf(instance)) {
-      if (call.options.oncePer === undefined || call.options.connection !== connection) continue;
+    for (const [, method] of methodsOf(Object.getPrototypeOf(instance) as object | null)) {
+      const call = lockedCallOf(method);
+      if (call?.options.oncePer === undefined || call.options.connection !== connection) continue;
       yield { instance, call, name: jobName(jobOf(call, instance)), key: keyOf(call, instance) };
     }
   }
 }
-
-/** The locked methods of an object, also those that its class inherits. */
-function* lockedCallsOf(instance: object): Generator<LockedCall> {
-  const seen = new Set<string | symbol>();
-  for (let holder = prototypeOf(instance); holder; holder = prototypeOf(holder)) {
-    for (const name of Reflect.ownKeys(holder)) {
-      const { value } = Object.getOwnPropertyDescriptor(holder, name)!;
-      if (seen.has(name) || typeof value !== 'function') continue;
-      seen.add(name);
-      const call = lockedCallOf(value as Function);
-      if (call) yield call;
-    }
-  }
-}
-
-const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null;
 
 function keyOf(call: LockedCall, instance: object): string | undefined {
   try {

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { hasSchedule } from '../schedule/schedule-metadata.js';
+import { hasSchedule, methodsOf } from '../schedule/schedule-metadata.js';
 import { type Campaign } from './campaign.js';
 import { Leaders } from './leaders.js';
 import { type LeaderHooks, type Leadership } from './leadership.js';
@@ -35,14 +35,8 @@ export const markOnLeader = (method: Function): void => Reflect.defineMetadata(O
 
 /** The scheduled methods of a class that would run on each instance, also those that it inherits. */
 export function* unguardedMethods(prototype: object): Generator<readonly [string | symbol, Function]> {
-  const seen = new Set<string | symbol>();
-  for (let holder: object | null = prototype; holder; holder = Object.getPrototypeOf(holder) as object | null) {
-    for (const name of Reflect.ownKeys(holder)) {
-      const method: unknown = Object.getOwnPropertyDescriptor(holder, name)!.value;
-      if (seen.has(name) || typeof method !== 'function') continue;
-      seen.add(name);
-      if (hasSchedule(method) && !Reflect.hasMetadata(ON_LEADER, method)) yield [name, method];
-    }
+  for (const one of methodsOf(prototype)) {
+    if (hasSchedule(one[1]) && !Reflect.hasMetadata(ON_LEADER, one[1])) yield one;
   }
 }
 

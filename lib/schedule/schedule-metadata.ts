@@ -40,6 +40,19 @@ export function scheduledMethod(self: unknown, name: string | symbol): Function 
   return undefined;
 }
 
+/** The methods of a class, also those that it inherits: of one name, that of the nearest class. */
+export function* methodsOf(prototype: object | null): Generator<readonly [string | symbol, Function]> {
+  const seen = new Set<string | symbol>();
+  for (let holder = prototype; holder; holder = Object.getPrototypeOf(holder) as object | null) {
+    for (const name of Reflect.ownKeys(holder)) {
+      const method: unknown = Object.getOwnPropertyDescriptor(holder, name)!.value;
+      if (seen.has(name) || typeof method !== 'function') continue;
+      seen.add(name);
+      yield [name, method];
+    }
+  }
+}
+
 /** Whether a decorator of the schedule is on the method. */
 export const hasSchedule = (method: Function): boolean =>
   [CRON, TIMEOUT, INTERVAL].includes(reflector.get<number>(TYPE, method));

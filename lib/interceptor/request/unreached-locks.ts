@@ -3,7 +3,7 @@ import { type Type } from '@nestjs/common';
 import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
-import { hasSchedule } from '../../schedule/schedule-metadata.js';
+import { hasSchedule, methodsOf } from '../../schedule/schedule-metadata.js';
 import { registriesOf } from '../../schedule/scheduler.js';
 import { lockedCallOf } from '../locked-call.js';
 
@@ -49,7 +49,7 @@ export function warnOfUnscheduledJobs(
 ): void {
   if (!registriesOf(modules).next().done) return;
   const jobs = new Set<string>();
-  for (const [, method] of classesOf(modules, 'providers', 'controllers').flatMap(methodsOf)) {
+  for (const [, method] of classesOf(modules, 'providers', 'controllers').flatMap(namedMethodsOf)) {
     const call = hasSchedule(method) ? lockedCallOf(method) : undefined;
     if (call?.options.oncePer === 'fire' && call.options.connection === connection) jobs.add(call.where);
   }
@@ -66,7 +66,7 @@ export function warnOfUnscheduledJobs(
  * @throws LockConfigurationError
  */
 export function refuseLostMessages(modules: Pick<ModulesContainer, 'values'>, connection: string | undefined): void {
-  for (const [, method] of classesOf(modules, 'controllers').flatMap(methodsOf)) {
+  for (const [, method] of classesOf(modules, 'controllers').flatMap(namedMethodsOf)) {
     const call = lockedCallOf(method);
     if (!call || call.kind === 'promise' || call.options.connection !== connection) continue;
     if (!isGrpcStream(method) || isGrpcStream(call.inside)) continue;
@@ -85,7 +85,7 @@ function isGrpcStream(method: Function | undefined): boolean {
 function unreachedIn(type: Function, token: symbol): string[] {
   if (isReached(type)) return [];
   if (isLocked(type, token)) return [type.name];
-  const methods = methodsOf(type).filter(([, method]) => isLocked(method, token) && !isReached(method));
+  const methods = namedMethodsOf(type).filter(([, method]) => isLocked(method, token) && !isReached(method));
   return methods.map(([name]) => `${type.name}.${name}`);
 }
 
@@ -98,20 +98,9 @@ const classesOf = (
     .flatMap((module) => kinds.flatMap((kind) => [...module[kind].values()].map(({ metatype }) => metatype)))
     .filter((type): type is Type => typeof type === 'function' && Boolean(type.prototype));
 
-/** The methods of a class, also those that it inherits. */
-function methodsOf({ prototype }: Function): (readonly [name: string, method: Function])[] {
-  const methods = new Map<string, Function>();
-  for (
-    let one = prototype as object | null;
-    one && one !== Object.prototype;
-    one = Object.getPrototypeOf(one) as object
-  ) {
-    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(one))) {
-      if (typeof value === 'function' && !methods.has(name)) methods.set(name, value as Function);
-    }
-  }
-  return [...methods];
-}
+/** The methods of a class that have a text as name: Nest looks at no others. */
+const namedMethodsOf = ({ prototype }: Function): (readonly [string, Function])[] =>
+  [...methodsOf(prototype as object | null)].filter((one): one is [string, Function] => typeof one[0] === 'string');
 
 const isReached = (target: Function): boolean => REACHED.some((key) => Reflect.hasMetadata(key, target));
 
