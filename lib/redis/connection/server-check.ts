@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Clock } from '../../core/clock.js';
 import { type HistoryLimits } from '../../core/history/history.options.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
@@ -24,7 +23,6 @@ interface ServerCheckParts {
   readonly keyPrefix: string;
   readonly minReplicas: number;
   readonly history?: HistoryLimits | null;
-  readonly clock: Clock;
   readonly reporter: Reporter;
 }
 
