@@ -5,11 +5,13 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import { root } from './checks.mjs';
+import { writeLua } from './lua.mjs';
 
 // Four times as fast as the JavaScript compiler, which the Nest CLI would run.
 const tsc = join(root, 'node_modules', 'typescript-7', 'bin', 'tsc');
 const compile = (project) => promisify(execFile)(process.execPath, [tsc, '-p', project], { cwd: root });
 
+writeLua();
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 try {
   await Promise.all(['tsconfig.build.json', 'tsconfig.cjs.json'].map(compile));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { readJson, root, withFolder } from './checks.mjs';
 import { endOnSignals, follow } from './follow.mjs';
-import { ensureChromium, ensureRedisServer } from './programs.mjs';
+import { ensureChromium, ensureRedisServer, onPath } from './programs.mjs';
 
 const bin = (path) => join(root, 'node_modules', path);
 
@@ -17,7 +17,7 @@ const PROCESSES = '\\.process\\.spec\\.ts$';
 const QUIET = '\\.quiet\\.spec\\.ts$';
 const MUTANTS = 'mutants\\.spec\\.ts$';
 /** The tests that use random input. */
-const RANDOM = ['scripts/model', 'contract/fuzz', 'contract/.*/uniform-wins', 'faults/quorum/random'];
+const RANDOM = ['scripts/games', 'contract/fuzz', 'contract/.*/uniform-wins', 'faults/quorum/random'];
 
 const contract = (names) => names.map((name) => `contract/${name}\\.spec`);
 /**
@@ -53,21 +53,20 @@ const NEW = `--seed=${Math.floor(Math.random() * 1e6)}`;
  */
 const STEPS = [
   ...[
-    { name: 'Redis server', in: ['test', 'all', 'exhaustive'], run: () => counted(ensureRedisServer()) },
-    { name: 'Browser', in: ['all', 'exhaustive'], run: () => counted(ensureChromium()) },
-    { name: 'Build', in: ['test', 'all', 'exhaustive'], run: () => node(['scripts/build.mjs']) },
-    {
-      name: 'Build of the sample app',
-      in: ['all', 'exhaustive'],
-      run: () => npm(['run', 'build', '-w', 'sample-app']),
-    },
-  ].map((step) => ({ ...step, first: true })),
+    ['Redis server', ['test'], () => counted(ensureRedisServer())],
+    ['Browser', [], () => counted(ensureChromium())],
+    ['Build', ['test'], () => node(['scripts/build.mjs'])],
+    ['Build of the sample app', [], () => npm(['run', 'build', '-w', 'sample-app'])],
+  ].map(([name, also, run]) => ({ name, in: ['all', 'exhaustive'].concat(also), run, first: true })),
 
   ...[
     check('test', 'Lint', (out) => node([bin('oxlint/bin/oxlint'), '--type-aware', '--deny-warnings'], out)),
     ...['.', 'test/types', 'sample-app/test', 'examples/sqlite-store'].map((folder) =>
       check('test', `Types in ${folder}`, (out) => node([bin('typescript-7/bin/tsc'), '--noEmit', '-p', folder], out)),
     ),
+    ...(onPath('luacheck')
+      ? [check('test', 'Lua', async (out) => counted((await runChild('luacheck', ['lib/redis/scripts'], out)) === 0))]
+      : []),
     check('test', 'Exports of both builds', (out) => counting(['api-exports.mjs'], out)),
     check('all', 'Layers', (out) => node([bin('dependency-cruiser/bin/dependency-cruise.mjs'), 'lib'], out)),
     check('all', 'Unused code', (out) => node([bin('knip/bin/knip.js')], out)),
@@ -109,14 +108,11 @@ const STEPS = [
       workers: 3,
     }),
   ),
-  ...['single', 'cluster', 'sentinel'].map((TOPOLOGY) =>
-    tests('all', `Contract on ${TOPOLOGY}, node-redis`, {
-      paths: OF_CLIENT,
-      env: { TOPOLOGY, LIBRARY: 'node-redis' },
-      workers: 3,
-    }),
-  ),
-  tests('all', 'Contract on single, iovalkey', { paths: OF_CLIENT, env: { LIBRARY: 'iovalkey' }, workers: 3 }),
+  ...['single node-redis', 'cluster node-redis', 'sentinel node-redis', 'single iovalkey'].map((both) => {
+    const [TOPOLOGY, LIBRARY] = both.split(' ');
+    const env = { TOPOLOGY, LIBRARY };
+    return tests('all', `Contract on ${TOPOLOGY}, ${LIBRARY}`, { paths: OF_CLIENT, env, workers: 3 });
+  }),
   tests('all', 'Faults of one server, node-redis', {
     paths: ON_ONE_SERVER,
     without: [QUIET],
@@ -138,21 +134,19 @@ const STEPS = [
       }),
     ),
   ),
-  ...LIBRARIES.map((library) =>
-    tests('exhaustive', `All faults, ${library}`, {
+  ...LIBRARIES.map((library) => {
+    const env = { FAULTS_GIVEN: '1', ...libraryOf(library) };
+    return tests('exhaustive', `All faults, ${library}`, {
       paths: ['test/faults/'],
       without: [QUIET],
-      env: { FAULTS_GIVEN: '1', ...libraryOf(library) },
+      env,
       workers: 4,
-    }),
-  ),
-  ...LIBRARIES.map((library) =>
-    tests('exhaustive', `Tests that need a quiet machine, ${library}`, {
-      paths: [QUIET],
-      env: libraryOf(library),
-      workers: 1,
-    }),
-  ),
+    });
+  }),
+  ...LIBRARIES.map((library) => {
+    const of = { paths: [QUIET], env: libraryOf(library), workers: 1 };
+    return tests('exhaustive', `Tests that need a quiet machine, ${library}`, of);
+  }),
   tests('exhaustive', 'Random games, for longer', {
     paths: RANDOM,
     env: { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM_MS: '30000' },

@@ -28,7 +28,7 @@ function ensureProgram(names, packages, otherwise = '') {
 }
 
 /** Returns the path of the first of these programs that is on PATH. */
-function onPath(...programs) {
+export function onPath(...programs) {
   const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
   return programs.flatMap((program) => folders.map((folder) => join(folder, program))).find(isExecutable);
 }

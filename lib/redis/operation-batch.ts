@@ -4,16 +4,13 @@ import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/scr
 import { type Withdrawable, withdrawnError } from './connection/command.js';
 import { type CommandRunner } from './connection/command-runner.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
-import { readLone, readReplies } from './connection/reply-reader.js';
+import { FAILED, readLone, readReplies } from './connection/reply-reader.js';
 import { type BatchCall, type Script } from './connection/script-delivery.js';
-import { FAILED, batchOperands } from './scripts/batch.js';
-import { type LockScripts } from './scripts/lock-scripts.js';
 
 /** What operations are sent with. */
 export interface BatchParts {
   readonly commands: CommandRunner;
   readonly calls: ScriptCalls;
-  readonly scripts: LockScripts;
   /** When the acquires that are sent now were sent, and until when they may arrive. */
   readonly timesOf: (operation: Operation) => AcquireTimes;
 }
@@ -85,11 +82,10 @@ export class OperationBatch implements BatchCall, Outcome<string[][], Error> {
 
   /** What is withdrawn after this is sent nevertheless. */
   #scriptOf(): Script {
-    const { calls, scripts, timesOf } = this.parts;
+    const { calls, timesOf } = this.parts;
     const operations = this.pending.map(({ operation }) => operation);
     const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
-    if (operations.length === 1) return calls.alone(operations[0]!, times);
-    return { script: scripts.batch, operands: batchOperands(operations, times) };
+    return calls.together(operations, times);
   }
 
   read(reply: unknown): string[][] | undefined {

@@ -16,7 +16,7 @@ import { type RedisKeys } from './codec/redis-keys.js';
 import { wholeNumber } from './codec/reply-parts.js';
 import { type CommandRunner } from './connection/command-runner.js';
 import { readLone } from './connection/reply-reader.js';
-import { type LockScripts } from './scripts/lock-scripts.js';
+import { type LockScripts, type LuaScript, withHashes } from './scripts/lock-scripts.js';
 import { CLOCK_DRIFT, HISTORY_LOOKS, MAX_HISTORY_LOOKS, MAX_HISTORY_READ_MS, OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /** How many texts a reply has of each entry. */
@@ -40,15 +40,18 @@ export interface PagedHistory extends LockHistoryStore {
 
 /** The history of the locks of one prefix, in a stream of one Redis. */
 export class RedisHistory implements PagedHistory {
+  readonly #scripts: Readonly<Record<keyof LockScripts, LuaScript>>;
   #lastBatch: LastBatch | null = null;
   #questions = 0;
 
   constructor(
     private readonly commands: CommandRunner,
-    private readonly scripts: LockScripts,
+    scripts: LockScripts,
     private readonly keys: RedisKeys,
     private readonly clock: Clock,
-  ) {}
+  ) {
+    this.#scripts = withHashes(scripts);
+  }
 
   /** What it sends is made when it is sent, with the age of each entry by then: the command may have to wait for a connection. */
   async append(batch: LockHistoryBatch): Promise<void> {
@@ -92,13 +95,7 @@ export class RedisHistory implements PagedHistory {
     this.#questions += 1;
     const question = String(this.#questions);
     const wanted = key === undefined ? { key: '', quoted: '' } : { key, quoted: JSON.stringify(key) };
-    const operands = this.scripts.readHistory.operands({
-      history: this.keys.historyKey,
-      question,
-      before,
-      most,
-      ...wanted,
-    });
+    const operands = [1, this.keys.historyKey, question, before, most, wanted.key, wanted.quoted];
     const reply = await this.#ask(READING_HISTORY, 'readHistory', () => operands, question, ms);
     const [kind, , looked, last = '', ...texts] = reply;
     if (kind !== 'entries') throw unreadableError(READING_HISTORY);
@@ -112,9 +109,8 @@ export class RedisHistory implements PagedHistory {
     expected: string,
   ): Operands {
     const { historyKey: history } = this.keys;
-    const kept = { maxEntries, keepMs: keepMs === Infinity ? '' : keepMs };
-    const times = { expected, last: this.#lastBatch?.last ?? '' };
-    const operands = this.scripts.appendHistory.operands({ history, batch: id, host, pid, ...kept, ...times });
+    const kept = keepMs === Infinity ? '' : keepMs;
+    const operands = [1, history, id, maxEntries, kept, host, pid, expected, this.#lastBatch?.last ?? ''];
     for (const record of records) operands.push(...operandsOfRecord(record, now));
     return operands;
   }
@@ -134,7 +130,7 @@ export class RedisHistory implements PagedHistory {
     timeoutMs: number,
   ): Promise<string[]> {
     const { historyKey } = this.keys;
-    const toSend = () => ({ script: this.scripts[name], operands: operands() });
+    const toSend = () => ({ script: this.#scripts[name], operands: operands() });
     const read = (reply: unknown): string[][] | undefined => readLone(echo, reply);
     const call = { subject, storageKey: historyKey, timeoutMs, toSend, read };
     return new Promise((resolve, reject) => {

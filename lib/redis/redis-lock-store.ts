@@ -91,7 +91,6 @@ export class RedisLockStore implements LockStore, CallbackStore {
     this.#batches = new OperationBatches({
       commands: this.commands,
       calls: this.#calls,
-      scripts: options.scripts,
       afterTurn: options.afterTurn,
       reporter,
       timesOf: (operation) => this.#acquirer.timesOf(operation),
@@ -172,7 +171,7 @@ export class RedisLockStore implements LockStore, CallbackStore {
 
   startRelease(request: ReleaseRequest, timeoutMs: number, outcome: Outcome<ReleaseReply>): void {
     const operation = this.#calls.release(request, timeoutMs);
-    this.#batches.start(new PendingRelease(operation, outcome, this.#batches, this.commands));
+    this.#batches.start(new PendingRelease(operation, outcome, this.commands));
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {

@@ -35,14 +35,8 @@ export async function orCleanUp(cleanUp, work) {
 
 /** Runs `work` with a connection of its own. */
 export async function ask({ port }, work, options = {}) {
-  const client = new Redis({
-    host: HOST,
-    port,
-    protocol: 2,
-    retryStrategy: () => null,
-    disconnectTimeout: 100,
-    ...options,
-  });
+  const once = { protocol: 2, retryStrategy: () => null, disconnectTimeout: 100 };
+  const client = new Redis({ host: HOST, port, ...once, ...options });
   client.on('error', () => {});
   try {
     return await work(client);

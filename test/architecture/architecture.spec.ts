@@ -10,7 +10,7 @@ const linesOf = (count: number) => 'x;\n'.repeat(count);
 describe('an index', () => {
   const planted = (sources: Sources) => new Map(Object.entries(sources));
 
-  it.each(['index.ts', 'redis/scripts/index.ts', 'testing/index.ts'])('of lib, %s, only re-exports by name', (path) => {
+  it.each(['index.ts', 'testing/index.ts'])('of lib, %s, only re-exports by name', (path) => {
     const text = readFileSync(join(root, 'lib', path), 'utf8');
     expect(indexViolations(planted({ [path]: text }), path)).toEqual([]);
   });
@@ -160,11 +160,6 @@ describe('the rule of the sizes', () => {
     expect(await refusedSizes(Object.fromEntries([...long, ...short]))).toEqual(
       kinds.map(([kind]) => `lib/${kind}.ts: 51`).sort(),
     );
-  }, 60_000);
-
-  it('does not count the lines of a script', async () => {
-    const script = `export const f = () => lua\`\n${linesOf(60)}\`;`;
-    expect(await refusedSizes({ 'redis/scripts/release.ts': script })).toEqual([]);
   }, 60_000);
 });
 

@@ -158,14 +158,27 @@ describe('the doctor', () => {
   });
 
   it('finds hashes that cannot be read as locks, and prints no value', async () => {
-    await admin.hset('lock:newer', { v: '2' });
+    await admin.hset('lock:newer', { s: 'E' });
     await admin.hset('lock:other', { s: 'a secret' });
-    await admin.hset('lock:damaged', { v: '1', 'hold:a': 'a secret' });
-    await admin.hset('lock:job', { v: '1', 'run:Job': 'a secret' });
+    await admin.hset('lock:damaged', { s: 'B and a secret' });
     await hold(openStoreOf(url), 'ours');
     const { code, of, findings } = await examine();
-    expect(of('leftovers')).toMatchObject([{ level: 'problem', text: expect.stringContaining('4 cannot be read') }]);
+    expect(of('leftovers')).toMatchObject([{ level: 'problem', text: expect.stringContaining('3 cannot be read') }]);
     expect([code, JSON.stringify(findings)]).toEqual([1, expect.not.stringContaining('a secret')]);
+  });
+
+  it('finds locks of version 1 of the data, and says how they go', async () => {
+    await admin.hset('lock:fields', { v: '1', token: '1700000000000000', released: ';' });
+    await admin.hset('lock:text', { s: '11700000000000000', released: ';' });
+    await hold(openStoreOf(url), 'ours');
+    const { of } = await examine();
+    expect(of('leftovers')).toMatchObject([
+      {
+        level: 'warn',
+        text: expect.stringContaining('2 look like an earlier version'),
+        advice: expect.stringContaining('`keepMs`'),
+      },
+    ]);
   });
 
   it('does not take the history for something of another library', async () => {

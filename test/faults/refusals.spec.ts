@@ -118,6 +118,23 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
     expect(message).toMatch(/WRONGTYPE.*`keyPrefix`/);
     expect(message).not.toContain('user_script');
   });
+
+  it.each([
+    ['with fields', { v: '1', token: '1700000000000000', released: ';', writes: '0' }],
+    ['in one text', { s: '11700000000000000', released: ';' }],
+  ])('OLDDATA, of a lock of version 1 %s', async (_form, hash) => {
+    const { admin, url } = await ownRedis();
+    const key = freshKey();
+    await admin.hset(`lock:${key}`, hash);
+    const { locks } = await startApp({ connection: open(url) });
+    const calls = [locks.acquire(key, PATIENT), locks.acquire([key, freshKey()], PATIENT), locks.inspect(key)];
+    for (const error of await Promise.all(calls.map((call) => rejection<LockStoreError>(call)))) {
+      expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+      expect(error.message).toMatch(/OLDDATA.*An earlier version has written this lock: wait for `keepMs`/);
+      expect(error.message).not.toContain('user_script');
+    }
+    expect(await admin.hgetall(`lock:${key}`)).toEqual(hash);
+  });
 });
 
 describe('the advice of ioredis', () => {

@@ -6,7 +6,6 @@ import { fuzz, part, search } from './support/area.js';
 import { leaseIn } from './support/backing.js';
 
 const ATTEMPT = 'client.1';
-const LEASE_MS = 900;
 
 const word = fc.oneof(
   fc.constantFrom(
@@ -56,8 +55,8 @@ const reply = fc
 
 const number = fc.oneof({ weight: 4, arbitrary: fc.nat().map(String) }, word);
 const grant = fc
-  .tuple(number, number, number, fc.array(word, { maxLength: 3 }))
-  .map(([now, token, left, rest]) => ['granted', ATTEMPT, now, token, left, ...rest]);
+  .tuple(number, number, number, word, fc.array(number, { minLength: 1, maxLength: 3 }))
+  .map((parts) => ['granted', ATTEMPT, ...parts.flat()]);
 
 type Read = (reply: readonly string[]) => unknown;
 
@@ -79,14 +78,14 @@ const checkGrant =
       ['acquire', ['a']],
       ['acquireMany', ['a', 'b']],
     ] as const) {
-      const answer = readBy((one) => read({ keys, leaseMs: LEASE_MS }, one), parts) as { outcome?: string } | undefined;
-      const command = { name, keys, words: [], operands: { attempt: ATTEMPT, leaseMs: `${LEASE_MS}` } };
+      const answer = readBy((one) => read({ keys }, one), parts) as { outcome?: string } | undefined;
+      const command = { name, keys, words: [], operands: { attempt: ATTEMPT } };
       if (answer?.outcome === 'granted' && leaseIn(command, parts) === 0) throw new Error(`${name}: it is no grant`);
     }
   };
 
 const OTHERS: readonly Read[] = [
-  (parts) => replies.readRenewReply({ key: 'k', leaseMs: LEASE_MS }, parts),
+  (parts) => replies.readRenewReply({ key: 'k' }, parts),
   (parts) => replies.readReleaseReply('k', parts, true),
   (parts) => replies.readDowngradeReply('k', parts),
   (parts) => replies.readForceReleaseReply('k', parts),
@@ -104,34 +103,23 @@ function checkNumbers(value: unknown): void {
   for (const [name, part] of Object.entries(value)) if (name !== 'pid') checkNumbers(part);
 }
 
-const field = fc.oneof(
-  fc.tuple(
-    fc.constantFrom(
-      's',
-      'hold:client.1',
-      'queue:1',
-      'run:Job.run',
-      'run:%E0',
-      'run:by:Job.run',
-      'id:client.1',
-      'token',
-      'jobs',
-    ),
-    fc.oneof(
-      word,
-      fc.array(word, { maxLength: 7 }).map((words) => words.join(' ')),
-    ),
-  ),
-  fc.tuple(word, word),
-);
-const record = fc.tuple(number, fc.array(field, { maxLength: 5 })).map(([now, fields]) => [now, ...fields.flat()]);
+const item = fc
+  .tuple(
+    fc.constantFrom('hold', 'waiter', 'job', ''),
+    fc.array(number, { minLength: 12, maxLength: 12 }),
+    fc.constantFrom('w', 'r', '-'),
+  )
+  .map(([kind, parts, mode]) => [kind, ...parts.slice(1, 5), mode, ...parts.slice(6)]);
+const record = fc
+  .tuple(number, number, fc.constantFrom('', '3', 'x'), fc.array(item, { maxLength: 4 }), fc.array(word, { maxLength: 1 }))
+  .map(([now, token, permits, items, rest]) => [now, token, permits, ...items.flat(), ...rest]); // prettier-ignore
 
 function checkOthers(parts: readonly string[]): void {
   for (const read of OTHERS) checkNumbers(readBy(read, parts));
 }
 
 /** As it was before replies were checked. */
-const trusting: typeof replies.readAcquireReply = (request, [outcome, , now, token, left]) =>
+const trusting: typeof replies.readAcquireReply = (request, [outcome, , now, left, , , token]) =>
   outcome === 'busy' || outcome === 'refused'
     ? replies.readAcquireReply(request, [])
     : {

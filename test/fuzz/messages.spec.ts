@@ -80,7 +80,7 @@ const oneCase: fc.Arbitrary<Case> = fc
 
 const nothing = (): string => String(Date.now());
 const busy = ({ operands }: Received): Reply =>
-  ['busy', operands['attempt']!, nothing(), '1000', '0', 'host:1', '', '1', '0', String(LAST_TOKEN)]; // prettier-ignore
+  ['busy', operands['attempt']!, nothing(), '1000', '0', 'host:1', '', '1', String(LAST_TOKEN), '', '']; // prettier-ignore
 
 /** For how long a message lets the attempt hold the lock, by what our scripts publish: written down once more. */
 function leaseInMessage(message: string, attempt: string): number {

@@ -1,24 +1,25 @@
 import * as fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { startRedisServer } from '../../scripts/redis.mjs';
-import { Lua } from '../support/lua/lua.js';
 import { type Arena, LockGame } from './game.js';
-import { KNOWN_ADOPTIONS, KNOWN_GAMES, LONG_GAMES } from './known-games.js';
-import { adoptionGameArbitrary, CLIENTS, DEAD_CLIENT, gameArbitrary, semaphoreGameArbitrary } from './random-steps.js';
-import { type AnyScripts } from './run-script.js';
+import { type Lua } from '../support/lua/lua.js';
+import { type LockScripts } from '../../lib/redis/scripts/lock-scripts.js';
+import { KNOWN_GAMES, LONG_GAMES } from './known-games.js';
+import { CLIENTS, DEAD_CLIENT, gameArbitrary } from './random-steps.js';
 
 /** Where games are played one after the other, by these scripts or by others. */
 export interface Grounds {
-  arenaOf(scripts: AnyScripts): Promise<Arena>;
+  arenaOf(scripts: LockScripts, lua?: Lua): Promise<Arena>;
   close(): Promise<void>;
 }
 
 /** A server of its own, since games fill it, with a connection that listens for all clients but the dead one. */
 export async function openGrounds(name: string): Promise<Grounds> {
-  const [server, lua] = await Promise.all([startRedisServer(), Lua.open()]);
+  const server = await startRedisServer();
   const redis = new Redis(server.url);
   const listener = new Redis(server.url);
-  const channelPrefix = `wake:${name}:${process.pid}:`;
+  const prefix = `${name}:`;
+  const channelPrefix = `${prefix}wake:`;
   const marks = `${channelPrefix}marks`;
   const heard: string[] = [];
   const waiting = new Map<string, () => void>();
@@ -44,12 +45,12 @@ export async function openGrounds(name: string): Promise<Grounds> {
     else await listener.unsubscribe(channelPrefix + client);
   };
   return {
-    async arenaOf(scripts) {
+    async arenaOf(scripts, lua) {
       // Known beforehand, a script is one command: what is sent after it is executed after it.
-      for (const { text } of Object.values(scripts)) await redis.script('LOAD', text);
+      for (const text of Object.values(scripts)) await redis.script('LOAD', text);
       // A game that failed may have left messages.
       await published();
-      return { redis, lua, scripts, channelPrefix, published, listen };
+      return { redis, scripts, prefix, published, listen, lua };
     },
     async close() {
       redis.disconnect();
@@ -63,32 +64,18 @@ export interface PlayOptions {
   readonly seed: number;
   /** How many random games there are, beside the known ones. */
   readonly runs: number;
-  /** Makes a failure small before it is told; a mutant need not be. */
+  /** Makes a failure small before it is reported; a mutant need not be. */
   readonly shrink: boolean;
-  /** Whether the simulated server plays, too, beside the reference model. @default true */
-  readonly exact?: boolean;
-  /** Which games: those in which holds change hands, or whose requests take several permits, or those with very many waiters. @default 'plain' */
-  readonly kind?: GameKind;
+  /** Those with very many waiters, too. */
+  readonly long?: boolean;
 }
 
-export type GameKind = 'plain' | 'adoptions' | 'semaphores' | 'long';
-
-const GAMES = {
-  plain: { known: KNOWN_GAMES, random: gameArbitrary },
-  adoptions: { known: KNOWN_ADOPTIONS, random: adoptionGameArbitrary },
-  semaphores: { known: [], random: semaphoreGameArbitrary },
-  long: { known: LONG_GAMES, random: gameArbitrary },
-};
-
 /** Plays random games; resolves with the number of operations, rejects with the smallest failing game. */
-export async function playGames(
-  arena: Arena,
-  { seed, runs, shrink, exact = true, kind = 'plain' }: PlayOptions,
-): Promise<number> {
-  const { known, random } = GAMES[kind];
+export async function playGames(arena: Arena, { seed, runs, shrink, long = false }: PlayOptions): Promise<number> {
+  const known = long ? [...KNOWN_GAMES, ...LONG_GAMES] : KNOWN_GAMES;
   let operations = 0;
-  const property = fc.asyncProperty(random, async (game) => {
-    const played = new LockGame(arena, game, exact);
+  const property = fc.asyncProperty(gameArbitrary, async (game) => {
+    const played = new LockGame(arena, game);
     await played.play();
     operations += played.operations;
   });

@@ -33,20 +33,20 @@ export interface Release extends ToOne {
 
 interface Renew extends ToOne {
   readonly name: 'renew';
-  readonly token: string;
+  readonly token: number;
   readonly leaseMs: number;
   readonly mode: string;
 }
 
 interface Downgrade extends ToOne {
   readonly name: 'downgrade';
-  readonly token: string;
+  readonly token: number;
 }
 
 interface Adopt extends ToOne {
   readonly name: 'adopt';
   readonly from: string;
-  readonly token: string;
+  readonly token: number;
   readonly leaseMs: number;
   readonly holder: string;
   readonly unanswered: number;
@@ -54,7 +54,7 @@ interface Adopt extends ToOne {
 
 interface ForceRelease extends ToOne {
   readonly name: 'forceRelease';
-  readonly seenToken: string;
+  readonly seenToken: number;
 }
 
 interface SetPermits extends ToOne {
@@ -65,8 +65,8 @@ interface SetPermits extends ToOne {
 
 interface WriteBack extends ToOne {
   readonly name: 'writeBack';
-  readonly token: string;
-  readonly newToken: string;
+  readonly token: number;
+  readonly newToken: number;
 }
 
 interface Acquire {
@@ -74,6 +74,7 @@ interface Acquire {
   readonly request: Request;
   /** By the server's clock. */
   readonly sentMicros: number;
+  readonly untilMicros: number;
 }
 
 export type Command = Acquire | Release | Renew | Downgrade | Adopt | ForceRelease | SetPermits | WriteBack;

@@ -1,20 +1,15 @@
 import { type Redis } from 'ioredis';
-import { type LuaServer } from './lua-server.js';
 import { type Condition } from './random-steps.js';
-
-const OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
-const READ_ONLY = "READONLY You can't write against a read only replica.";
 
 /** What stands under the key of a lock instead of it. */
 const STRANGER = 'mine';
 
-/** Brings a server and the simulated one into the same condition, and out of it again. Locks outlive all of them. */
+/** Brings a server into a condition, and out of it again. Locks outlive all of them. */
 export class Conditions {
   #current: Condition = 'none';
 
   constructor(
     private readonly redis: Redis,
-    private readonly model: LuaServer,
     /** The last one is that under which something else may be. */
     private readonly keys: readonly string[],
   ) {}
@@ -26,23 +21,21 @@ export class Conditions {
     this.#current = next;
   }
 
-  get isSpecial(): boolean {
-    return this.#current !== 'none';
+  get current(): Condition {
+    return this.#current;
   }
 
   /** Whether something else is under a key now. */
   hides(key: string): boolean {
-    return this.model.strangers.has(key);
+    return this.#current === 'stranger' && key === this.keys.at(-1);
   }
 
   async #set(condition: Condition, on: boolean): Promise<void> {
     switch (condition) {
       case 'full':
-        this.model.refusal = on ? OUT_OF_MEMORY : '';
         await this.redis.config('SET', 'maxmemory', on ? '1' : '0');
         break;
       case 'replica':
-        this.model.refusal = on ? READ_ONLY : '';
         // Nobody listens on that port: the data stays as it is.
         await (on ? this.redis.replicaof('127.0.0.1', 1) : this.redis.replicaof('NO', 'ONE'));
         break;
@@ -58,12 +51,10 @@ export class Conditions {
     if (on) {
       if (await this.redis.exists(key)) await this.redis.rename(key, aside);
       await this.redis.set(key, STRANGER);
-      this.model.strangers.add(key);
       return;
     }
     if ((await this.redis.get(key)) !== STRANGER) throw new Error(`${key} was written`);
     await this.redis.del(key);
     if (await this.redis.exists(aside)) await this.redis.rename(aside, key);
-    this.model.strangers.delete(key);
   }
 }

@@ -4,9 +4,9 @@ import { RedisKeys } from '../../lib/redis/codec/redis-keys.js';
 import { type CommandRunner } from '../../lib/redis/connection/command-runner.js';
 import { RedisHistory } from '../../lib/redis/redis-history.js';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
-import { verbatim } from '../../lib/redis/scripts/lua.js';
 import { FakeClock } from '../support/core/fake-clock.js';
 import { rejection } from '../support/waiting/rejection.js';
+import { withClock } from './run-script.js';
 
 type Call = Parameters<CommandRunner['start']>[0];
 type Outcome = Parameters<CommandRunner['start']>[1];
@@ -34,7 +34,7 @@ function setUp() {
   const scripts = {
     ...createLockScripts(),
     get appendHistory() {
-      return createLockScripts(verbatim(`local time = '${server.ms}000'\n`)).appendHistory;
+      return withClock(createLockScripts().appendHistory, `local micros = ${server.ms}000`);
     },
   };
   const send = async (call: Call): Promise<string[][]> => {
@@ -42,7 +42,7 @@ function setUp() {
     const { script, operands } = call.toSend();
     await pass(way.delayMs);
     // The script of the time at which it arrives.
-    const { text } = script.text.includes('XADD') ? scripts.appendHistory : script;
+    const text = script.text.includes('XADD') ? scripts.appendHistory : script.text;
     const reply: unknown = way.replies.shift() ?? (await redis.eval(text, ...(operands as [number, ...string[]])));
     const parts = call.read(reply);
     if (!parts) throw new Error('the reply of another command');

@@ -1,69 +1,85 @@
-import { type Hash, type Lua, ReplyError } from '../support/lua/lua.js';
-import { type LockView, lockOn } from '../support/lua/lock-view.js';
-import { type AnyScripts, FAR_MS, type Operands, partsOf, wireValues } from './run-script.js';
+import { type Script } from '../../lib/redis/connection/script-delivery.js';
+import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
+import { type Hash, type Lua, sha1Of } from '../support/lua/lua.js';
+import { FAR_MS } from './run-script.js';
 
 /** The surroundings of the scripts, as a game sets them. */
 interface Surroundings {
   micros(): number;
-  /** The channels and the number of their subscribers, one per line. */
-  listening(): string;
-  publish(channel: string, message: string): void;
+  /** The error with which the server refuses the first write of a script; of a full server, if it needs memory. */
+  refusal(): string;
+  /** Whether something else is under a key. */
+  hides(key: string): boolean;
+  /** The channels that somebody listens to. */
+  channels(): readonly string[];
 }
 
 /** A server of the simulation beside the real one: it runs the scripts as the library has them, and must do the same. */
 export class LuaServer {
-  /** The error with which it refuses the first write of a script; of a full server, if it needs memory. */
-  refusal = '';
-  /** The keys under which something else is. */
-  readonly strangers = new Set<string>();
+  readonly #texts: ReadonlyMap<string, string>;
   readonly #hashes = new Map<string, Hash>();
+  #messages: string[] = [];
 
   constructor(
     private readonly lua: Lua,
-    private readonly scripts: AnyScripts,
+    /** Those of the real server, with the clock of the test. */
+    scripts: LockScripts,
     private readonly around: Surroundings,
-  ) {}
+  ) {
+    const unmodified = createLockScripts();
+    this.#texts = new Map(
+      Object.entries(scripts).map(([name, text]) => [sha1Of(text), unmodified[name as keyof LockScripts]]),
+    );
+  }
 
-  /** @throws ReplyError */
-  run(name: keyof AnyScripts, values: Operands): string[] {
-    const { sha1, text, ...script } = this.scripts[name];
-    this.lua.load(sha1, text);
-    const [count, ...operands] = script.operands(wireValues(values) as never).map(String);
-    const keys = operands.splice(0, Number(count));
-    const { reply, messages, steps } = this.lua.run(sha1, keys, operands, {
-      micros: this.around.micros(),
-      refusal: this.refusal,
-      listening: this.around.listening(),
-      valueOf: (key) => (this.strangers.has(key) ? 'other' : this.#hashes.get(key)),
+  run({ script, operands: [count, ...operands] }: Script): unknown {
+    const { lua, around } = this;
+    const text = this.#texts.get(script.sha1)!;
+    const [sha1, words] = [sha1Of(text), operands.map(String)];
+    lua.load(sha1, text);
+    const channels = around.channels();
+    const { reply, messages, steps } = lua.run(sha1, words.splice(0, Number(count)), words, {
+      micros: around.micros(),
+      refusal: around.refusal(),
+      listening: channels.map((channel) => `${channel}\n1\n`).join(''),
+      valueOf: (key) => (around.hides(key) ? 'other' : this.#hashes.get(key)),
     });
     for (const { key, value } of steps.flat()) {
       if (value) this.#hashes.set(key, value);
       else this.#hashes.delete(key);
     }
-    for (const [channel, message] of messages) this.around.publish(channel, message);
-    if (reply instanceof ReplyError) throw reply;
-    return partsOf(reply, values).map(String);
+    for (const [channel, message] of messages) {
+      if (channels.includes(channel)) this.#messages.push(`${channel.split(':').at(-1)} ${message}`);
+    }
+    return reply;
   }
 
-  hash(key: string): Hash | undefined {
-    return this.#hashes.get(key);
+  /** Those that were published so far, and forgets them. */
+  published(): string[] {
+    return this.#messages.splice(0);
   }
 
-  fields(key: string): Readonly<Record<string, string>> {
-    return Object.fromEntries(this.hash(key)?.fields ?? []);
-  }
-
-  look(key: string): LockView {
-    return lockOn(this, key);
-  }
-
-  /** By the clock of the game; undefined: there is no such key. */
-  expiresAt(key: string): number | undefined {
-    const hash = this.hash(key);
-    return hash && hash.expiresAt - FAR_MS;
+  /** Each field with its value as bytes, and until when the key is kept by the clock of the game. */
+  record(key: string): unknown {
+    const hash = this.#hashes.get(key);
+    return { fields: Object.fromEntries(hash?.fields ?? []), at: hash ? hash.expiresAt : -2 };
   }
 
   delete(keys: readonly string[]): void {
     for (const key of keys) this.#hashes.delete(key);
   }
+}
+
+/** The same of a key of the real server. */
+export function recordOf(fields: readonly Buffer[], at: number): unknown {
+  const texts = fields.map((part) => part.toString('latin1'));
+  const pairs = texts.flatMap((field, i) => (i % 2 === 0 ? [[field, texts[i + 1]!] as const] : []));
+  return { fields: Object.fromEntries(pairs), at: at < 0 ? at : at - FAR_MS };
+}
+
+/** A reply as both give it: of an error the code, of a busy lock not which of its writers is named. */
+export function plainReply(reply: unknown): unknown {
+  if (reply instanceof Error) return /\b(WRONGTYPE|OOM|READONLY) /.exec(reply.message)?.[1] ?? reply.message;
+  const parts = (reply as unknown[]).map((part) => (Array.isArray(part) ? plainReply(part) : String(part)));
+  return parts[0] === 'busy' ? parts.map((part, i) => (i === 5 || i === 6 ? part !== '' : part)) : parts;
 }

@@ -1,58 +1,61 @@
-import { ACQUIRE } from '../../lib/redis/scripts/acquire.js';
+import { Redis } from 'ioredis';
+import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
-import { type LuaScript, arg, key, lua } from '../../lib/redis/scripts/lua.js';
-import { scriptPart } from '../../lib/redis/scripts/parts/script-part.js';
-import { RELEASE } from '../../lib/redis/scripts/release.js';
-import { RENEW } from '../../lib/redis/scripts/renew.js';
-
-describe('the operands of a script', () => {
-  it('may be empty or zero, but not missing', () => {
-    const script = lua`return ${key('k')} .. ${arg('a')}`;
-    expect(script.operands({ k: '', a: 0 })).toEqual([1, '', 0]);
-    expect(() => script.operands({ k: 'key' } as never)).toThrow('script operand "a", got undefined');
-    expect(() => script.operands({ a: 'value' } as never)).toThrow('script operand "k", got undefined');
-  });
-});
-
-describe('the parts of a script', () => {
-  it('use no variable that none of the parts they need defines', () => {
-    const state = scriptPart({ name: 'state', needs: [], defines: 'now' }, lua`local now = 1`);
-    const holds = scriptPart({ name: 'holds', needs: [state], reads: 'now' }, lua`f(now)`);
-    const queue = { name: 'queue', needs: [holds] } as const;
-    expect(() => scriptPart({ ...queue, reads: 'now', writes: 'now' }, lua`now = now`)).not.toThrow();
-    expect(() => scriptPart({ ...queue, reads: 'now head' }, lua`f(now, head)`)).toThrow(
-      'The script part "queue" uses "head": add the part that defines it to "needs".',
-    );
-    expect(() => scriptPart({ ...queue, writes: 'token' }, lua`token = 1`)).toThrow('uses "token"');
-  });
-});
+import { Lua, sha1Of } from '../support/lua/lua.js';
 
 describe('every lock script', () => {
-  const scripts: [string, LuaScript<string, string, any>][] = Object.entries(createLockScripts());
-  // A batch has functions with keys and arguments of their own.
-  const withoutBatch = scripts.filter(([name]) => name !== 'batch');
-  const keyOf = (name: string): string => (name.endsWith('History') ? 'history' : 'lock');
+  const scripts = Object.entries(createLockScripts());
 
-  it.each(withoutBatch)('%s declares one key, the lock or the history, and no other', (name, script) => {
-    expect(script.keys).toEqual([keyOf(name)]);
-    expect(new Set(script.text.match(/KEYS\[[^\]]*\]/g))).toEqual(new Set(['KEYS[1]']));
+  it.each(scripts)('%s reads the time once, if it needs it', (name, text) => {
+    expect(text.match(/'TIME'/g) ?? []).toHaveLength(name === 'readHistory' ? 0 : 1);
   });
 
-  it.each(withoutBatch)('%s uses each argument that it takes, by a literal number', (name, script) => {
-    // All but those that become arguments (FOLD), and the entries of the history behind those with names.
-    const text = script.text.replaceAll(/ARGV\[position( \+ [123])?\]/g, '');
-    expect(new Set(text.match(/ARGV\[[^\]]*\]/g))).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
-    const named = text.match(/ARGV|KEYS/g)!.length - text.match(/(ARGV|KEYS)\[\d+\]/g)!.length;
-    // Of several keys: a loop over KEYS, a comment, and the one key that is KEYS inside.
-    expect(named).toBe(name === 'acquireMany' ? 3 : 0);
+  // A cluster refuses others.
+  it.each(scripts)('%s touches no key but those that it declares', (_name, text) => {
+    const commands = [...text.matchAll(/\bcall\)?\('(\w+)'(?:, ([^,)]+))?/g)].map(([, name, key]) => ({ name, key }));
+    const keyed = commands.filter(({ name }) => !['TIME', 'PUBLISH', 'PUBSUB'].includes(name!));
+    expect(keyed.length).toBeGreaterThan(0);
+    for (const { key } of keyed) expect(['key', 'lock.key', 'one.key', 'KEYS[1]']).toContain(key);
+    // Of a lock, it is one of those of the script, too.
+    for (const [, key] of text.matchAll(/Lock:load\(([^,]+),/g)) expect(key).toMatch(/^KEYS\[\w+\]$/);
+  });
+});
+
+describe('`struct` of the simulated servers packs and unpacks as that of Redis', () => {
+  let server: StartedRedis;
+  let redis: Redis;
+  beforeAll(async () => {
+    server = await startRedisServer();
+    redis = new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
   });
 
-  it.each([ACQUIRE, RELEASE, RENEW])('batch contains $kind, with its own arguments first', ({ own, body }) => {
-    expect(body.args.slice(0, own.length)).toEqual(own);
-    expect(createLockScripts().batch.text).toContain(`(KEYS, ARGV)\n${body.text}\nend`);
-  });
-
-  it.each(scripts)('%s reads the time once, if it needs it', (name, script) => {
-    expect(script.text.match(/'TIME'/g) ?? []).toHaveLength(name === 'readHistory' ? 0 : 1);
+  it.each([
+    ['numbers of each width', '>BI1I2I3I4I5I6I7', '255, 200, 40000, 2^24 - 1, 2^32 - 1, 2^40 - 1, 2^48 - 1, 2^53 - 1'],
+    ['small numbers', '<I2>I3I7', '1, 2, 0'],
+    ['fractions', '>I3I6', '7.9, 1800000000000.5'],
+    ['numbers that are too great for their width', '>I1I2', '256 + 3, 65536 * 5 + 4'],
+    ['texts as numbers', '>I5', "'30000'"],
+    ['a text of one character', '>c1I2', "'write', 3"],
+    ['texts behind their lengths', '>I2c0I2c0I1', "3, 'abc', 0, '', 9"],
+    ['a text that is too short', '>c3', "'ab'"],
+    ['what is packed by another length', '>I2c0', "5, 'abc'"],
+    ['a text without a length', '>c0', "'abc'"],
+    ['an unknown format', '>Q', '1'],
+  ])('%s', async (_what, format, values) => {
+    const text = `local function hex(text) return (string.gsub(text, '.', function(one) return string.format('%02x', string.byte(one)) end)) end
+local is_packed, packed = pcall(struct.pack, '${format}', ${values})
+if not is_packed then return { 'error' } end
+local parts = { pcall(struct.unpack, '${format}', 'xy' .. packed .. '', 3) }
+if not parts[1] then return { hex(packed), 'error' } end
+for i = 1, #parts do parts[i] = type(parts[i]) == 'number' and string.format('%.0f', parts[i]) or tostring(parts[i]) end
+return { hex(packed), unpack(parts) }`;
+    const lua = await Lua.open();
+    lua.load(sha1Of(text), text);
+    const around = { micros: 0, refusal: '', listening: '', valueOf: () => undefined };
+    expect(lua.run(sha1Of(text), [], [], around).reply).toEqual(await redis.eval(text, 0));
   });
 });

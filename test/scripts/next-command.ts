@@ -1,7 +1,5 @@
-import { type LockView } from '../support/lua/lock-view.js';
-import { type Command, type Request } from './commands.js';
+import { type Command, MAX_AGE_MS, type Request } from './commands.js';
 import { type Action, JOBS, NO_FIRE, type Profile } from './random-steps.js';
-import { EVERY_TOKEN } from './run-script.js';
 
 /** When a game begins. */
 export const START_MS = 1_800_000_000_000;
@@ -10,8 +8,11 @@ export const START_MS = 1_800_000_000_000;
 interface Known {
   readonly keys: readonly string[];
   readonly profile: Profile;
-  look(key: string): LockView;
-  /** The token that an attempt was told. */
+  look(key: string): {
+    readonly holds: ReadonlyMap<string, unknown>;
+    readonly queue: readonly { readonly attempt: string }[];
+  };
+  /** The token that an attempt had last. */
   tokenOf(key: string, attempt: string): number | undefined;
   micros(): number;
 }
@@ -42,7 +43,7 @@ export class NextCommand {
     if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
     const key = choose(this.known.keys, Math.floor(action.pick / 331))!;
     const { queue, holds } = this.known.look(key);
-    const waiting = [...queue.keys()];
+    const waiting = queue.map(({ attempt }) => attempt);
     const holding = [...holds.keys()];
     // Mostly somebody of whom the lock knows, at times anybody.
     const attemptOf = (known: string[]): string | undefined =>
@@ -74,7 +75,7 @@ export class NextCommand {
   ): Command {
     const { pick } = action;
     const known = this.known.tokenOf(key, attempt) ?? 1;
-    const token = `${'foreign' in action && action.foreign ? (pick % 2) * (known - 1) : known}`;
+    const token = 'foreign' in action && action.foreign ? (pick % 2) * (known - 1) : known;
     switch (action.kind) {
       case 'renew': {
         // At times of one whose downgrade did not arrive.
@@ -92,14 +93,14 @@ export class NextCommand {
         return { name: 'adopt', key, attempt: adopter, from: attempt, token, leaseMs, holder, unanswered };
       }
       case 'writeBack':
-        return { name: 'writeBack', key, attempt, token, newToken: `${Math.max(known + action.by, 1)}` };
+        return { name: 'writeBack', key, attempt, token, newToken: Math.max(known + action.by, 1) };
       default: {
         // At times the operator looked long ago.
         return {
           name: 'forceRelease',
           key,
           attempt: this.#operator(),
-          seenToken: pick % 4 === 0 ? `${known}` : EVERY_TOKEN,
+          seenToken: pick % 4 === 0 ? known : Number.MAX_SAFE_INTEGER,
         };
       }
     }
@@ -132,7 +133,8 @@ export class NextCommand {
   }
 
   #acquire(request: Request): Command {
-    return { name: 'acquire', request, sentMicros: this.known.micros() };
+    const sentMicros = this.known.micros();
+    return { name: 'acquire', request, sentMicros, untilMicros: sentMicros + MAX_AGE_MS * 1_000 };
   }
 
   #newRequest({ client, keys, fire, ...action }: Extract<Action, { kind: 'acquire' }>): Request {
@@ -154,7 +156,8 @@ export class NextCommand {
       leaseMs: action.leaseMs,
       waiterLeaseMs: action.waiterLeaseMs,
       permits,
-      take: mode === 'read' ? takes[this.requests.size % takes.length]! : 1,
+      // No more than there are, unless an operator lowers their number.
+      take: mode === 'read' ? Math.min(takes[this.requests.size % takes.length]!, permits || Infinity) : 1,
       maxWaiters,
       holder: `host:1 ${attempt}`,
       ...(claims ? { ...fire, fireMs } : NO_FIRE),

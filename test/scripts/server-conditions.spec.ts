@@ -1,13 +1,12 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
-import { EVERY_TOKEN, NO_CLAIM, PLAIN_WRITER, type Operands, runScript, timedScripts } from './run-script.js';
+import { type Script } from '../../lib/redis/connection/script-delivery.js';
+import { callsOf, runScript, textsOf } from './run-script.js';
 
-const KEY = 'lock:order%3A42';
-const OTHER_KEY = 'lock:order%3A43';
-const KEEP_MS = 600_000;
-
-const scripts = timedScripts();
-const attempt = (n: number): string => `client${n % 10}-8f2e.ab${String(n).padStart(6, '0')}`;
+const KEY = 'lock:a';
+const calls = callsOf({ keyPrefix: 'lock:', keepMs: 600_000 });
+const attempt = (n: number): string => `client${n % 10}8f.ab${String(n).padStart(6, '0')}`;
+type Asked = Partial<Parameters<typeof calls.acquire>[0]>;
 
 /** What games do not do to a server; it is one of its own, since these tests change its settings. */
 describe('the scripts on a server', () => {
@@ -30,46 +29,60 @@ describe('the scripts on a server', () => {
   });
   afterEach(() => opened.splice(0).forEach((client) => client.disconnect()));
 
-  const run = (name: keyof typeof scripts, values: Operands, client = redis): Promise<string[]> => {
-    const common = { lock: KEY, nowMicros: `${now}000`, keepMs: KEEP_MS, channelPrefix: 'wake:', countReceivers: 1 };
-    return runScript(client, scripts[name], { ...common, ...values });
+  const run = async (script: Script, client = redis) => textsOf(await runScript(client, script, now * 1_000));
+  const times = () => ({ sentMicros: now * 1_000, untilMicros: now * 1_000 });
+  const asking = (n: number, asked: Asked = {}) => {
+    const terms = {
+      owner: undefined,
+      mode: 'write',
+      leaseMs: 30_000,
+      waiterLeaseMs: 0,
+      fair: true,
+      permits: 0,
+    } as const;
+    return { keys: ['a'], attempt: attempt(n), holder: 'host-1:4711 OrdersService.pay', ...terms, ...asked };
   };
-  const terms = { ...PLAIN_WRITER, leaseMs: 30_000, holder: 'host-1:4711 OrdersService.pay' };
-  const acquire = (n: number, operands: Operands = {}, client = redis): Promise<string[]> =>
-    run('acquire', { attempt: attempt(n), ...terms, ...NO_CLAIM, ...operands }, client);
-  const waitFor = (n: number, operands: Operands = {}, client = redis): Promise<string[]> =>
-    acquire(n, { waiterLeaseMs: 10_000, ...operands }, client);
-  const release = (n: number, client = redis, holdAtLeastMs = 0): Promise<string[]> =>
-    run('release', { attempt: attempt(n), holdAtLeastMs, job: '-', runOutcome: '-' }, client);
-
-  const EACH: Readonly<Record<string, Operands>> = {
-    acquire: { ...terms, ...NO_CLAIM, mode: 'read', waiterLeaseMs: 10_000 },
-    acquireMany: { ...terms, lock: [OTHER_KEY, KEY] },
-    release: { holdAtLeastMs: 0, job: '-', runOutcome: '-' },
-    renew: { token: '1', leaseMs: 30_000, mode: 'write' },
-    downgrade: { token: '1' },
-    forceRelease: { seenToken: EVERY_TOKEN },
-    setPermits: { permits: 2 },
-    writeBack: { token: '1', newToken: '2' },
-    adopt: { from: attempt(2), token: '1', leaseMs: 30_000, holder: 'host' },
-    inspect: {},
-  };
+  const acquire = (n: number, asked: Asked = {}, client = redis) =>
+    run(calls.alone(calls.acquire(asking(n, asked), 1_000, 0), times()), client);
+  const waitFor = (n: number, asked: Asked = {}, client = redis) =>
+    acquire(n, { waiterLeaseMs: 10_000, ...asked }, client);
+  const releaseOf = (n: number, holdAtLeastMs = 0) =>
+    calls.alone(calls.release({ key: 'a', attempt: attempt(n), holdAtLeastMs, leaseMs: 0 }, 1_000), times());
+  const release = (n: number, client = redis, holdAtLeastMs = 0) => run(releaseOf(n, holdAtLeastMs), client);
 
   it.each([
     ['a key of another type', 'WRONGTYPE', () => redis.set(KEY, 'mine')],
-    ['newer data, packed', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { s: '21800000000000000', released: ';' })],
-    ['newer data without `released`', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { v: '99', writes: '1' })],
-    ['newer data with fields', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { v: '2', token: '18', released: ';' })],
+    ['newer data', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { s: `E${'0'.repeat(13)}`, r: ';' })],
+    ['packed data of version 1', `OLDDATA in ${KEY}`, () => redis.hset(KEY, { s: '11800000000000000', released: ';' })],
+    ['data of version 1', `OLDDATA in ${KEY}`, () => redis.hset(KEY, { v: '1', token: '18', released: ';' })],
   ])('refuse %s, and write nothing', async (_what, error, write) => {
     await write();
     await redis.pexpire(KEY, 60_000);
     const before = [await redis.dumpBuffer(KEY), await redis.pexpiretime(KEY)];
-    for (const [name, operands] of Object.entries(EACH)) {
-      await expect(run(name as keyof typeof scripts, { attempt: attempt(1), ...operands })).rejects.toThrow(error);
-    }
-    await expect(acquire(1)).rejects.toThrow(error);
+    const hold = { key: 'a', attempt: attempt(1), fencingToken: 1 };
+    const renewed = {
+      ...hold,
+      leaseMs: 30_000,
+      mode: 'write',
+      owner: undefined,
+      holder: '',
+      timeoutMs: 1_000,
+    } as const;
+    const each: Script[] = [
+      calls.alone(calls.acquire(asking(1, { mode: 'read', waiterLeaseMs: 10_000 }), 1_000, 0), times()),
+      calls.acquireMany(asking(1, { keys: ['b', 'a'] }), 1_000, times()),
+      releaseOf(1),
+      calls.alone(calls.renew(renewed), times()),
+      calls.downgrade(hold, 1_000),
+      calls.forceRelease('a', attempt(1), Number.MAX_SAFE_INTEGER),
+      calls.setPermits('a', attempt(1), 2),
+      calls.writeBack(hold, 2, 1_000),
+      calls.adopt({ ...hold, from: attempt(2), leaseMs: 30_000, holder: 'host', unanswered: false }, 1_000),
+      calls.inspect('a'),
+    ];
+    for (const script of each) await expect(run(script)).rejects.toThrow(error);
     expect([await redis.dumpBuffer(KEY), await redis.pexpiretime(KEY)]).toEqual(before);
-    expect(await redis.exists(OTHER_KEY)).toBe(0);
+    expect(await redis.exists('lock:b')).toBe(0);
   });
 
   it.each([
@@ -84,11 +97,11 @@ describe('the scripts on a server', () => {
     await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '+@all', ...rights);
     const [app, listener, messages] = [connect({ username: 'app', password: 'secret' }), connect({}), [] as string[]];
     listener.on('message', (_channel, message) => messages.push(message));
-    await listener.psubscribe('wake:*');
+    await listener.psubscribe('lock:wake:*');
     await acquire(1, {}, app);
     await waitFor(2, {}, app);
     await waitFor(3, {}, app);
-    expect(await release(1, app)).toEqual(['released', attempt(1), `${now}`, '0', expect.any(String), '']);
+    expect(await release(1, app)).toEqual(['released', attempt(1), `${now}`, '0', expect.any(String)]);
     expect((await waitFor(3, {}, app))[0]).toBe('busy');
     expect((await waitFor(2, {}, app))[0]).toBe('granted');
     // A dead first waiter holds the next one up for its waiter lease and no longer.
@@ -97,10 +110,22 @@ describe('the scripts on a server', () => {
     await waitFor(4, {}, app);
     now += 1_000;
     expect((await waitFor(4, {}, app))[0]).toBe('granted');
-    await waitFor(5, { fair: 0 }, app);
+    await waitFor(5, { fair: false }, app);
     await release(4, app);
-    expect((await waitFor(5, { fair: 0 }, app))[0]).toBe('granted');
+    expect((await waitFor(5, { fair: false }, app))[0]).toBe('granted');
     expect(messages).toEqual([]);
+  });
+
+  it('end all of very many holds at once', async () => {
+    const commands = redis.pipeline();
+    const readers = Array.from({ length: 4_500 }, (_, i) => calls.acquire(asking(i, { mode: 'read' }), 1_000, 0));
+    for (let i = 0; i < readers.length; i += 500) {
+      const { script, operands } = calls.together(readers.slice(i, i + 500), times());
+      commands.eval(script.text, ...(operands as [number]), now * 1_000);
+    }
+    await commands.exec();
+    const all = calls.forceRelease('a', 'op.force001', Number.MAX_SAFE_INTEGER);
+    expect(await run(all)).toEqual(['revoked', 'op.force001', `${now}`, '4500']);
   });
 
   describe('leave in the hash of a lock', () => {
@@ -115,20 +140,22 @@ describe('the scripts on a server', () => {
       await release(6, redis, 25_000);
       now += 30_000;
       await release(5);
-      expect(Object.keys(await redis.hgetall(KEY)).sort()).toEqual(['released', 's']);
+      // The text of the last holder is overwritten by the next one.
+      expect(Object.keys(await redis.hgetall(KEY)).sort()).toEqual(['by', 'r', 's']);
+      expect(await redis.strlen(KEY).catch(() => redis.hstrlen(KEY, 's'))).toBe(14);
       expect(await redis.pttl(KEY)).toBeGreaterThan(0);
     });
 
-    it('what stays in the compact encoding, idle, held or waited for', async () => {
+    it('what stays in the compact encoding as long as nobody waits, and is small when they have gone', async () => {
       await acquire(1);
       expect(await redis.object('ENCODING', KEY)).toBe('listpack');
-      for (let n = 2; n <= 21; n++) await waitFor(n, { leaseMs: 3_600_000 });
-      expect(await redis.object('ENCODING', KEY)).toBe('listpack');
-      for (let n = 21; n >= 1; n--) await release(n);
-      expect(await redis.object('ENCODING', KEY)).toBe('listpack');
-      expect(await redis.hstrlen(KEY, 'released')).toBeLessThanOrEqual(64);
-      // The text of the key is in it; the released attempts take most of the rest.
+      for (let n = 2; n <= 21; n++) await release(n);
+      expect(await redis.hstrlen(KEY, 'r')).toBe(64);
+      // The text of the holder is in it; the released attempts take most of the rest.
       expect(Number(await redis.memory('USAGE', KEY))).toBeLessThan(300);
+      for (let n = 22; n <= 41; n++) await waitFor(n, { leaseMs: 3_600_000 });
+      for (const n of [1, ...Array.from({ length: 20 }, (_, i) => 41 - i)]) await release(n);
+      expect(Number(await redis.memory('USAGE', KEY))).toBeLessThan(450);
     });
   });
 });

@@ -1,5 +1,7 @@
 import { readLockState, readRuns } from '../../redis/codec/lock-record.js';
 import { RedisKeys } from '../../redis/codec/redis-keys.js';
+import { OLD_DATA_ADVICE } from '../../redis/connection/error-advice.js';
+import { createLockScripts } from '../../redis/scripts/lock-scripts.js';
 import { shortened } from '../../core/read-options.js';
 import { counted } from '../output/text.js';
 import { type Result, ok, problem, refusalOf, skipped, warn } from './finding.js';
@@ -7,7 +9,7 @@ import { type Server } from './servers.js';
 
 /** What is stored under a name. `text`: the beginning of a string; it may be a secret, and is never printed. */
 export type Stored =
-  | { readonly type: 'hash'; readonly fields: readonly string[]; readonly isLock?: boolean }
+  | { readonly type: 'hash'; readonly fields: readonly string[]; readonly kind?: string }
   | { readonly type: string; readonly text: string; readonly isTimed: boolean };
 
 /** How many keys are looked at, at most. */
@@ -17,14 +19,14 @@ const AT_A_TIME = 50;
 const KEYS_PER_SCAN = 1_000;
 
 const OURS = 'this library';
+const EARLIER = 'an earlier version of this library';
 const UNREADABLE = 'a lock that cannot be read';
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 
 /** Which library has stored something under a name, as far as that can be told from its form. */
 export function recognize(name: string, stored: Stored): string {
   if ('fields' in stored) {
-    if (stored.fields.some((field) => field === 's' || field === 'v'))
-      return stored.isLock === false ? UNREADABLE : OURS;
+    if (mayBeLock(stored.fields)) return stored.kind ?? OURS;
     if (stored.fields.some((field) => new RegExp(`^${UUID}:\\d+$`).test(field))) return 'Redisson';
     return 'something else (a hash)';
   }
@@ -38,11 +40,13 @@ export function recognize(name: string, stored: Stored): string {
   return isTimed ? 'something else (a string with a time to live)' : 'something else (a string)';
 }
 
+const mayBeLock = (fields: readonly string[]): boolean => fields.some((field) => field === 's' || field === 'v');
+
 /** TYPE, GETRANGE and PTTL are no rights that locks need: without them, less is told. */
 const LOOK = `local all = redis.pcall('HGETALL', KEYS[1])
 if not all.err then
   local fields = {'hash'}
-  for i = 1, math.min(#all, 400) do fields[#fields + 1] = all[i] end
+  for i = 1, math.min(#all, 400), 2 do fields[#fields + 1] = all[i] end
   return fields
 end
 local kind = redis.pcall('TYPE', KEYS[1])
@@ -55,8 +59,8 @@ async function look(server: Server, storageKey: string): Promise<Stored | null> 
     const reply = (await server.ask((client) => client.evaluate(LOOK, [1, storageKey]))) as string[];
     const [kind, ...rest] = reply.map(String);
     if (kind === 'hash') {
-      const fields = rest.filter((_text, i) => i % 2 === 0);
-      return rest.length === 0 ? null : { type: 'hash', fields, isLock: isLock(storageKey, rest) };
+      if (rest.length === 0) return null;
+      return { type: 'hash', fields: rest, ...(mayBeLock(rest) && { kind: await kindOf(server, storageKey) }) };
     }
     return { type: rest[0]!, text: rest[1]!, isTimed: rest[2] === '1' };
   } catch (error) {
@@ -66,15 +70,18 @@ async function look(server: Server, storageKey: string): Promise<Stored | null> 
   }
 }
 
-/** Whether the fields and values of a hash are those of a lock, as this version writes them. */
-function isLock(name: string, fields: readonly string[]): boolean {
+/** Whether the hash is a lock, as this version writes it. */
+async function kindOf(server: Server, storageKey: string): Promise<string> {
   try {
-    const reply = ['0', ...fields];
-    readLockState(name, reply);
-    readRuns(name, reply);
-    return !fields.some((field, i) => i % 2 === 0 && field === 'v' && fields[i + 1] !== '1');
-  } catch {
-    return false;
+    const reply = (await server.ask((client) =>
+      client.evaluate(createLockScripts().inspect, [1, storageKey]),
+    )) as string[];
+    const parts = reply.map(String);
+    readLockState(storageKey, parts);
+    readRuns(storageKey, parts);
+    return OURS;
+  } catch (error) {
+    return String(error).includes('OLDDATA') ? EARLIER : UNREADABLE;
   }
 }
 
@@ -135,6 +142,7 @@ function leftover(scope: string, library: string, names: readonly string[]): Res
     `${scope}, ${names.length} ${names.length === 1 ? 'looks' : 'look'} like ${library}: ${examples}. Locks of another library and ` +
     'of this one do not exclude each other, and a lock of this library whose name is taken by something that is no hash is ' +
     'refused (WRONGTYPE).';
+  if (library === EARLIER) return warn(text, OLD_DATA_ADVICE);
   const advice =
     'If the app has just changed its library, wait until no instance with the old one runs, and let the old keys expire or delete ' +
     'them. Otherwise give the locks a `keyPrefix` of their own.';

@@ -14,14 +14,7 @@ import { type SingleClient } from '../client/redis-client.js';
 import { addressText } from '../client/server-address.js';
 import { type RedisKeys } from '../codec/redis-keys.js';
 import { type AcquireTimes, type Operation, type ScriptCalls } from '../codec/script-calls.js';
-import {
-  isListenedTo,
-  isTooLate,
-  isUnservedAcquire,
-  readAcquireReply,
-  readAdoptReply,
-  serverMicrosIn,
-} from '../codec/store-replies.js';
+import { isListenedTo, isTooLate, readAcquireReply, readAdoptReply, serverMicrosIn } from '../codec/store-replies.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
 import { renamedError } from '../connection/redis-errors.js';
 import { type OperationBatches } from '../operation-batches.js';
@@ -158,7 +151,7 @@ export class Acquirer {
     if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), sentAt);
     this.#serverClock.onReply(server, serverMicrosIn(reply));
     const isLate = isTooLate(reply);
-    if ((isLate || isUnservedAcquire(reply)) && sent < MAX_SENT && clock.now() < until) return this.#sendNow(pending);
+    if (isLate && sent < MAX_SENT && clock.now() < until) return this.#sendNow(pending);
     if (isLate) {
       const key = request.keys.join(', ');
       const text = `Redis refused every command for the lock "${key}" as too late. Does its clock jump?`;

@@ -1,3 +1,4 @@
+import { type FireClaim } from '../../core/store/fires.js';
 import {
   type AcquireRequest,
   type AdoptRequest,
@@ -6,16 +7,15 @@ import {
   type RenewRequest,
 } from '../../core/store/lock-store.js';
 import { type ScriptCall } from '../connection/command-runner.js';
-import { type LockScripts } from '../scripts/lock-scripts.js';
-import { type Terms } from '../scripts/operation.js';
+import { type Script } from '../connection/script-delivery.js';
+import { type LockScripts, type LuaScript, withHashes } from '../scripts/lock-scripts.js';
 import { OPERATOR_TIMEOUT_MS } from '../timing.js';
-import { OperationTerms, type SharedOperands, oneLine, padded, requestedOperands } from './operation-terms.js';
 import { type RedisKeys } from './redis-keys.js';
 
 interface ScriptCallOptions {
   readonly keepMs: number;
   readonly channelPrefix: string;
-  /** Whether the number of receivers of a message says whether anybody listens. */
+  /** Whether the number of receivers of a message says whether anything listens. */
   readonly countReceivers: boolean;
 }
 
@@ -23,6 +23,12 @@ interface ScriptCallOptions {
 export interface AcquireTimes {
   readonly sentMicros: number;
   readonly untilMicros: number;
+}
+
+/** What an operation has in common with others of its kind; scripts/operate.lua has the form of the text. */
+interface Terms {
+  readonly kind: 'acquire' | 'release' | 'renew';
+  readonly text: string;
 }
 
 /** An acquire, release or renewal of one lock: those that are requested together travel in one command. */
@@ -37,106 +43,202 @@ export interface Operation {
   readonly timeoutMs: number;
 }
 
+/** The fields of a request on which its terms depend. */
+type Requested = Pick<
+  AcquireRequest,
+  'owner' | 'mode' | 'leaseMs' | 'waiterLeaseMs' | 'maxWaiters' | 'permits' | 'take' | 'holder' | 'fair'
+>;
+type Renewed = Pick<RenewRequest, 'leaseMs' | 'mode'>;
+type Released = Pick<ReleaseRequest, 'holdAtLeastMs' | 'runOutcome' | 'job' | 'unanswered'>;
+
 /** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
 export class ScriptCalls {
-  readonly #shared: SharedOperands;
-  readonly #terms: OperationTerms;
+  readonly #scripts: Readonly<Record<keyof LockScripts, LuaScript>>;
+  /** The operands of all other scripts that change a lock, and the same as the terms of an operation begin. */
+  readonly #shared: readonly [keepMs: number, count: 0 | 1, channelPrefix: string];
+  readonly #head: string;
 
   constructor(
-    private readonly scripts: LockScripts,
+    scripts: LockScripts,
     private readonly keys: RedisKeys,
     { keepMs, channelPrefix, countReceivers }: ScriptCallOptions,
   ) {
-    this.#shared = { keepMs: padded(keepMs), channelPrefix, countReceivers: countReceivers ? 1 : 0 };
-    this.#terms = new OperationTerms(this.#shared);
+    this.#scripts = withHashes(scripts);
+    this.#shared = [keepMs, countReceivers ? 1 : 0, channelPrefix];
+    this.#head = this.#shared.join(' ');
   }
 
   /** `now`: on our monotonic clock. */
   acquire(request: AcquireRequest, timeoutMs: number, now: number): Operation {
-    const { keys, attempt } = request;
-    const lock = this.keys.storageKey(keys[0]!);
-    return { key: keys[0]!, lock, attempt, terms: this.#terms.ofAcquire(request, now), timeoutMs };
+    const { keys, attempt, claim } = request;
+    const terms = this.#acquireTerms(request);
+    // The age of a fire is another one in each acquire.
+    const own = claim ? { ...terms, text: terms.text + fireText(claim, now) } : terms;
+    return this.#operation({ key: keys[0]!, attempt }, own, timeoutMs);
   }
 
-  acquireMany(request: AcquireRequest, timeoutMs: number, times: AcquireTimes): ScriptCall {
-    const { acquireMany: script } = this.scripts;
+  acquireMany(request: AcquireRequest, timeoutMs: number, { sentMicros, untilMicros }: AcquireTimes): ScriptCall {
     const { keys, attempt } = request;
-    const lock = keys.map((key) => this.keys.storageKey(key));
-    const operands = script.operands({ ...this.#shared, ...requestedOperands(request), attempt, ...times, lock });
-    return { script, operands, key: keys.join(', '), timeoutMs, echo: attempt };
+    const locks = keys.map((key) => this.keys.storageKey(key));
+    const operands = [locks.length, ...locks, sentMicros, untilMicros, `1 ${attempt}\n`, this.#acquireText(request)];
+    return { script: this.#scripts.operate, operands, key: keys.join(', '), timeoutMs, echo: attempt };
   }
 
   renew(request: RenewRequest): Operation {
-    const { key, attempt, fencingToken, timeoutMs } = request;
-    const lock = this.keys.storageKey(key);
-    return { key, lock, attempt, token: String(fencingToken), terms: this.#terms.ofRenewal(request), timeoutMs };
+    const { fencingToken, timeoutMs } = request;
+    return this.#operation(request, this.#renewTerms(request), timeoutMs, fencingToken);
   }
 
   release(request: ReleaseRequest, timeoutMs: number): Operation {
-    const { key, attempt } = request;
-    const lock = this.keys.storageKey(key);
-    return { key, lock, attempt, terms: this.#terms.ofRelease(request), timeoutMs };
+    return this.#operation(request, this.#releaseTerms(request), timeoutMs);
+  }
+
+  /** A renewal that leaves the lease as it is. */
+  downgrade(hold: HoldRef, timeoutMs: number): ScriptCall {
+    const terms = this.#renewTerms({ mode: 'read', leaseMs: 0 });
+    return this.alone(this.#operation(hold, terms, timeoutMs, hold.fencingToken), { sentMicros: 0, untilMicros: 0 });
   }
 
   /** The command of a single operation. */
-  alone({ key, lock, attempt, token, terms, timeoutMs }: Operation, times: AcquireTimes): ScriptCall {
-    const { kind, operands } = terms;
-    const own = kind === 'acquire' ? [times.sentMicros, times.untilMicros] : kind === 'renew' ? [token!] : [];
-    const script = this.scripts[kind];
-    return { script, operands: [1, lock, attempt, ...own, ...operands], key, timeoutMs, echo: attempt };
+  alone(operation: Operation, times: AcquireTimes): ScriptCall {
+    const { key, attempt, timeoutMs } = operation;
+    return { ...this.together([operation], times), key, timeoutMs, echo: attempt };
   }
 
-  downgrade(hold: HoldRef, timeoutMs: number): ScriptCall {
-    const { downgrade } = this.scripts;
-    return this.#call(downgrade, downgrade.operands(this.#operandsOf(hold)), hold, timeoutMs);
+  /** One command for several operations, with each text of terms once. */
+  together(operations: readonly Operation[], { sentMicros, untilMicros }: AcquireTimes): Script {
+    const [known, texts] = [[] as Terms[], [] as string[]];
+    const numbers: number[] = [];
+    let own = '';
+    for (const { attempt, token, terms } of operations) {
+      let at = known.indexOf(terms);
+      if (at < 0) {
+        at = known.push(terms) - 1;
+        // Texts take longer to compare than objects.
+        const same = texts.indexOf(terms.text);
+        numbers.push(same < 0 ? texts.push(terms.text) : same + 1);
+      }
+      own += token === undefined ? `${numbers[at]} ${attempt}\n` : `${numbers[at]} ${attempt} ${token}\n`;
+    }
+    const locks = operations.map(({ lock }) => lock);
+    return {
+      script: this.#scripts.operate,
+      operands: [locks.length, ...locks, sentMicros, untilMicros, own, ...texts],
+    };
   }
 
   adopt(request: AdoptRequest, timeoutMs: number): ScriptCall {
-    const { adopt } = this.scripts;
-    const { from, leaseMs, holder, unanswered } = request;
-    const how = { from, leaseMs, holder: oneLine(holder), unanswered: unanswered ? 1 : 0 };
-    return this.#call(adopt, adopt.operands({ ...this.#operandsOf(request), ...how }), request, timeoutMs);
+    const { attempt, from, fencingToken, leaseMs, holder, unanswered } = request;
+    const operands = [attempt, from, fencingToken, leaseMs, oneLine(holder), unanswered ? 1 : 0];
+    return this.#call('adopt', request, operands, timeoutMs);
   }
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose. */
   writeBack(hold: HoldRef, newToken: number, timeoutMs: number): ScriptCall {
-    const { writeBack } = this.scripts;
-    const operands = writeBack.operands({ ...this.#operandsOf(hold), newToken: String(newToken) });
-    return this.#call(writeBack, operands, hold, timeoutMs);
+    return this.#call('writeBack', hold, [hold.attempt, hold.fencingToken, newToken], timeoutMs);
   }
 
   /** `seenToken`: the last token granted when the operator looked; a later holder is left alone. */
   forceRelease(key: string, attempt: string, seenToken: number): ScriptCall {
-    const { forceRelease } = this.scripts;
-    const lock = this.keys.storageKey(key);
-    const operands = forceRelease.operands({ ...this.#shared, lock, attempt, seenToken: String(seenToken) });
-    return this.#call(forceRelease, operands, { key, attempt }, OPERATOR_TIMEOUT_MS);
+    return this.#call('forceRelease', { key, attempt }, [attempt, seenToken]);
   }
 
   /** `permits`: null leaves their number to the requests. */
   setPermits(key: string, attempt: string, permits: number | null): ScriptCall {
-    const { setPermits } = this.scripts;
-    const lock = this.keys.storageKey(key);
-    const operands = setPermits.operands({ ...this.#shared, lock, attempt, permits: permits ?? '-' });
-    return this.#call(setPermits, operands, { key, attempt }, OPERATOR_TIMEOUT_MS);
+    return this.#call('setPermits', { key, attempt }, [attempt, permits ?? '-']);
   }
 
   inspect(key: string): ScriptCall {
-    const { inspect } = this.scripts;
-    const operands = inspect.operands({ lock: this.keys.storageKey(key) });
-    return { script: inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS };
-  }
-
-  #operandsOf({ key, attempt, fencingToken }: HoldRef) {
-    return { ...this.#shared, lock: this.keys.storageKey(key), attempt, token: String(fencingToken) };
+    const operands = [1, this.keys.storageKey(key)];
+    return { script: this.#scripts.inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS };
   }
 
   #call(
-    script: ScriptCall['script'],
-    operands: ScriptCall['operands'],
+    name: keyof LockScripts,
     { key, attempt }: { readonly key: string; readonly attempt: string },
-    timeoutMs: number,
+    own: readonly (string | number)[],
+    timeoutMs = OPERATOR_TIMEOUT_MS,
   ): ScriptCall {
-    return { script, operands, key, timeoutMs, echo: attempt };
+    const operands = [1, this.keys.storageKey(key), ...own, ...this.#shared];
+    return { script: this.#scripts[name], operands, key, timeoutMs, echo: attempt };
   }
+
+  #operation(
+    { key, attempt }: { readonly key: string; readonly attempt: string },
+    terms: Terms,
+    timeoutMs: number,
+    token?: number,
+  ): Operation {
+    const lock = this.keys.storageKey(key);
+    return token === undefined
+      ? { key, lock, attempt, terms, timeoutMs }
+      : { key, lock, attempt, token: String(token), terms, timeoutMs };
+  }
+
+  readonly #acquireTerms = keepingLast(
+    (a: Requested, b: Requested) =>
+      a.owner === b.owner &&
+      a.mode === b.mode &&
+      a.leaseMs === b.leaseMs &&
+      a.waiterLeaseMs === b.waiterLeaseMs &&
+      a.maxWaiters === b.maxWaiters &&
+      a.permits === b.permits &&
+      a.take === b.take &&
+      a.holder === b.holder &&
+      a.fair === b.fair,
+    (asked: Requested): Terms => ({ kind: 'acquire', text: this.#acquireText(asked) }),
+  );
+
+  readonly #renewTerms = keepingLast(
+    (a: Renewed, b: Renewed) => a.leaseMs === b.leaseMs && a.mode === b.mode,
+    ({ mode, leaseMs }: Renewed): Terms => ({ kind: 'renew', text: `n ${this.#head}\n${mode[0]} ${leaseMs}` }),
+  );
+
+  readonly #releaseTerms = keepingLast(
+    (a: Released, b: Released) =>
+      a.holdAtLeastMs === b.holdAtLeastMs &&
+      a.runOutcome === b.runOutcome &&
+      a.job === b.job &&
+      a.unanswered === b.unanswered,
+    ({ holdAtLeastMs, runOutcome, job, unanswered }: Released): Terms => ({
+      kind: 'release',
+      text: `r ${this.#head}\n${unanswered ? 1 : 0} ${holdAtLeastMs} ${encodeJob(job)} ${runOutcome ?? '-'}`,
+    }),
+  );
+
+  #acquireText(asked: Requested): string {
+    const { owner, mode, leaseMs, waiterLeaseMs, maxWaiters = 0, permits, take = 1, holder, fair } = asked;
+    const numbers = `${leaseMs} ${waiterLeaseMs} ${maxWaiters} ${permits} ${take}`;
+    return `a ${this.#head}\n${mode[0]} ${fair ? 1 : 0} ${numbers}\n${oneLine(holder)}\n${encodeOwner(owner)}\n`;
+  }
+}
+
+/**
+ * Makes the terms of requests. Those in a row nearly always have the same terms, which are one object then: to make them costs
+ * more than all else that a request does before it is sent.
+ */
+function keepingLast<Request extends object>(
+  areTheSame: (a: Request, b: Request) => boolean,
+  make: (request: Request) => Terms,
+): (request: Request) => Terms {
+  let last: { readonly request: Request; readonly terms: Terms } | null = null;
+  return (request) => {
+    if (!last || !areTheSame(last.request, request)) last = { request, terms: make(request) };
+    return last.terms;
+  };
+}
+
+const fireText = ({ job, kind, ms, calledAt, rememberMs, rerunOnLoss }: FireClaim, now: number): string =>
+  `${encodeJob(job)} ${kind} ${ms} ${Math.round(now - calledAt)} ${rememberMs} ${rerunOnLoss ? 1 : 0}`;
+
+/** Terms are one text with a value per line. */
+const oneLine = (text: string): string => text.replaceAll('\n', ' ');
+
+/** A job is part of a field's name, and of a list, so it has no blanks and colons. The scripts write a missing job as `-`. */
+const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
+
+/** The scripts write a missing owner as `-`. */
+function encodeOwner(owner: string | undefined): string {
+  if (owner === undefined) return '-';
+  return owner === '-' ? '%2D' : encodeURIComponent(owner);
 }

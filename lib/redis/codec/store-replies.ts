@@ -12,18 +12,10 @@ import { ReplyParts, wholeNumber } from './reply-parts.js';
 type Reply = readonly string[];
 
 /**
- * Reads the reply of the acquire script, or of acquire-many for several keys.
+ * Reads the reply to an acquire.
  * @throws LockStoreError for anything else: what cannot be read is no grant
  */
-export function readAcquireReply(
-  { keys, leaseMs }: Pick<AcquireRequest, 'keys' | 'leaseMs'>,
-  reply: Reply,
-): AcquireReply {
-  const plainToken = keys.length === 1 && reply[0] === 'granted' ? plainTokenOf(keys[0]!, reply) : 0;
-  if (plainToken > 0) {
-    const serverTimeMs = Math.floor(plainToken / 1_000);
-    return { outcome: 'granted', fencingTokens: [plainToken], remainingMs: leaseMs, serverTimeMs };
-  }
+export function readAcquireReply({ keys }: Pick<AcquireRequest, 'keys'>, reply: Reply): AcquireReply {
   const parts = new ReplyParts(keys.length === 1 ? keys[0]! : keys.join(', '), reply);
   const outcome = parts.oneOf(0, ['granted', 'busy', 'refused']);
   if (outcome === 'busy') return readBusyReply(parts);
@@ -32,64 +24,44 @@ export function readAcquireReply(
     if (reason === 'permits') return { outcome, reason, permits: parts.whole(4) };
     return { outcome, reason, claimedBy: parts.text(4) || undefined };
   }
-  const serverTimeMs = parts.whole(2);
-  if (keys.length > 1) {
-    if (reply.length !== 4 + keys.length) parts.refuse();
-    const fencingTokens = keys.map((_key, i) => parts.token(4 + i));
-    return { outcome, fencingTokens, remainingMs: parts.lease(3), serverTimeMs };
-  }
-  const granted = { fencingTokens: [parts.token(3)], remainingMs: parts.lease(4), serverTimeMs };
-  return parts.text(6) ? { outcome, ...granted, fireMs: parts.whole(6) } : { outcome, ...granted };
-}
-
-/** The token in a reply of the plain path of a script: it comes last, behind the attempt. 0: it is another reply. */
-function plainTokenOf(key: string, reply: Reply): number {
-  if (reply.length !== 3 || reply[2]!.length !== 16) return 0;
-  const token = wholeNumber(reply[2]);
-  if (Number.isNaN(token)) return 0;
-  return Number.isSafeInteger(token) ? token : new ReplyParts(key, reply).token(2);
+  const [serverTimeMs, remainingMs] = [parts.whole(2), parts.lease(3)];
+  if (reply.length !== 6 + keys.length) parts.refuse();
+  const fencingTokens = keys.map((_key, i) => parts.token(6 + i));
+  const granted = { outcome, fencingTokens, remainingMs, serverTimeMs };
+  return parts.text(5) ? { ...granted, fireMs: parts.whole(5) } : granted;
 }
 
 function readBusyReply(parts: ReplyParts): AcquireReply {
   const place = { retryMs: parts.whole(3), ahead: parts.whole(4) };
   const [holder, owner] = [parts.text(5) || undefined, parts.text(6) || undefined];
-  const isFull = parts.oneOf(10, ['', '1']) === '1';
-  const permits = parts.text(11) ? parts.whole(11) : undefined;
-  const state = { serverTimeMs: parts.whole(2), lastToken: parts.whole(9), isFull, permits };
+  const isFull = parts.oneOf(9, ['', '1']) === '1';
+  const permits = parts.text(10) ? parts.whole(10) : undefined;
+  const state = { serverTimeMs: parts.whole(2), lastToken: parts.whole(8), isFull, permits };
   return { outcome: 'busy', ...place, holder, owner, ...state };
 }
 
 /** Whether an acquire was refused as late: it was sent too long ago, or at an unknown time. */
 export const isTooLate = ([outcome, , , reason]: Reply): boolean => outcome === 'refused' && reason === 'late';
 
-/** The time of the server in the reply to an acquire, in microseconds. On the plain path, the token is that time. */
-export function serverMicrosIn(reply: Reply): number {
-  if (reply.length === 3) return wholeNumber(reply[2]);
-  return isTooLate(reply) ? wholeNumber(reply[4]) : wholeNumber(reply[2]) * 1_000;
-}
+/** The time of the server in the reply to an acquire, in microseconds. */
+export const serverMicrosIn = (reply: Reply): number =>
+  isTooLate(reply) ? wholeNumber(reply[4]) : wholeNumber(reply[2]) * 1_000;
 
 /** Whether the server knows a subscriber of ours, in the `busy` reply to an acquire. */
 export const isListenedTo = (reply: Reply): boolean => reply[7] !== '0';
 
-/** Whether an acquire stopped early, because very many waiters in the queue are dead, and must be sent again. */
-export const isUnservedAcquire = (reply: Reply): boolean => reply[0] === 'busy' && reply[8] === '1';
-
-/** The same for a release. */
-export const isUnservedRelease = (reply: Reply): boolean => reply[5] === '1';
-
 /** Reads the reply of the renew script. @throws LockStoreError for anything else */
-export function readRenewReply({ key, leaseMs }: Pick<RenewRequest, 'key' | 'leaseMs'>, reply: Reply): RenewReply {
+export function readRenewReply({ key }: Pick<RenewRequest, 'key'>, reply: Reply): RenewReply {
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, ['renewed', 'lost']);
   if (outcome === 'lost') return readLostReply(parts);
-  return { outcome, remainingMs: reply.length === 2 ? leaseMs : parts.lease(3) };
+  return { outcome, remainingMs: parts.lease(3) };
 }
 
-/** Reads the reply of the downgrade script. @throws LockStoreError for anything else */
+/** Reads the reply to a renewal that makes a hold a read hold. @throws LockStoreError for anything else */
 export function readDowngradeReply(key: string, reply: Reply): { readonly outcome: 'downgraded' } | LostReply {
-  const parts = new ReplyParts(key, reply);
-  const outcome = parts.oneOf(0, ['downgraded', 'lost']);
-  return outcome === 'downgraded' ? { outcome } : readLostReply(parts);
+  const renewal = readRenewReply({ key }, reply);
+  return renewal.outcome === 'lost' ? renewal : { outcome: 'downgraded' };
 }
 
 /** Reads the reply of the adopt script. @throws LockStoreError for anything else */
@@ -132,8 +104,6 @@ const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked'
  * @throws LockStoreError for anything else
  */
 export function readReleaseReply(key: string, reply: Reply, maybeResent: boolean): ReleaseReply {
-  const plainToken = reply[0] === 'released' ? plainTokenOf(key, reply) : 0;
-  if (plainToken > 0) return { outcome: 'released', holds: 0, lastToken: plainToken };
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, RELEASE_OUTCOMES);
   const mayBeOurs = maybeResent && (outcome === 'unknown' || outcome === 'expired');

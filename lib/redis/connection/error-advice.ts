@@ -25,6 +25,11 @@ const PASSING = adviceBy({
   'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
 });
 
+/** What to do about a lock in data of version 1. */
+export const OLD_DATA_ADVICE =
+  'An earlier version has written this lock: wait for `keepMs` after the last old instance has stopped, or delete the keys ' +
+  'under the prefix while nothing runs.';
+
 /**
  * A server that runs no Lua scripts: one that lacks the commands, Valkey without its Lua module (9.1), Garnet without `--lua`.
  */
@@ -45,6 +50,7 @@ const STAYING = adviceBy({
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   'not allowed in cluster mode': 'A cluster has only database 0: leave out `db` in `connection`.',
+  OLDDATA: OLD_DATA_ADVICE,
   NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
   [NO_SCRIPTS]:
     'The locks are made of Lua scripts. Check the rights of the user, and whether the server was built and started with Lua.',
@@ -99,7 +105,7 @@ const MAX_SHOWN = 500;
 export function readableText(error: Error): string {
   const text = error.message || textOfMany(error);
   return printable(text.slice(0, MAX_SHOWN))
-    .replace(/^ERR Error running script \(call to \w+\): (@\w+: ?\d+: )+/, '')
+    .replace(/^ERR (Error running script \(call to \w+\): )?(@?\w+: ?\d+: )+/, '')
     .replace(/ script: \w+, on @\w+:\d+\.?$/, '')
     .replace(/ Retrying from scratch after \d+ms\./, '')
     .replace(/ If you want to connect from external computers .*$/s, '')

@@ -1,4 +1,5 @@
-import { FAILED } from '../scripts/batch.js';
+/** The outcome of an operation of a batch that failed: sent alone, it reports its error itself. */
+export const FAILED = 'failed';
 
 /** What a script replies only after it has written; a replica answers other scripts, too, as long as they only read. */
 const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled', 'adopted']);
@@ -21,11 +22,10 @@ function readReply(echo: Echo, reply: unknown): string[] | undefined {
   return echo === undefined || parts?.[1] === echo ? parts : undefined;
 }
 
-/** Reads the replies of a batch: a list, or one text with a line for each. Undefined if they belong to another command. */
+/** Reads the replies of a batch. Undefined if they belong to another command. */
 export function readReplies(echoes: readonly Echo[], reply: unknown): string[][] | undefined {
-  const all: unknown = typeof reply === 'string' ? reply.split('\n') : reply;
-  if (!Array.isArray(all) || all.length !== echoes.length) return undefined;
-  const replies = all.map((one: unknown, i) => readReply(one === FAILED ? undefined : echoes[i], one));
+  if (!Array.isArray(reply) || reply.length !== echoes.length) return undefined;
+  const replies = reply.map((one: unknown, i) => readReply(echoes[i], one));
   return replies.every((one) => one !== undefined) ? replies : undefined;
 }
 
@@ -36,19 +36,8 @@ export const hasWritten = (reply: readonly string[]): boolean => WRITTEN.has(rep
 export const isGrant = (reply: readonly string[]): boolean => GRANTED.has(reply[0]);
 
 /** The parts of the reply for one lock; undefined if none of our scripts replies so. */
-function partsOf(reply: unknown): string[] | undefined {
-  // A script answers in one text on its plain path (scripts/acquire.ts).
-  if (typeof reply === 'string') return partsOfText(reply);
-  return Array.isArray(reply) && reply.every(isPlain) ? reply.map(String) : undefined;
-}
-
-/** The same as `split(' ')`, at a third of its costs for the three parts that such a text has. */
-function partsOfText(text: string): string[] {
-  const first = text.indexOf(' ');
-  const second = text.indexOf(' ', first + 1);
-  const isOfThree = second >= 0 && text.indexOf(' ', second + 1) < 0;
-  return isOfThree ? [text.slice(0, first), text.slice(first + 1, second), text.slice(second + 1)] : text.split(' ');
-}
+const partsOf = (reply: unknown): string[] | undefined =>
+  Array.isArray(reply) && reply.every(isPlain) ? reply.map(String) : undefined;
 
 /** No script of ours replies with a list in the reply for a lock. */
 const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';

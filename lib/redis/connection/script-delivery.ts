@@ -2,17 +2,15 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { type Outcome } from '../../core/store/callback-store.js';
 import { forSubject, keyOfSubject } from '../../core/store/subject.js';
 import { type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { type LuaScript } from '../scripts/lua.js';
+import { type LuaScript } from '../scripts/lock-scripts.js';
 import { type Destination } from './cluster-nodes.js';
 import { type CommandHost, type CommandRequest, type Delivery } from './command.js';
 import { isNoScript, renamedError } from './redis-errors.js';
 import { hasWritten, isGrant } from './reply-reader.js';
 
-type AnyScript = LuaScript<any, any, any>;
-
 /** A script to send. */
 export interface Script {
-  readonly script: AnyScript;
+  readonly script: LuaScript;
   readonly operands: Operands;
   /** Whether to send ASKING first: a node to which the slot is moving serves no other command. */
   readonly asking?: boolean;

@@ -1,20 +1,34 @@
-import { LockNotHeldError, LockLostError, createLockScripts, type Lock } from '../../../lib/index.js';
+import { LockNotHeldError, LockLostError, type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { itWithOneRecord, itWithPermits } from '../../support/topologies/topology.js';
-import { NO_CLAIM, PLAIN_WRITER, runScript } from '../../scripts/run-script.js';
+import { lockCalls, plainWriter, sendOperation } from '../../support/redis/lock-commands.js';
 import { deleteLock } from '../support/stores.js';
 
-const scripts = createLockScripts();
-
 /** Sends a command as another, or an earlier, client would; gives its outcome. */
-async function send(name: 'acquire' | 'renew' | 'release', key: string, operands: Record<string, string | number>) {
-  const shared = { lock: `lock:${key}`, keepMs: 600_000, channelPrefix: 'lock:wake:', countReceivers: 1 };
-  const asked = { ...PLAIN_WRITER, leaseMs: 30_000 };
-  const values = { ...shared, ...asked, holder: 'x:1', ...NO_CLAIM, runOutcome: '-', holdAtLeastMs: 0, ...operands };
-  const [outcome] = await runScript(openAdmin(), scripts[name], values);
+async function send(
+  name: 'acquire' | 'renew' | 'release',
+  key: string,
+  { attempt, token = 0 }: { readonly attempt: string; readonly token?: number },
+) {
+  const operation = {
+    acquire: () => lockCalls.acquire(plainWriter(key, attempt), 1_000, 0),
+    renew: () =>
+      lockCalls.renew({
+        key,
+        attempt,
+        fencingToken: token,
+        leaseMs: 30_000,
+        mode: 'write',
+        owner: undefined,
+        holder: 'x:1',
+        timeoutMs: 1_000,
+      }),
+    release: () => lockCalls.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 30_000 }, 1_000),
+  }[name]();
+  const [outcome] = await sendOperation(openAdmin(), operation);
   return outcome;
 }
 
@@ -29,11 +43,11 @@ describe('promise 2: ownership', () => {
     const key = freshKey();
     const lock = await locks.acquire(key);
     const before = await holdsOf(key);
-    const token = String(lock.fencingToken);
+    const token = lock.fencingToken;
     expect(await send('release', key, { attempt: 'foreign.aa000001' })).toBe('unknown');
     expect(await send('renew', key, { attempt: 'foreign.aa000001', token })).toBe('lost');
-    expect(await send('renew', key, { attempt: lock.owner, token: String(lock.fencingToken - 1) })).toBe('lost');
-    expect(await send('renew', key, { attempt: lock.owner, token: '0' })).toBe('lost');
+    expect(await send('renew', key, { attempt: lock.owner, token: lock.fencingToken - 1 })).toBe('lost');
+    expect(await send('renew', key, { attempt: lock.owner, token: 0 })).toBe('lost');
     expect(await holdsOf(key)).toEqual(before);
     await lock.extend(60_000);
     expect(lock.remainingMs).toBeGreaterThan(30_000);
@@ -44,7 +58,7 @@ describe('promise 2: ownership', () => {
     const key = freshKey();
     const first = await a.locks.acquire(key);
     await first.release();
-    const late = { attempt: first.owner, token: String(first.fencingToken) };
+    const late = { attempt: first.owner, token: first.fencingToken };
     expect(await send('acquire', key, late)).toBe('refused');
     expect(await b.locks.isLocked(key)).toBe(false);
     await b.locks.acquire(key);
@@ -60,7 +74,7 @@ describe('promise 2: ownership', () => {
     const key = freshKey();
     const lock = await locks.acquire(key, { leaseMs: 60, renew: false });
     await eventually(async () => !(await locks.isLocked(key)));
-    expect(await send('renew', key, { attempt: lock.owner, token: String(lock.fencingToken) })).toBe('lost');
+    expect(await send('renew', key, { attempt: lock.owner, token: lock.fencingToken })).toBe('lost');
     expect(await locks.isLocked(key)).toBe(false);
     await expect(lock.extend(5_000)).rejects.toBeInstanceOf(LockLostError);
   });

@@ -6,6 +6,7 @@ import { keyOn } from '../../support/redis/cluster-slots.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type LockApp, closeAll, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { ownCluster } from '../../support/redis/own-topologies.js';
+import { queued } from '../../support/redis/records.js';
 
 const LEASE_MS = 3_000;
 /** A holder that the new master does not know goes on until its next renewal, and those that the old master takes meanwhile. */
@@ -45,8 +46,7 @@ async function holdAll({ cluster: { connection }, nodes }: Started) {
   const waiting = locks.map(({ key }) => b.locks.acquire(key, { waitMs: 60_000 }));
   const replicas = nodes.slice(3);
   await Promise.all(replicas.map((node) => node.readonly()));
-  const isKnown = async ({ key }: Lock, i: number) =>
-    Object.keys(await replicas[i]!.hgetall(`lock:${key}`)).some((field) => field.startsWith('queue:'));
+  const isKnown = async ({ key }: Lock, i: number) => (await queued(replicas[i]!, key)) === 1;
   await eventually(async () => (await Promise.all(locks.map(isKnown))).every(Boolean));
   return { a, locks, waiting };
 }

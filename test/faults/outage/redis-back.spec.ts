@@ -5,7 +5,6 @@ import { CONNECTIONS, RELUCTANT, appClient } from '../../support/redis/connectio
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp, closeLater } from '../../support/apps/lock-app.js';
-import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,7 +27,7 @@ describe('when Redis is back', () => {
     expect(await rejection(locks.acquire(key, LONG))).toBeInstanceOf(LockStoreError);
     proxy.delayMs = 0;
     await eventually(() => locker.live.releasing === 0, { timeoutMs: 20_000 });
-    await eventually(async () => 'released' in (await hashOf(admin, key)));
+    await eventually(async () => (await admin.hexists(`lock:${key}`, 'r')) === 1);
     expect(await (await startApp()).locks.tryAcquire(key)).not.toBeNull();
   });
 

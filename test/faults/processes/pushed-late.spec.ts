@@ -1,8 +1,7 @@
 import { type Redis } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
-import { createLockScripts, LOCK_SCRIPTS, RedisLockModule, RedisLockService } from '../../../lib/index.js';
+import { type LockScripts, LOCK_SCRIPTS, RedisLockModule, RedisLockService } from '../../../lib/index.js';
 import { type RedisConnection } from '../../../lib/redis/client/redis-connection.js';
-import { lua } from '../../../lib/redis/scripts/lua.js';
 import { LOCK_CLOCK, LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -10,6 +9,7 @@ import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 import { StoppedClock } from '../../support/core/stopped-clock.js';
 import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
+import { scriptsOnClock } from '../../support/redis/lock-commands.js';
 import { hashOf } from '../../support/redis/records.js';
 import { ownCluster } from '../../support/redis/own-topologies.js';
 
@@ -18,17 +18,11 @@ const LEASE_MS = 6_000;
 const AHEAD_MS = 3_000;
 
 /** Scripts on the server's clock, to which the value of a Lua expression is added, in microseconds. */
-function onClockWith(ahead: string) {
-  const clock = `
-local time = redis.call('TIME')
-time = string.format('%.0f', time[1] * 1000000 + time[2] + (${ahead}))
-`;
-  return createLockScripts(lua([clock] as never));
-}
+const onClockWith = (ahead: string): LockScripts => scriptsOnClock((micros) => `${micros} + (${ahead})`);
 
 interface Servers {
   readonly connection: RedisConnection;
-  readonly scripts: ReturnType<typeof createLockScripts>;
+  readonly scripts: LockScripts;
   readonly key: string;
   readonly admins: readonly Redis[];
   /** Has the lock served by a clock that is ahead; gives a connection to where it is then. */

@@ -1,5 +1,6 @@
 import { closeAll, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 import { type Grant, startCallers } from '../../support/processes/callers.js';
+import { hashOf } from '../../support/redis/records.js';
 import { eventually } from '../../support/waiting/eventually.js';
 
 /** How long a process may hand the lock on. */
@@ -24,7 +25,7 @@ describe('processes with many callers of one key', () => {
       Array.from({ length: PROCESSES }, () => startCallers(key, { callers: CALLERS })),
     );
     for (const { child } of processes) child.send('begin');
-    const tokenOf = async (): Promise<string> => JSON.stringify(await admin.hgetall(`lock:${key}`));
+    const tokenOf = async (): Promise<string> => (await hashOf(admin, key))['token'] ?? '';
     // Until the lock has been seen in many states, between which there were many grants.
     const seen = new Set<string>();
     await eventually(async () => seen.add(await tokenOf()).size > 100, { timeoutMs: 20_000, intervalMs: 5 });

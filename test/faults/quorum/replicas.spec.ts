@@ -49,7 +49,7 @@ describe('a quorum whose grants are confirmed by replicas', () => {
     await eventually(async () => (await heldRow(admins, key)) === '111');
     masters[1].roundTripMs = 4_000;
     await dropHold(admin, key);
-    await eventually(async () => (await hashOf(admin, key))['late'] !== undefined, { timeoutMs: 10_000 });
+    await eventually(async () => (await admin.hexists(`lock:${key}`, 'late')) === 1, { timeoutMs: 10_000 });
     expect((await hashOf(admin, key))['run:Jobs.run']).toMatch(/^1000 .* -$/);
     await lock.releaseAfter('done');
   }, 30_000);

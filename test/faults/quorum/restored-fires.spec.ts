@@ -82,7 +82,7 @@ describe('a node of a quorum that is given the hold of a running job again', () 
 
   it('takes over the open run that a dead claim of the same fire has left there', async () => {
     const { net, key, lock } = await startRun(RERUN);
-    await net.admins[1]!.hset(`lock:${key}`, 'run:Jobs.run', `${FIRE_MS} client.dead ${FIRE_MS} 0 -`);
+    await net.admins[1]!.hset(`lock:${key}`, 'job:Jobs.run', `${FIRE_MS} client.dead ${FIRE_MS} 0 - x:1 ;${FIRE_MS};`);
     await dropHold(net.admins[1]!, key);
     await isHeldOnAll(net, key);
     await lock.releaseAfter('done');
@@ -92,7 +92,7 @@ describe('a node of a quorum that is given the hold of a running job again', () 
   it('takes the hold also when it knows the fire without the run', async () => {
     const { net, key } = await startRun();
     // Another claim had replaced the run, and was given back.
-    await net.admins[1]!.hdel(`lock:${key}`, 'run:Jobs.run');
+    await net.admins[1]!.hset(`lock:${key}`, 'job:Jobs.run', `0 - 0 0 void - ;${FIRE_MS};`);
     await dropHold(net.admins[1]!, key);
     await isHeldOnAll(net, key);
     expect(await runsOn(net.admins, key)).toEqual(['1000 -', undefined, '1000 -']);

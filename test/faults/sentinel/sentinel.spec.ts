@@ -8,7 +8,7 @@ import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } fro
 import { withGiven } from '../../support/clients/library.js';
 import { givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf } from '../../support/redis/records.js';
+import { hashOf, queued } from '../../support/redis/records.js';
 import { ownRedis, startReplicated } from '../../support/redis/own-redis.js';
 import { ownSentinels } from '../../support/redis/own-topologies.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -125,8 +125,7 @@ describe('behind sentinels', () => {
         await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
         for (const { url } of topology.replicas) {
           const replica = openAdmin(url);
-          const fields = async () => Object.keys(await replica.hgetall(`lock:${key}`));
-          await eventually(async () => (await fields()).some((name) => name.startsWith('queue:')));
+          await eventually(async () => (await queued(replica, key)) === 1);
         }
         await failOver(topology);
         await topology.untilMoved(topology.master.port);

@@ -8,22 +8,21 @@ const whole = (part: unknown, min: number, max = Number.MAX_SAFE_INTEGER): boole
 
 const isPlain = (part: Reply): boolean => typeof part === 'string' || typeof part === 'number';
 
+const OUTCOMES: Readonly<Record<string, string>> = {
+  acquire: 'granted',
+  acquireMany: 'granted',
+  renew: 'renewed',
+  adopt: 'adopted',
+};
+
 /** For how long a reply grants or renews a lock, by what our scripts reply: written down once more. 0: it does not. */
 export function leaseIn({ name, operands, keys }: Received, reply: Reply): number {
-  // On the plain path, a script replies with one text.
-  const parts = typeof reply === 'string' ? reply.split(' ') : reply;
-  if (!Array.isArray(parts)) return 0;
-  if (!parts.every(isPlain) || parts[1] !== operands['attempt']) return 0;
-  const at = { acquire: 4, acquireMany: 3, renew: 3, adopt: 3 }[name];
-  const outcome = { renew: 'renewed', adopt: 'adopted' }[name] ?? 'granted';
-  if (at === undefined || parts[0] !== outcome) return 0;
-  const isPlainReply = name === 'renew' ? parts.length === 2 : parts.length === 3 && /^\d{16}$/.test(String(parts[2]));
-  if (isPlainReply && (name === 'acquire' || name === 'renew')) return Number(operands['leaseMs']);
-  if (!whole(parts[at], 1, MAX_LEASE_MS)) return 0;
-  if (name !== 'renew' && !whole(parts[2], 0)) return 0;
-  const tokens = name === 'acquire' ? [parts[3]] : name === 'acquireMany' ? parts.slice(4) : [];
+  if (!Array.isArray(reply) || !reply.every(isPlain) || reply[1] !== operands['attempt']) return 0;
+  if (reply[0] !== OUTCOMES[name] || !whole(reply[3], 1, MAX_LEASE_MS)) return 0;
+  if (name !== 'renew' && !whole(reply[2], 0)) return 0;
+  const tokens = reply[0] === 'granted' ? reply.slice(6) : [];
   if (!tokens.every((token) => whole(token, 1))) return 0;
-  return name === 'acquireMany' && tokens.length !== keys.length ? 0 : Number(parts[at]);
+  return reply[0] === 'granted' && tokens.length !== keys.length ? 0 : Number(reply[3]);
 }
 
 /** Until when the replies that a server sent, or the messages, let somebody hold a lock. */

@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { createLockScripts } from '../../../lib/index.js';
-import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
-import { operationsOf, valuesOf } from '../../support/redis/wire-values.js';
+import { withHashes } from '../../../lib/redis/scripts/lock-scripts.js';
 import { CommandReader, type Reply, encode } from './resp.js';
 
 /** A command that the server received; of a script, its operation and its operands by name. */
@@ -16,9 +15,8 @@ export interface Received {
 /** What a server answers; `undefined`: nothing at all. `push` sends further bytes on the same connection. */
 export type Answer = (command: Received, socket: Socket) => Reply | undefined;
 
-const scripts: Readonly<Record<string, LuaScript<string, string, any>>> = createLockScripts();
 const namesOfScripts = new Map(
-  Object.entries(scripts).flatMap(([name, { sha1, text }]) => [
+  Object.entries(withHashes(createLockScripts())).flatMap(([name, { sha1, text }]) => [
     [sha1, name],
     [text, name],
   ]),
@@ -88,9 +86,9 @@ export class FakeRedis {
   }
 
   #onCommand(words: readonly string[], socket: Socket): void {
-    const command = read(words);
-    if (command.name === 'subscribe') this.#subscribers.set(words[1]!, socket);
-    const reply = command.name === 'batch' ? this.#answerAll(words, socket) : this.#answerTo(command, socket);
+    const [command, ...others] = read(words);
+    if (command!.name === 'subscribe') this.#subscribers.set(words[1]!, socket);
+    const reply = others.length > 0 ? this.#answerAll([command!, ...others], socket) : this.#answerTo(command!, socket);
     if (reply !== undefined && socket.writable) socket.write(encode(reply));
   }
 
@@ -100,28 +98,47 @@ export class FakeRedis {
   }
 
   /** A server that does not answer one of them answers none. */
-  #answerAll(words: readonly string[], socket: Socket): Reply | undefined {
-    const replies = operationsIn(words).map((operation) => this.#answerTo(operation, socket));
+  #answerAll(operations: readonly Received[], socket: Socket): Reply | undefined {
+    const replies = operations.map((operation) => this.#answerTo(operation, socket));
     if (replies.includes(undefined)) return undefined;
     return replies.map((reply) => (reply instanceof Error ? 'failed' : reply!));
   }
 }
 
-/** The operations of a batch, each as if it had arrived alone. */
-function operationsIn(words: readonly string[]): Received[] {
-  return operationsOf(scripts['batch']!, words.slice(2)).map(({ name, values }) => {
-    const operands = values as Readonly<Record<string, string>>;
-    return { name, words, keys: [operands['lock']!], operands };
-  });
-}
-
-function read(words: readonly string[]): Received {
+/** The commands in what was sent: each operation of a batch counts as if it had arrived alone. */
+function read(words: readonly string[]): Received[] {
   const name = words[0]!.toLowerCase();
   const script = name.startsWith('eval') ? namesOfScripts.get(words[1]!) : undefined;
-  if (script === 'batch') return { name: script, words, keys: [], operands: {} };
-  if (script === undefined) return { name, words, keys: words.slice(1), operands: {} };
-  const operands = valuesOf(scripts[script]!, words.slice(2)) as Readonly<Record<string, string>>;
-  return { name: script, words, keys: words.slice(3, 3 + Number(words[2])), operands };
+  if (script === undefined) return [{ name, words, keys: words.slice(1), operands: {} }];
+  const count = Number(words[2]);
+  const [keys, args] = [words.slice(3, 3 + count), words.slice(3 + count)];
+  if (script === 'operate') return operationsIn(words, keys, args);
+  return [{ name: script, words, keys, operands: { attempt: args[0]!, leaseMs: args[3]! } }];
+}
+
+/** The second line of terms, by the letter that the first one begins with; see scripts/operate.lua. */
+const TERMS = {
+  a: 'mode fair leaseMs waiterLeaseMs maxWaiters permits take',
+  r: 'unanswered holdAtLeastMs job runOutcome',
+  n: 'mode leaseMs',
+};
+const NAMES = { a: 'acquire', r: 'release', n: 'renew' };
+
+function operationsIn(words: readonly string[], keys: readonly string[], args: readonly string[]): Received[] {
+  const [sentMicros, untilMicros, own, ...texts] = args;
+  const lines = own!.trimEnd().split('\n');
+  return lines.map((line, i) => {
+    const [number, attempt] = line.split(' ');
+    const [head, terms] = texts[Number(number) - 1]!.split('\n');
+    const [kind, keepMs] = head!.split(' ') as [keyof typeof NAMES, string];
+    const values = terms!.split(' ');
+    const named = Object.fromEntries(TERMS[kind].split(' ').map((name, at) => [name, values[at]!]));
+    const ofAll = lines.length === 1 && keys.length > 1;
+    // A downgrade is a renewal that leaves the lease as it is.
+    const name = ofAll ? 'acquireMany' : named['leaseMs'] === '0' ? 'downgrade' : NAMES[kind];
+    const operands = { attempt: attempt!, sentMicros: sentMicros!, untilMicros: untilMicros!, keepMs, ...named };
+    return { name, words, keys: ofAll ? keys : [keys[i]!], operands };
+  });
 }
 
 /** The token of every grant: what a real server would send at this time. */
@@ -130,6 +147,13 @@ let lastToken = 0;
 function nextToken(): number {
   lastToken = Math.max(lastToken + 1, Date.now() * 1_000);
   return lastToken;
+}
+
+const now = (): string => String(Date.now());
+
+function granted({ operands, keys }: Received): Reply {
+  const tokens = keys.map(() => String(nextToken()));
+  return ['granted', operands['attempt']!, now(), operands['leaseMs']!, '1', '', ...tokens];
 }
 
 const GOOD: Readonly<Record<string, (command: Received) => Reply>> = {
@@ -145,28 +169,15 @@ const GOOD: Readonly<Record<string, (command: Received) => Reply>> = {
   subscribe: ({ words }) => ['subscribe', words[1]!, 1],
   scan: () => ['0', []],
   wait: ({ words }) => Number(words[1]),
-  acquire: ({ operands }) =>
-    operands['plain'] === '1'
-      ? `granted ${operands['attempt']} ${nextToken()}`
-      : granted(operands, [String(nextToken()), operands['leaseMs']!, '1', '']),
-  acquireMany: ({ operands, keys }) =>
-    granted(operands, [operands['leaseMs']!, ...keys.map(() => String(nextToken()))]),
+  acquire: granted,
+  acquireMany: granted,
   renew: ({ operands }) => ['renewed', operands['attempt']!, now(), operands['leaseMs']!],
-  release: ({ operands }) => ['released', operands['attempt']!, now(), '0', String(nextToken()), ''],
+  release: ({ operands }) => ['released', operands['attempt']!, now(), '0', String(nextToken())],
   adopt: ({ operands }) => ['adopted', operands['attempt']!, now(), operands['leaseMs']!],
-  downgrade: ({ operands }) => ['downgraded', operands['attempt']!, now()],
+  downgrade: ({ operands }) => ['renewed', operands['attempt']!, now(), '1'],
   forceRelease: ({ operands }) => ['revoked', operands['attempt']!, now(), '1'],
-  inspect: () => [now()],
+  inspect: () => [now(), '0', ''],
 };
-
-const now = (): string => String(Date.now());
-
-const granted = ({ attempt }: Received['operands'], rest: readonly string[]): Reply => [
-  'granted',
-  attempt!,
-  now(),
-  ...rest,
-];
 
 /** What a server answers that grants every lock. */
 export const goodAnswer: Answer = (command) => GOOD[command.name]?.(command) ?? new Error('ERR unknown command');

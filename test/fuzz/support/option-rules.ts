@@ -58,20 +58,10 @@ export function wrongOptions(options: ReadonlyMap<string, unknown>): string[] {
 
 /** Whether the operands of an acquire are what a real server can work with. */
 export function wrongOperands(operands: Readonly<Record<string, string>>): string[] {
-  const whole = [
-    'leaseMs',
-    'waiterLeaseMs',
-    'maxWaiters',
-    'permits',
-    'take',
-    'sentMicros',
-    'untilMicros',
-    'keepMs',
-    'ttlMs',
-  ] as const;
+  const whole = ['leaseMs', 'waiterLeaseMs', 'maxWaiters', 'permits', 'take', 'sentMicros', 'untilMicros', 'keepMs'];
   const wrong: string[] = whole.filter((name) => !/^\d+$/.test(operands[name]!));
   if (!isValid.leaseMs(Number(operands['leaseMs']))) wrong.push('leaseMs');
-  if (!['read', 'write'].includes(operands['mode']!)) wrong.push('mode');
+  if (!['r', 'w'].includes(operands['mode']!)) wrong.push('mode');
   if (!['0', '1'].includes(operands['fair']!)) wrong.push('fair');
   return wrong;
 }

@@ -3,7 +3,6 @@ import { type Call, type Held } from '../workload/call.js';
 import { KEY_PREFIX, clientOf, waiterLeaseMs } from './facts.js';
 import { liveHold } from '../../support/lua/lock-view.js';
 import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
-import { type Reply } from './script-reader.js';
 
 /** Promise 1, by the clock of the server: readers share, the holds of one named owner share, nobody else does. */
 export class Exclusion extends Judging implements Rule {
@@ -169,10 +168,6 @@ export class Operators extends Judging implements Rule {
   }
 }
 
-/** Whether the client has to send the command again, to serve the queue further. */
-const isUnserved = (name: string, reply: Reply): boolean =>
-  (name === 'release' && reply[5] === '1') || (reply[0] === 'busy' && reply[8] === '1');
-
 const takenBy = (live: Change['live']): number => live.reduce((sum, [, { take }]) => sum + take, 0);
 
 /** A grant is one that its caller holds, it reaches the caller, and the first waiter gets one as soon as there is room. */
@@ -218,16 +213,13 @@ export class Grants extends Judging implements Rule {
   }
 
   /** After each script that made room, the lock has no room for the first waiter who would be granted it without asking again. */
-  onChange({ server, script, reply, before, lock, key, live, now }: Change): void {
-    // A renewal drops dead waiters, and serves nobody: who is behind them asks again after the poll.
-    if (this.facts.isQuorum || script.name === 'inspect' || script.name === 'renew') return;
-    // Nor does a script that makes no room, such as a late acquire, after that.
+  onChange({ server, script, before, lock, key, live, now }: Change): void {
+    if (this.facts.isQuorum || script.name === 'inspect') return;
+    // A script that makes no room, such as a late acquire, serves nobody.
     const isRoomier =
-      script.name === 'downgrade' ||
-      [...before.holds.keys()].some((attempt) => !lock.holds.has(attempt)) ||
+      [...before.holds].some(([attempt, { mode }]) => lock.holds.get(attempt)?.mode !== mode) ||
       [...before.queue.keys()].some((attempt) => !lock.queue.has(attempt));
-    // A script that has looked at 256 places stops, and is sent again.
-    if (!isRoomier || isUnserved(script.name, reply)) return;
+    if (!isRoomier) return;
     const waiters = [...lock.queue.values()];
     // A dead waiter is found by the next one who asks.
     if ([...before.queue.values(), ...waiters].some(({ deadline }) => deadline <= now)) return;

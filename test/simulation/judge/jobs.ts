@@ -11,9 +11,9 @@ export class Fires extends Judging implements Rule {
   readonly #confirmed = new Map<string, number>();
 
   onChange({ script, reply }: Change): void {
-    const attempt = script.name === 'inspect' ? '' : script.text('attempt');
-    if (script.name === 'acquire' && reply[0] === 'granted' && (reply[6] ?? '') !== '')
-      this.#fireOf.set(attempt, String(reply[6]));
+    const attempt = script.text('attempt');
+    if (script.name === 'acquire' && reply[0] === 'granted' && (reply[5] ?? '') !== '')
+      this.#fireOf.set(attempt, String(reply[5]));
     if (script.name !== 'release' || reply[0] !== 'released') return;
     if (!['done', 'failed'].includes(script.text('runOutcome'))) return;
     this.#confirmed.set(attempt, (this.#confirmed.get(attempt) ?? 0) + 1);
@@ -70,8 +70,8 @@ export class Runs extends Judging implements Rule {
   readonly #byAttempt = new Map<string, Run>();
 
   onChange({ script, reply }: Change): void {
-    if (script.name === 'acquire' && reply[0] === 'granted' && (reply[6] ?? '') !== '')
-      this.#fires.set(script.text('attempt'), Number(reply[6]));
+    if (script.name === 'acquire' && reply[0] === 'granted' && (reply[5] ?? '') !== '')
+      this.#fires.set(script.text('attempt'), Number(reply[5]));
     if (script.name !== 'release' || reply[0] !== 'released' || this.facts.isQuorum) return;
     const run = this.#byAttempt.get(script.text('attempt'));
     if (run && run.held.releasedAt < Infinity && run.held.lost === null) run.isOver = true;

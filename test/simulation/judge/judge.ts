@@ -359,7 +359,8 @@ export class Judge implements ServerWatch {
     const { before, lock, now } = change;
     // An adoption is no grant: the hold is the same.
     if (['inspect', 'adopt'].includes(change.script.name)) return;
-    for (const [attempt, hold] of lock.holds) {
+    // Several of one script: in their order, which is that of their tokens.
+    for (const [attempt, hold] of [...lock.holds].sort(([, a], [, b]) => a.token - b.token)) {
       const was = before.holds.get(attempt);
       // A quorum writes its token back to a hold, which is no grant.
       const isOld = was && was.deadline > now && (was.token === hold.token || change.script.name === 'writeBack');

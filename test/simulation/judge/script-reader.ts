@@ -1,7 +1,5 @@
-import { FAILED } from '../../../lib/redis/scripts/batch.js';
 import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
-import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
-import { type Values, keysOf, operationsOf, valuesOf } from '../../support/redis/wire-values.js';
+import { sha1Of } from '../../support/lua/lua.js';
 import { type ReceivedScript } from '../server/sim-server.js';
 import { type SimProcess } from '../world/sim-process.js';
 
@@ -12,44 +10,71 @@ export interface ScriptCall {
   readonly name: string;
   readonly process: SimProcess;
   readonly keys: readonly string[];
+  /** Empty if it has none of this name. */
   text(arg: string): string;
   number(arg: string): number;
 }
 
+type Values = Readonly<Record<string, string | undefined>>;
+
+/** The operands of the scripts for locks, as far as rules need them; `operate` has those of its operations. */
+const OPERANDS: Readonly<Partial<Record<keyof LockScripts, readonly string[]>>> = {
+  operate: [],
+  adopt: ['attempt', 'from'],
+  writeBack: ['attempt'],
+  forceRelease: ['attempt', 'seenToken'],
+  setPermits: ['attempt'],
+  inspect: [],
+};
+
 /** Knows the scripts of the library: of those that a server ran, what was asked, and what was replied. */
 export class ScriptReader {
-  readonly #bySha1: ReadonlyMap<string, readonly [name: string, script: LuaScript<any, any, any>]>;
+  readonly #bySha1: ReadonlyMap<string, keyof LockScripts>;
 
   constructor(scripts: LockScripts) {
-    this.#bySha1 = new Map(Object.entries(scripts).map(([name, script]) => [script.sha1, [name, script]]));
+    this.#bySha1 = new Map(Object.entries(scripts).map(([name, text]) => [sha1Of(text), name as keyof LockScripts]));
   }
 
-  /** The operations of a script; of a batch, each is a step of its own. Of a script that is not for locks: none. */
+  /** The operations of a script; of several, each is a step of its own. Of a script that is not for locks: none. */
   read({ sha1, process, keys, args }: ReceivedScript): { readonly calls: readonly ScriptCall[]; isBatch: boolean } {
-    const known = this.#bySha1.get(sha1);
-    if (!known) return { calls: [], isBatch: false };
-    const [name, script] = known;
-    const operands = [keys.length, ...keys, ...args];
-    const isBatch = name === 'batch';
-    const operations = isBatch ? operationsOf(script, operands) : [{ name, values: valuesOf(script, operands) }];
-    return { calls: operations.map((one) => callOf(one.name, one.values, process)), isBatch };
+    const name = this.#bySha1.get(sha1);
+    const names = name && OPERANDS[name];
+    if (!names) return { calls: [], isBatch: false };
+    if (name !== 'operate') {
+      const values = Object.fromEntries(names.map((arg, i) => [arg, args[i]]));
+      return { calls: [callOf(name, values, keys, process)], isBatch: false };
+    }
+    const lines = args[2]!.split('\n').slice(0, -1);
+    const isBatch = lines.length > 1;
+    const calls = lines.map((line, i) => {
+      const [number, attempt] = line.split(' ');
+      const own = isBatch ? [keys[i]!] : keys;
+      return callOf(...operationOf(args[2 + Number(number)]!, attempt!, own.length), own, process);
+    });
+    return { calls, isBatch };
   }
 
   /** The replies of the operations, each in parts; null for one that failed. */
   repliesOf(reply: unknown, isBatch: boolean): readonly (Reply | null)[] {
-    if (!isBatch) return [partsOf(reply)];
-    return (typeof reply === 'string' ? reply.split('\n') : (reply as unknown[])).map(partsOf);
+    return (isBatch && Array.isArray(reply) ? reply : [reply]).map(partsOf);
   }
 }
 
-/** The plain path replies with one text. */
-const partsOf = (reply: unknown): Reply | null => {
-  if (reply instanceof Error || reply === FAILED) return null;
-  return typeof reply === 'string' ? reply.split(' ') : (reply as Reply);
-};
+const partsOf = (reply: unknown): Reply | null =>
+  reply instanceof Error || (reply as Reply)[0] === 'failed' ? null : (reply as Reply);
 
-function callOf(name: string, values: Values, process: SimProcess): ScriptCall {
-  const text = (arg: string): string => String(values[arg]);
-  const number = (arg: string): number => Number(values[arg]);
-  return { name, process, keys: keysOf(values), text, number };
+/** The terms of an operation (lib/redis/scripts/operations.lua). */
+function operationOf(terms: string, attempt: string, locks: number): [name: string, values: Values] {
+  const [head, numbers, , owner] = terms.split('\n') as [string, string, ...string[]];
+  const words = numbers.split(' ');
+  if (head.startsWith('r')) return ['release', { attempt, runOutcome: words[3] }];
+  const mode = words[0] === 'r' ? 'read' : 'write';
+  if (head.startsWith('n')) return [words[1] === '0' ? 'downgrade' : 'renew', { attempt, mode }];
+  const [, fair, , , , permits] = words;
+  return [locks > 1 ? 'acquireMany' : 'acquire', { attempt, mode, owner, fair, permits }];
+}
+
+function callOf(name: string, values: Values, keys: readonly string[], process: SimProcess): ScriptCall {
+  const text = (arg: string): string => values[arg] ?? '';
+  return { name, process, keys, text, number: (arg) => Number(text(arg)) };
 }

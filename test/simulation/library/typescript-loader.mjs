@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { transformSync } from '@swc/core';
+import { TEXTS, textOfScripts } from '../../../scripts/lua.mjs';
 import { swcOptions } from '../../support/jest/compiled.cjs';
 
 export const ROOT = dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))));
@@ -41,12 +42,12 @@ export function createLoader({ changes = [], packages = {} } = {}) {
 }
 
 /**
- * The text of a file with the changes that concern it; throws when a change does not find its text exactly once.
+ * The text of a file, also if it is made of .lua files, with the changes that concern it; throws when a change does not find its text exactly once.
  * @param {string} path
  * @param {readonly Change[]} changes
  */
 export function changedSource(path, changes) {
-  let source = readFileSync(path, 'utf8');
+  let source = path === TEXTS ? textOfScripts((file) => changedSource(file, changes)) : readFileSync(path, 'utf8');
   for (const { file, find, replace } of changes) {
     if (join(ROOT, file) !== path) continue;
     const count = source.split(find).length - 1;

@@ -55,41 +55,72 @@ export function liveHold({ holds }: LockView, attempt: string): Hold | undefined
   return hold && hold.token > 0 ? hold : undefined;
 }
 
-/** Reads the fields that the scripts write (lib/redis/scripts/parts/state.ts). */
+/** Reads the fields that the scripts write (docs/adr/021-data-version-2.md). In a field, each byte is one character. */
 function viewOf({ fields }: Hash): LockView {
-  const packed = fields.get('s');
-  if (packed !== undefined) return packedView(packed);
-  const [holds, queue] = [new Map<string, Hold>(), new Map<string, Waiter>()];
-  const head = Number(fields.get('head') ?? 1);
+  const state = fields.get('s') ?? 'A';
+  const token = whole(state, 1, 7);
+  const holds = new Map<string, Hold>();
+  const entryOf = (owner: string, own: number): number => Math.max(Number(fields.get(`owned:${owner}`) ?? 0), own);
+  // Behind the token, and the time until which the key is kept, form D has numbers that are read here only to find its head.
+  const isLong = state.startsWith('D');
+  let at = isLong ? 74 : 14;
+  if (state.length > at) {
+    const own = isLong ? whole(state, at, 7) : token;
+    if (isLong) at += 7;
+    holds.set(state.slice(at + 24), {
+      mode: modeOf(state[at + 11]!),
+      token: own,
+      deadline: whole(state, at, 6),
+      lease: whole(state, at + 6, 5),
+      owner: undefined,
+      take: whole(state, at + 12, 3),
+      entry: own,
+    });
+  }
+  if (!isLong) return { token, holds, queue: NOTHING.queue };
+  const head = whole(state, 48, 5);
   const places: number[] = [];
   for (const [field, value] of fields) {
-    if (field.startsWith('hold:')) holds.set(field.slice(5), holdOf(value.split(' '), fields));
-    else if (field.startsWith('queue:')) places.push(Number(field.slice(6)));
+    // Records begin with a control character.
+    if (value.charCodeAt(0) >= 48) continue;
+    if (/^q\d+$/.test(field)) places.push(Number(field.slice(1)));
+    else if (field.includes('.')) {
+      const { attempt, owner, fair: _, waiterLeaseMs: lease, permits: __, ...hold } = recordOf(value);
+      const known = owner === '-' ? undefined : owner;
+      holds.set(attempt, { ...hold, lease, owner: known, entry: entryOf(owner, hold.token) });
+    }
   }
+  const queue = new Map<string, Waiter>();
   for (const place of places.sort((a, b) => a - b)) {
-    const waiter = waiterOf(fields.get(`queue:${place}`)!, place < head);
+    const waiter = waiterOf(fields.get(`q${place}`)!, place < head);
     queue.set(waiter.attempt, waiter);
   }
-  return { token: Number(fields.get('token') ?? 0), holds, queue };
+  return { token, holds, queue };
 }
 
-function packedView(packed: string): LockView {
-  const token = Number(packed.slice(1, 17));
-  const [deadline, lease] = [Number(packed.slice(17, 30)), Number(packed.slice(30, 40))];
-  const hold = { mode: 'write', token, deadline, lease, owner: undefined, take: 1, entry: token };
-  return { ...NOTHING, token, holds: packed.length > 17 ? new Map([[packed.slice(40), hold]]) : NOTHING.holds };
+/** A number of so many bytes. */
+function whole(bytes: string, at: number, width: number): number {
+  let value = 0;
+  for (let i = at; i < at + width; i++) value = value * 256 + (bytes.charCodeAt(i) || 0);
+  return value;
 }
 
-function holdOf(record: readonly string[], fields: ReadonlyMap<string, string>): Hold {
-  const [deadline, lease, mode, token, , owner] = record as [string, string, string, string, string, string];
-  const entry = mode === 'write' ? fields.get('fence') : fields.get(`owned:${owner}`)?.split(' ')[1];
+const modeOf = (letter: string): string => (letter === 'w' ? 'write' : 'read');
+
+/** Of a hold or a waiter. */
+function recordOf(bytes: string) {
+  const attemptEnd = 39 + whole(bytes, 37, 2);
+  const ownerEnd = attemptEnd + 2 + whole(bytes, attemptEnd, 2);
   return {
-    ...modeOf(mode),
-    token: Number(token),
-    deadline: Number(deadline),
-    lease: Number(lease),
-    owner: owner === '-' ? undefined : owner,
-    entry: Number(entry ?? 0),
+    attempt: bytes.slice(39, attemptEnd),
+    owner: bytes.slice(attemptEnd + 2, ownerEnd),
+    mode: modeOf(bytes[23]!),
+    fair: bytes[24]!,
+    token: whole(bytes, 16, 7),
+    deadline: whole(bytes, 0, 6),
+    waiterLeaseMs: whole(bytes, 6, 5),
+    take: whole(bytes, 25, 3),
+    permits: whole(bytes, 28, 3),
   };
 }
 
@@ -101,28 +132,9 @@ function waiterOf(record: string, isPassedOver: boolean): Waiter {
   const waiters = isPassedOver ? passedOver : inTurn;
   const known = waiters.get(record);
   if (known) return known;
-  const waiter = newWaiter(record, isPassedOver);
+  const { fair, owner: _, token: __, ...waiter } = recordOf(record);
+  const one = { ...waiter, fair: fair !== '0', asksAgain: fair === '2', isPassedOver };
   if (waiters.size > MOST_WAITERS) waiters.clear();
-  waiters.set(record, waiter);
-  return waiter;
+  waiters.set(record, one);
+  return one;
 }
-
-function newWaiter(record: string, isPassedOver: boolean): Waiter {
-  const [deadline, waiterLeaseMs, mode, fair, permits, , , attempt] = record.split(' ') as string[] & { 7: string };
-  return {
-    attempt,
-    ...modeOf(mode!),
-    fair: fair !== '0',
-    asksAgain: fair === '2',
-    deadline: Number(deadline),
-    waiterLeaseMs: Number(waiterLeaseMs),
-    permits: Number(permits),
-    isPassedOver,
-  };
-}
-
-/** Followed by the permits that are taken, unless it is one. */
-const modeOf = (text: string): { readonly mode: string; readonly take: number } => {
-  const mode = text.replace(/\d+$/, '');
-  return { mode, take: Number(text.slice(mode.length) || 1) };
-};

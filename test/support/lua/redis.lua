@@ -18,8 +18,10 @@ local counts_known, counts = nil, {}
 -- The hashes as they were left, by the numbers that the server knows them by.
 local kept, last_number = {}, 0
 
+local ERROR = { __tostring = function(problem) return problem.err end }
+
 local function fail(text)
-  error({ err = text }, 0)
+  error(setmetatable({ err = text }, ERROR), 0)
 end
 
 local EMPTY = { values = {}, order = {} }
@@ -143,6 +145,10 @@ function commands.HGET(name, field)
   return values[field] or values[text_of(field)] or false
 end
 
+function commands.HEXISTS(name, field)
+  return commands.HGET(name, field) and 1 or 0
+end
+
 function commands.HMGET(name, ...)
   local values, reply = (hashes[name] or EMPTY).values, { ... }
   for i = 1, #reply do
@@ -243,68 +249,69 @@ function commands.PUBSUB(what, ...)
   return reply
 end
 
--- Formats of Redis's `struct`: B and I1 to I7 unsigned, cN and c0 texts, > and < the order of bytes from there on.
-local struct = {}
+-- Redis's `struct`, as far as scripts use it: `B` and `I1` to `I7` unsigned, `cN` and `c0` texts; `>` and `<` the order of bytes behind it.
+local struct, parts_of = {}, {}
 
-local function each_format(formats, visit)
-  local is_big = false
-  for kind, count in gmatch(gsub(formats, ' ', ''), '([<>BIc])(%d*)') do
+local function parse(formats)
+  local parts, is_big = {}, false
+  if find(gsub(formats, '%d', ''), '[^<>BIc]') then fail('ERR invalid format option') end
+  for kind, count in gmatch(formats, '([<>BIc])(%d*)') do
     if kind == '<' or kind == '>' then
       is_big = kind == '>'
     else
-      visit(kind, kind == 'B' and 1 or kind == 'I' and count == '' and 4 or tonumber(count), is_big)
+      parts[#parts + 1] = { is_text = kind == 'c', is_big = is_big, width = kind == 'B' and 1 or tonumber(count) or kind == 'I' and 4 or 1 }
     end
   end
-  if match(gsub(formats, '%d', ''), '[^<>BIc ]') then fail('ERR invalid format option') end
+  parts_of[formats] = parts
+  return parts
 end
 
 function struct.pack(formats, ...)
-  local values, at, texts = { ... }, 0, {}
-  each_format(formats, function(kind, width, is_big)
-    at = at + 1
-    local value = values[at]
-    if kind == 'c' then
+  local texts = { ... }
+  for i, part in ipairs(parts_of[formats] or parse(formats)) do
+    local value, width = texts[i], part.width
+    if part.is_text then
       value = text_of(value)
       if #value < width then fail('ERR string too short') end
-      texts[at] = width == 0 and value or sub(value, 1, width)
-      return
+      texts[i] = width == 0 and value or sub(value, 1, width)
+    else
+      local bytes, rest = {}, floor(tonumber(value))
+      for place = 1, width do
+        bytes[part.is_big and width + 1 - place or place] = rest % 256
+        rest = floor(rest / 256)
+      end
+      texts[i] = char(unpack(bytes))
     end
-    local bytes, rest = {}, tonumber(value)
-    for i = 1, width do
-      bytes[is_big and width + 1 - i or i] = char(rest % 256)
-      rest = floor(rest / 256)
-    end
-    texts[at] = concat(bytes)
-  end)
+  end
   return concat(texts)
+end
+
+local function big(data, at, width)
+  local a, b, c, d, e, f, g = byte(data, at, at + width - 1)
+  if width < 2 then return a end
+  if width == 2 then return a * 256 + b end
+  if width == 3 then return a * 65536 + b * 256 + c end
+  local value = ((a * 256 + b) * 256 + c) * 256 + d
+  if width > 4 then value = value * 256 + e end
+  if width > 5 then value = value * 256 + f end
+  return width > 6 and value * 256 + g or value
 end
 
 function struct.unpack(formats, data, from)
   local values, count, at = {}, 0, from or 1
-  each_format(formats, function(kind, width, is_big)
-    local is_counted = kind == 'c' and width == 0
-    if is_counted then
+  for _, part in ipairs(parts_of[formats] or parse(formats)) do
+    local width = part.width
+    if width == 0 then
       width, count = values[count], count - 1
       if type(width) ~= 'number' then fail('ERR format `c0` needs a previous size') end
     end
     if at + width - 1 > #data then fail('ERR data string too short') end
-    local value = 0
-    if kind == 'c' then
-      value = sub(data, at, at + width - 1)
-    else
-      for i = 0, width - 1 do value = value * 256 + byte(data, is_big and at + i or at + width - 1 - i) end
-    end
+    local bytes = sub(data, at, at + width - 1)
     count, at = count + 1, at + width
-    values[count] = value
-  end)
+    values[count] = part.is_text and bytes or big(part.is_big and bytes or string.reverse(bytes), 1, width)
+  end
   values[count + 1] = at
   return unpack(values, 1, count + 1)
-end
-
-function struct.size(formats)
-  local size = 0
-  each_format(formats, function(_, width) size = size + width end)
-  return size
 end
 
 local redis = {}
@@ -332,7 +339,7 @@ end
 math.random, math.randomseed = nil, nil
 local globals = {
   redis = redis, struct = struct, string = string, table = table, math = math, type = type, tonumber = tonumber, error = error,
-  tostring = tostring, ipairs = ipairs, pairs = pairs, next = next, select = select, unpack = unpack, assert = assert,
+  tostring = tostring, ipairs = ipairs, pairs = pairs, next = next, select = select, unpack = unpack, assert = assert, setmetatable = setmetatable,
   pcall = function(...) return after_step(raw_pcall(...)) end,
 }
 setmetatable(globals, {

@@ -1,5 +1,6 @@
 import { type Redis } from 'ioredis';
 import { createLockScripts } from '../../../lib/index.js';
+import { withHashes } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type StartedRedis, startRedisServer } from '../../../scripts/redis.mjs';
 import { closeLater, openAdmin } from '../apps/lock-app.js';
 import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
@@ -9,7 +10,7 @@ import { eventually } from '../waiting/eventually.js';
 /** How long this machine may freeze, on top of any promised bound. */
 export const FREEZE_MS = 4_000;
 
-const scripts = createLockScripts();
+const scripts = withHashes(createLockScripts());
 
 /** A master waits five seconds for further replicas otherwise. */
 const SYNC_AT_ONCE = ['--repl-diskless-sync-delay', '0'];
@@ -42,11 +43,17 @@ export async function proxyTo(url = redisUrl()): Promise<TcpProxy> {
   return closeLater(await startTcpProxy(Number(new URL(url).port || 6379)));
 }
 
-/** Matches one of the lock's commands in the text that the proxy sees. */
-export const isCommand =
-  (name: keyof typeof scripts) =>
-  (text: string): boolean =>
-    text.startsWith(`evalsha ${scripts[name].sha1} `);
+/** The operations of the script `operate`, as its terms begin. */
+const KINDS = { acquire: 'a', acquireMany: 'a', release: 'r', renew: 'n', downgrade: 'n' } as const;
+
+/** Matches one of the lock's commands in the text that the proxy sees; an operation only if it is alone. */
+export const isCommand = (name: keyof typeof scripts | keyof typeof KINDS): ((text: string) => boolean) => {
+  if (!Object.hasOwn(KINDS, name)) return (text) => text.startsWith(`evalsha ${scripts[name as 'adopt'].sha1} `);
+  const keys = name === 'acquireMany' ? '([2-9]|1\\d)' : '1';
+  const kind = KINDS[name as keyof typeof KINDS];
+  const pattern = new RegExp(`^evalsha ${scripts.operate.sha1} ${keys} [^\\n]* 1 [^ \\n]+( \\d+)?\\n ${kind} `);
+  return (text) => pattern.test(text);
+};
 
 /** Loads all scripts, so that a test sees no NOSCRIPT. */
 export async function loadScripts(admin: Redis): Promise<void> {

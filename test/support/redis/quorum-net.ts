@@ -56,10 +56,17 @@ export async function holdsOn(admins: readonly Redis[], key: string): Promise<st
 export const heldRow = async (admins: readonly Redis[], key: string): Promise<string> =>
   (await holdsOn(admins, key)).map((holds) => (holds.length > 0 ? 1 : 0)).join('');
 
-/** Ends a hold on one master, as the end of its lease does, but at once. */
+/** Leaves of the field `s` what a free lock has in it (ADR 21). */
+const DROP = `
+local s = redis.call('HGET', KEYS[1], 's')
+s = s:sub(1, 1) == 'D' and s:sub(1, 15) .. ('\\0'):rep(28) .. s:sub(44, 74) or 'A' .. s:sub(2, 14)
+redis.call('HDEL', KEYS[1], ARGV[1])
+return redis.call('HSET', KEYS[1], 's', s)`;
+
+/** Ends the only hold of a lock on one master, as the end of its lease does, but at once. */
 export async function dropHold(admin: Redis, key: string): Promise<void> {
   const [[attempt]] = (await holdsOn([admin], key)) as [[string]];
-  await admin.hdel(`lock:${key}`, `hold:${attempt}`, 'writes', 'owner', 'writer', 'fence');
+  await admin.eval(DROP, 1, `lock:${key}`, attempt);
 }
 
 /** The last run of the job `Jobs.run` on each master, as `fire outcome`. */

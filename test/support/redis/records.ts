@@ -1,18 +1,29 @@
 import { type Redis } from 'ioredis';
+import { createLockScripts } from '../../../lib/index.js';
 import { eventually } from '../waiting/eventually.js';
 
-/** The hash of a lock in Redis; of a packed one, the fields that it would have otherwise. */
-export const hashOf = async (admin: Redis, key: string): Promise<Record<string, string>> =>
-  unpacked(await admin.hgetall(`lock:${key}`));
-
-/** The fields that a packed lock would have otherwise (lib/redis/scripts/parts/state.ts), written down once more. */
-function unpacked(hash: Record<string, string>): Record<string, string> {
-  const { s, by, ...others } = hash;
-  if (s === undefined) return hash;
-  const [token, deadline, lease, attempt] = [s.slice(1, 17), s.slice(17, 30), Number(s.slice(30, 40)), s.slice(40)];
-  if (attempt === '') return { ...others, token };
-  const hold = [deadline, lease, 'write', token, token.slice(0, -3), '-'].join(' ');
-  return { ...others, token, fence: token, [`hold:${attempt}`]: hold, [`id:${attempt}`]: by! };
+/**
+ * What a lock in Redis has, by names: `token`, `hold:<attempt>` (`deadline span mode token since owner`), `queue:<place>`,
+ * `id:<attempt>`, and `run:<job>` (`fire attempt started ended outcome`).
+ */
+export async function hashOf(admin: Redis, key: string): Promise<Record<string, string>> {
+  const reply = (await admin.eval(createLockScripts().inspect, 1, `lock:${key}`)) as (string | number)[];
+  const fields: Record<string, string> = reply[1] ? { token: String(reply[1]) } : {};
+  for (let at = 3; at < reply.length; at += 12) {
+    const [kind, attempt, deadline, span, token, mode, take, permits, since, owner, place, text] = reply
+      .slice(at, at + 12)
+      .map(String);
+    if (kind === 'job') {
+      const [job, ...run] = reply.slice(at + 1, at + 7);
+      if (run[4] !== 'void') fields[`run:${job}`] = run.join(' ');
+      continue;
+    }
+    const name = (mode === 'w' ? 'write' : 'read') + (take === '1' ? '' : take);
+    fields[`id:${attempt}`] = text!;
+    if (kind === 'hold') fields[`hold:${attempt}`] = [deadline, span, name, token, since, owner].join(' ');
+    else fields[`queue:${place}`] = [deadline, span, name, permits, since, owner, attempt].join(' ');
+  }
+  return fields;
 }
 
 /** How many waiters are queued in Redis, alive or dead. */
@@ -46,18 +57,8 @@ export async function serverTime(admin: Redis): Promise<number> {
 
 /** As after a write-back, or a clock that was ahead: the last token is another one, and a hold keeps its own. */
 const SET_TOKEN = `
-local packed = redis.call('HGET', KEYS[1], 's')
-if packed and #packed == 17 then return redis.call('HSET', KEYS[1], 's', '1' .. ARGV[1]) end
-if packed then
-  local token, deadline, lease, attempt = packed:sub(2, 17), packed:sub(18, 30), packed:sub(31, 40), packed:sub(41)
-  local hold = table.concat({ deadline, tonumber(lease), 'write', token, token:sub(1, 13), '-' }, ' ')
-  redis.call('HSET', KEYS[1], 'v', '1', 'hold:' .. attempt, hold, 'id:' .. attempt, redis.call('HGET', KEYS[1], 'by'),
-    'writes', '1', 'reads', '0', 'parked', '0', 'owner', attempt, 'writer', attempt, 'fence', token, 'due', deadline,
-    'latest', deadline, 'seen', string.format('%.0f', deadline - lease))
-  redis.call('HDEL', KEYS[1], 's', 'by')
-end
-redis.call('HSETNX', KEYS[1], 'released', ';')
-return redis.call('HSET', KEYS[1], 'token', ARGV[1])`;
+local s = redis.call('HGET', KEYS[1], 's') or 'A' .. struct.pack('>I7I6', 0, 0)
+return redis.call('HSET', KEYS[1], 's', s:sub(1, 1) .. struct.pack('>I7', ARGV[1]) .. s:sub(9))`;
 
 /** Sets the last token of a lock. */
 export const setToken = (admin: Redis, key: string, token: string): Promise<unknown> =>

@@ -1,3 +1,4 @@
+import { writeLua } from '../../../scripts/lua.mjs';
 import process from 'node:process';
 import { provideRedis } from '../../../scripts/redis.mjs';
 import { startCluster, startQuorum, startSecured, startSentinels } from '../../../scripts/topologies.mjs';
@@ -38,6 +39,7 @@ const CHOICES = {
 
 /** Starts the Redis of all test files, and their topology. The workers find them in REDIS_URL and TOPOLOGY_ADDRESSES. */
 export default async function globalSetup() {
+  writeLua();
   const { REDIS_URL, TOPOLOGY } = process.env;
   for (const [variable, names] of Object.entries(CHOICES)) {
     const name = process.env[variable];

@@ -118,7 +118,7 @@ describe('the store on Redis', () => {
   });
 
   it('says what to do when a newer version has written the lock, and does not try again', async () => {
-    await redis.hset(`${keyPrefix}a`, { s: `2${'0'.repeat(16)}`, released: ';' });
+    await redis.hset(`${keyPrefix}a`, { s: `E${'\0'.repeat(20)}`, r: ';' });
     const error = await acquire(request(['a'])).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error).toMatchObject({ retryable: false });
@@ -141,7 +141,7 @@ describe('the store on Redis', () => {
   describe('and calls of one turn, which travel together', () => {
     // A script that the server does not know is sent again, behind the others.
     beforeEach(async () => {
-      for (const { text } of Object.values(createLockScripts())) await redis.script('LOAD', text);
+      for (const text of Object.values(createLockScripts())) await redis.script('LOAD', text);
     });
 
     const outcomesOf = (calls: Promise<unknown>[]): Promise<unknown[]> =>

@@ -4,16 +4,19 @@ import { readRuns, readLockState } from '../../../../lib/redis/codec/lock-record
 const NOW = 1_700_000_000_000;
 const TOKEN = 1_700_000_000_000_001;
 
-const holdFields = (attempt: string, remainingMs: number, { mode = 'write', owner = '-', leaseMs = 3_000 } = {}) => [
-  `hold:${attempt}`,
-  `${NOW + remainingMs} ${leaseMs} ${mode} ${TOKEN} ${NOW - 500} ${owner}`,
-];
+const holdOf = (
+  attempt: string,
+  remainingMs: number,
+  { mode = 'w', owner = '-', token = TOKEN, text = 'web-1:42' } = {},
+) => ['hold', attempt, NOW + remainingMs, 3_000, token, mode, 1, 0, NOW - 500, owner, 0, text].map(String);
 
-const read = (...fields: string[]) => readLockState('k', [String(NOW), ...fields]);
+/** What the script replies of a lock that was granted before. */
+const replyOf = (...records: string[][]) => [String(NOW), String(TOKEN), '', ...records.flat()];
+const read = (...records: string[][]) => readLockState('k', replyOf(...records));
 
 describe('the record of a lock', () => {
   it('is free when it does not exist', () => {
-    expect(read()).toEqual({
+    expect(readLockState('k', [String(NOW), '0', ''])).toEqual({
       key: 'k',
       mode: 'free',
       holders: [],
@@ -25,11 +28,11 @@ describe('the record of a lock', () => {
   });
 
   it('remembers its last token when it is free', () => {
-    expect(read('token', String(TOKEN))).toMatchObject({ mode: 'free', fencingToken: TOKEN });
+    expect(read()).toMatchObject({ mode: 'free', fencingToken: TOKEN });
   });
 
   it('contains every detail of a holder', () => {
-    const state = read('token', String(TOKEN), ...holdFields('c.1', 2_000), 'id:c.1', 'web-1:42 Orders.charge');
+    const state = read(holdOf('c.1', 2_000, { text: 'web-1:42 Orders.charge' }));
     expect(state).toEqual({
       key: 'k',
       mode: 'write',
@@ -56,63 +59,81 @@ describe('the record of a lock', () => {
   });
 
   it('is held for reading by all holds that have not ended', () => {
-    const fields = [...holdFields('c.1', 5, { mode: 'read' }), ...holdFields('c.2', 0, { mode: 'read' })];
-    const state = read(...fields, ...holdFields('c.3', 9, { mode: 'read' }));
+    const [one, ended] = [holdOf('c.1', 5, { mode: 'r' }), holdOf('c.2', 0, { mode: 'r' })];
+    const state = read(one, ended, holdOf('c.3', 9, { mode: 'r' }));
     expect(state.mode).toBe('read');
     expect(state.holders.map(({ attempt }) => attempt)).toEqual(['c.1', 'c.3']);
   });
 
   it('reports at most the lease when the server clock was set back', () => {
-    expect(read(...holdFields('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
+    expect(read(holdOf('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
   });
 
-  it('refuses a waiter that it cannot read', () => {
-    expect(() => read('queue:1', `${NOW + 10} 3000 write 1 0 3000 c.1`)).toThrow(LockStoreError);
+  it('has its waiters in their order, whatever that of the reply is', () => {
+    const waiterAt = (place: number) => ['waiter', ...holdOf(`c.${place}`, 900).slice(1).with(9, String(place))];
+    const { waiters, queue } = read(waiterAt(12), waiterAt(3), waiterAt(7));
+    expect(waiters).toBe(3);
+    expect(queue.map(({ attempt, place }) => [attempt, place])).toEqual([
+      ['c.3', 1],
+      ['c.7', 2],
+      ['c.12', 3],
+    ]);
+  });
+
+  it.each([
+    ['of another kind', holdOf('c.1', 10).with(0, 'queue')],
+    ['of another mode', holdOf('c.1', 10).with(5, 'write')],
+    ['with another deadline', holdOf('c.1', 10).with(2, 'soon')],
+    ['that is cut off', holdOf('c.1', 10).slice(0, -1)],
+  ])('refuses a record %s', (_what, record) => {
+    expect(() => read(record)).toThrow(LockStoreError);
   });
 });
 
 describe('the last run of a job', () => {
-  const run = (rest: string, ...fields: string[]) =>
-    readRuns('k', [
-      String(NOW),
-      'run:Jobs.run',
-      `60000 c.1 ${NOW - 500} ${rest}`,
-      'run:by:Jobs.run',
-      'web-1:42',
-      ...fields,
-    ])[0];
+  const runOf = (job: string, fire: number, ended: string, outcome: string, instance = 'web-1:42') => [
+    'job',
+    job,
+    String(fire),
+    'c.1',
+    String(NOW - 500),
+    ended,
+    outcome,
+    instance,
+    '-',
+    '-',
+    '-',
+    '-',
+  ];
+  const run = (ended: string, outcome: string, ...records: string[][]) =>
+    readRuns('k', replyOf(runOf('Jobs.run', 60_000, ended, outcome), ...records))[0];
   const by = { job: 'Jobs.run', instance: 'web-1:42', attempt: 'c.1' };
   const started = { fire: new Date(60_000), ...by, started: new Date(NOW - 500) };
 
-  it('is null when there was none', () => {
-    expect(readRuns('k', [String(NOW), 'token', '1', 'fires:Jobs.run', ';', 'jobs', `Jobs.run ${NOW}`])).toEqual([]);
+  it('is null when there was none, or its fire was given back', () => {
+    expect(readRuns('k', replyOf())).toEqual([]);
+    expect(run('0', 'void')).toBeUndefined();
   });
 
   it('is reported for each job by its name', () => {
     const names = ['Jobs.run', 'by:Jobs.run', 'by', 'Zähler.zähle 100 %'];
-    const fields = names.flatMap((name, i) => [
-      `run:${encodeURIComponent(name)}`,
-      `${60_000 + i} c.1 ${NOW} 0 -`,
-      `run:by:${encodeURIComponent(name)}`,
-      `web-${i}:42`,
-    ]);
-    const told = readRuns('k', [String(NOW), ...fields]).map(({ job, fire, instance }) => [
-      job,
-      fire.getTime(),
-      instance,
-    ]);
-    expect(told).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
+    const records = names.map((name, i) => runOf(encodeURIComponent(name), 60_000 + i, '0', '-', `web-${i}:42`));
+    const read = readRuns('k', replyOf(...records)).map(({ job, fire, instance }) => [job, fire.getTime(), instance]);
+    expect(read).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
+  });
+
+  it.each(['done', 'failed'])('has ended when its outcome is known: %s', (outcome) => {
+    expect(run(String(NOW), outcome)).toEqual({ ...started, ended: new Date(NOW), outcome });
   });
 
   it('is running while its own hold is live, and not parked', () => {
-    expect(run('0 -', ...holdFields('c.1', 1))).toEqual({ ...started, ended: null, outcome: 'running' });
-    const parked = `${NOW + 900} 3000 write 0 ${NOW - 500} -`;
-    expect(run('0 -', 'hold:c.1', parked)).toMatchObject({ outcome: 'lost' });
+    expect(run('0', '-', holdOf('c.1', 1))).toEqual({ ...started, ended: null, outcome: 'running' });
+    expect(run('0', '-', holdOf('c.1', 900, { token: 0 }))).toMatchObject({ outcome: 'lost' });
   });
 
   it('is lost when its hold is gone, has ended, or belongs to another attempt', () => {
-    expect(run('0 -')).toEqual({ ...started, ended: null, outcome: 'lost' });
-    expect(run('0 -', ...holdFields('c.1', 0))).toMatchObject({ outcome: 'lost' });
-    expect(run('0 -', ...holdFields('c.2', 900))).toMatchObject({ outcome: 'lost' });
+    expect(run('0', '-')).toEqual({ ...started, ended: null, outcome: 'lost' });
+    expect(run('0', '-', holdOf('c.1', 0))).toMatchObject({ outcome: 'lost' });
+    expect(run('0', '-', holdOf('c.2', 900))).toMatchObject({ outcome: 'lost' });
   });
 });

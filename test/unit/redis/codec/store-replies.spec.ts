@@ -10,17 +10,16 @@ import {
   readWriteBackReply,
 } from '../../../../lib/redis/codec/store-replies.js';
 
-const SEVERAL = { keys: ['a', 'b', 'c'], leaseMs: 900 };
-
-const ONE = { keys: ['k'], leaseMs: 900 };
+const [SEVERAL, ONE] = [{ keys: ['a', 'b', 'c'] }, { keys: ['k'] }];
 
 const read = (text: string, several = false) => readAcquireReply(several ? SEVERAL : ONE, text.split(' '));
 
 describe('a reply of the acquire script', () => {
-  it('describes a grant on the plain path, whose token is the time, for the lease that was asked for', () => {
-    const grant = { outcome: 'granted', fencingTokens: [1_700_000_000_000_123], remainingMs: 900 };
-    expect(read('granted c.1 1700000000000123')).toEqual({ ...grant, serverTimeMs: 1_700_000_000_000 });
-    expect(() => read('granted c.1 1700000000000123', true)).toThrow(LockStoreError);
+  it('describes a grant, with the token of each key, and the fire that was granted', () => {
+    const grant = { outcome: 'granted', remainingMs: 900, serverTimeMs: 5 };
+    expect(read('granted c.1 5 900 1  7')).toStrictEqual({ ...grant, fencingTokens: [7] });
+    expect(read('granted c.1 5 900 1 60000 7')).toStrictEqual({ ...grant, fencingTokens: [7], fireMs: 60_000 });
+    expect(read('granted c.1 5 900 1  7 8 9', true)).toStrictEqual({ ...grant, fencingTokens: [7, 8, 9] });
   });
 
   it('describes a busy lock, its holder, and the owner that writes', () => {
@@ -34,35 +33,35 @@ describe('a reply of the acquire script', () => {
       permits: undefined,
     };
     const nobody = { ...busy, holder: undefined, owner: undefined };
-    expect(read('busy c.1 5 30 2     77  ')).toStrictEqual(nobody);
-    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '', '77', '', ''];
+    expect(read('busy c.1 5 30 2    77  ')).toStrictEqual(nobody);
+    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '77', '', ''];
     expect(readAcquireReply(ONE, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     expect(readAcquireReply(SEVERAL, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
-    expect(readAcquireReply(ONE, reply.with(10, '1'))).toMatchObject({ isFull: true });
-    expect(readAcquireReply(ONE, reply.with(11, '3'))).toMatchObject({ permits: 3 });
+    expect(readAcquireReply(ONE, reply.with(9, '1'))).toMatchObject({ isFull: true });
+    expect(readAcquireReply(ONE, reply.with(10, '3'))).toMatchObject({ permits: 3 });
     // A parked hold has no holder, and a hold without a record still has an owner.
     expect(readAcquireReply(ONE, reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
   });
 
   it('is rejected when a token is not a safe integer', () => {
-    expect(() => read('granted c.1 5 9007199254740993 900 1 ')).toThrow('is not a safe integer');
-    expect(() => read('granted c.1 5 900 7 8 9007199254740993', true)).toThrow('is not a safe integer');
+    expect(() => read('granted c.1 5 900 1  9007199254740993')).toThrow('is not a safe integer');
+    expect(() => read('granted c.1 5 900 1  7 8 9007199254740993', true)).toThrow('is not a safe integer');
   });
 });
 
-const RENEWAL = { key: 'k', leaseMs: 900 };
+const RENEWAL = { key: 'k' };
 
 describe('a reply that no script of ours can send', () => {
   it.each([
-    'nil', 'OK c.1', 'granted', 'granted c.1 5', 'granted c.1 5  900 1 ', 'granted c.1 5 0 900 1 ', 'granted c.1 5 NaN 900 1 ',
-    'granted c.1 5 -7 900 1 ', 'granted c.1 5 7 0 1 ', 'granted c.1 5 7 -900 1 ', 'granted c.1 5 7 1e300 1 ',
-    'granted c.1 5 7 99999999999 1 ', 'granted c.1 now 7 900 1 ', 'granted c.1 5 7 900 1 noon', 'busy c.1 5', 'busy c.1 5 x 2     77',
-    'busy c.1 5 30 2     ', 'refused c.1 5 unlucky ', 'refused c.1 5',
+    'nil', 'OK c.1', 'granted', 'granted c.1 5', 'granted c.1 5 900 1 ', 'granted c.1 5 900 1  0', 'granted c.1 5 900 1  NaN',
+    'granted c.1 5 900 1  -7', 'granted c.1 5 0 1  7', 'granted c.1 5 -900 1  7', 'granted c.1 5 1e300 1  7',
+    'granted c.1 5 99999999999 1  7', 'granted c.1 now 900 1  7', 'granted c.1 5 900 1 noon 7', 'granted c.1 5 900 1  7 8', 'busy c.1 5',
+    'busy c.1 5 x 2    77', 'busy c.1 5 30 2    ', 'refused c.1 5 unlucky ', 'refused c.1 5',
   ])('is no grant: %j', (text) => {
     expect(() => read(text)).toThrow(LockStoreError);
   }); // prettier-ignore
 
-  it.each(['granted c.1 5 900 7 8', 'granted c.1 5 900 7 8 9 10', 'granted c.1 5 900 7 8 x'])(
+  it.each(['granted c.1 5 900 1  7 8', 'granted c.1 5 900 1  7 8 9 10', 'granted c.1 5 900 1  7 8 x'])(
     'is no grant of three keys: %j',
     (text) => {
       expect(() => read(text, true)).toThrow(LockStoreError);

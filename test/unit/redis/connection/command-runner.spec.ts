@@ -5,8 +5,7 @@ import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { CommandRunner } from '../../../../lib/redis/connection/command-runner.js';
 import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-clients.js';
 import { RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
-import { createLockScripts } from '../../../../lib/redis/scripts/lock-scripts.js';
-import { lua, key } from '../../../../lib/redis/scripts/lua.js';
+import { createLockScripts, withHashes } from '../../../../lib/redis/scripts/lock-scripts.js';
 import { startRedisServer } from '../../../../scripts/redis.mjs';
 import { eventually } from '../../../support/waiting/eventually.js';
 import { rejection } from '../../../support/waiting/rejection.js';
@@ -20,11 +19,11 @@ import { systemAfterTurn } from '../../../../lib/core/runtime.js';
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
 const clients = new IoredisClients({ clock: systemClock, random: systemRandomness, reporter });
-const INCREMENT = lua`return {'incremented', redis.call('INCR', ${key('counter')})}`;
+const INCREMENT = `return {'incremented', redis.call('INCR', KEYS[1])}`;
 const COUNTER = `${freshKey()}:counter`;
 const call = (timeoutMs = 500) => ({
-  script: INCREMENT,
-  operands: INCREMENT.operands({ counter: COUNTER }),
+  script: withHashes({ ...createLockScripts(), inspect: INCREMENT }).inspect,
+  operands: [1, COUNTER],
   key: 'k',
   timeoutMs,
 });

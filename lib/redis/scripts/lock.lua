@@ -1,0 +1,391 @@
+-- The state of one lock: its hash as a table, which a script loads, changes and saves. ADR 20 lists the fields of the hash.
+-- The functions are methods of this table and capture nothing: a function that captures is dear to define.
+local Lock = {}
+Lock.__index = Lock
+Lock.SLOT = '>I6I5c1I3I3I6'                        -- of a hold in `s`: deadline, span, mode, take, permits, since; its token in form D only
+Lock.ALL = '>BI3I3I4I6I6I6I5I5I5I5I5I6'              -- flags, and the numbers above from `writes` to `swept`
+Lock.RECORD = '>I6I5I5I7c1c1I3I3I6I2c0I2c0'          -- of a hold or a waiter: see read()
+Lock.revoked, Lock.jobs, Lock.floor, Lock.left = ';', '', 0, false
+Lock.RARE = { 'late', 'permits', 'revoked', 'jobs' } -- seldom there, so a flag says whether they are
+
+-- Loads a lock, and changes nothing: data of another type or version is refused here, before any of several locks is changed.
+function Lock.load(Lock, key, terms, micros, now, state)
+  state = state or redis.call('HMGET', key, 's', 'r')
+  local s, form, flags, position, rare = state[1], 'A', 0, 15, nil
+  local lock = setmetatable({ key = key, now = now, micros = micros, terms = terms, s = s, r = state[2] or ';', ended = state[2] or ';', sets = {}, slot = false,
+    token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0, changed = false, mine = false, freed = false,
+    place = false, waiter = false, form = 'B', rare = false, permits = false, stands = false, owned = false, late = '', first = 1, head = 1,
+    tail = 0, waiting = 0, cursor = 0, swept = 0, told = 1 }, Lock)
+  if s then
+    form, lock.token, lock.kept = string.sub(s, 1, 1), struct.unpack('>I7I6', s, 2)
+  elseif redis.call('HEXISTS', key, 'v') == 1 then
+    form = '1'
+  end
+  if form == '1' then error('OLDDATA in ' .. key) end
+  if form == 'D' then
+    flags, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.first, lock.head, lock.tail, lock.waiting,
+      lock.cursor, lock.swept, position = struct.unpack(Lock.ALL, s, position)
+    lock.told, lock.form = lock.head, form
+  elseif form ~= 'A' and form ~= 'B' then
+    error('NEWERDATA in ' .. key)
+  end
+  if s and #s >= position then
+    local slot = { owner = '-', fair = '1', field = false, text = false, attempt = '', deadline = 0, span = 0, lease = 0, token = 0, mode = '', take = 0, permits = 0, since = 0 }
+    slot.token = lock.token
+    if form == 'D' then slot.token, position = struct.unpack('>I7', s, position) end
+    slot.deadline, slot.span, slot.mode, slot.take, slot.permits, slot.since, position = struct.unpack(Lock.SLOT, s, position)
+    slot.attempt, lock.slot = string.sub(s, position), slot
+    if form == 'B' then lock:count(slot, 1) end
+  end
+  if flags > 0 then
+    rare = redis.call('HMGET', key, unpack(Lock.RARE))
+    lock.rare, lock.late, lock.permits, lock.revoked, lock.jobs = rare, rare[1] or '', tonumber(rare[2]) or false, rare[3] or ';', rare[4] or ''
+    -- After 20 s, a command of a late attempt is too old to be carried out (ADR 11).
+    if #lock.late > 7 and micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000 then lock.late = '' end
+    if lock.late ~= '' then lock.floor = struct.unpack('>I7', lock.late) end
+    -- The clock may have stepped back behind the floor.
+    if lock.floor > micros then lock.floor = 0 end
+  end
+  return lock
+end
+
+-- Counts all holds again: ends those whose lease is over, and shortens leases that a step back of the clock has made too long.
+function Lock.sweep(lock, attempt)
+  local holds, now = lock:holds(), lock.now
+  lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.changed = 0, 0, 0, 0, 0, 0, true
+  for _, hold in ipairs(holds) do
+    if hold.deadline - now > hold.span then
+      hold.deadline = now + hold.span
+      if hold ~= lock.slot then lock:rewrite(hold.attempt, hold) end
+    end
+    if hold.deadline > now then
+      lock:count(hold, 1)
+    else
+      lock:drop(hold)
+      if hold.attempt == attempt then lock.has_expired = true end
+    end
+  end
+end
+
+-- The key is not kept for the long lease of a hold that is gone. What is set for save() is not counted: call this before.
+function Lock.narrow(lock)
+  if lock.latest - lock.now > lock.terms.keep then lock:sweep() end
+end
+
+-- Ends what is over, and finds what the attempt has: a hold (`mine`), or a waiter.
+function Lock.begin(lock, attempt)
+  local now = lock.now
+  -- The holds are looked at only when one may have ended, or the clock has stepped back.
+  if lock.writes + lock.reads > 0 and (now >= lock.due or now < lock.seen) then lock:sweep(attempt) end
+  if lock.slot and lock.slot.attempt == attempt then
+    lock.mine = lock.slot
+  elseif lock.form == 'D' then
+    local value = redis.call('HGET', lock.key, attempt)
+    if value and string.byte(value) < 48 then
+      lock.mine = lock:read(attempt, value)
+    elseif value then
+      lock.waiter = lock:waiter_at(value)
+      if lock.waiter then lock.place = value + 0 else lock.freed = true end
+    end
+  end
+  -- Once a second, it looks for waiters whose lease is over, at 64 places behind those of the last time.
+  if lock.waiting > 0 and math.abs(now - lock.swept) >= 1000 then
+    if lock.cursor < lock.first or lock.cursor > lock.tail then lock.cursor = lock.first end
+    local stop = math.min(lock.tail, lock.cursor + 63)
+    for place = lock.cursor, stop do
+      if not lock:waiter_at(place) and place == lock.first then lock.first = place + 1 end
+    end
+    lock.cursor, lock.swept, lock.changed, lock.head = stop + 1, now, true, math.max(lock.head, lock.first)
+  end
+  return lock
+end
+
+-- Serves the queue if something was freed, and saves the state in the shortest form that has it all. Redis keeps the key for the last
+-- lease and `keep`, for jobs as long as they ask for, and for 30 days if an operator has set the permits.
+function Lock.save(lock)
+  if lock.freed then lock:serve() end
+  if lock.ended ~= lock.r then lock:set('r', lock.ended) end
+  local keep, flags, form, now = lock.terms.keep, 0, 'A', lock.now
+  if lock.waiting == 0 then lock.first, lock.head, lock.tail, lock.cursor = 1, 1, 0, 0 end
+  local holds, slot, need = lock.writes + lock.reads, lock.slot, math.max(lock.latest, now) + keep
+  if lock.rare then
+    local permits = lock.permits and string.format('%.0f', lock.permits)
+    local values = { #lock.late > 7 and lock.late, permits, lock.revoked ~= ';' and lock.revoked, lock.jobs ~= '' and lock.jobs }
+    for i, field in ipairs(lock.RARE) do
+      if values[i] then flags = flags + 2 ^ i end
+      if values[i] and values[i] ~= lock.rare[i] then lock:set(field, values[i]) end
+      if not values[i] and lock.rare[i] then
+        redis.call('HDEL', lock.key, field)
+        lock.changed = true
+      end
+    end
+    if permits then need = math.max(need, now + 2592000000) end
+    for ms in string.gmatch(lock.jobs, '%S+ (%d+)') do need = math.max(need, tonumber(ms)) end
+  end
+  -- The time to live is set when it is too short, or far too long.
+  local is_kept = lock.kept >= need and lock.kept <= need + 2 * keep
+  if not is_kept then lock.kept = math.floor(need + keep / 2) end
+  if not lock.changed and (is_kept or not lock.s) then return end
+  if slot then form = slot.token == lock.token and 'B' or 'D' end
+  if flags > 0 or lock.waiting > 0 or holds > (slot and 1 or 0) then form = 'D' end
+  local value = form .. struct.pack('>I7I6', lock.token, lock.kept)
+  if form == 'D' then
+    value = value .. struct.pack(lock.ALL, flags, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.first,
+      lock.head, lock.tail, lock.waiting, lock.cursor, lock.swept)
+  end
+  if slot then
+    if form == 'D' then value = value .. struct.pack('>I7', slot.token) end
+    value = value .. struct.pack(lock.SLOT, slot.deadline, slot.span, slot.mode, slot.take, slot.permits, slot.since) .. slot.attempt
+  end
+  -- All but new holds and waiters are written on a server without memory, too.
+  local may_grow = lock.terms.kind ~= 'a' or lock.terms.is_here
+  local written = (may_grow and redis.pcall or redis.call)('HSET', lock.key, 's', value, unpack(lock.sets))
+  if type(written) == 'table' then
+    lock:begin_writes()
+    redis.call('HSET', lock.key, 's', value, unpack(lock.sets))
+  end
+  if not is_kept then redis.call('PEXPIRE', lock.key, string.format('%.0f', lock.kept - now)) end
+  if lock.left then lock:keep_tokens() end
+end
+
+-- An owner enters with the greatest token that it got since it came: `owned:<owner>` has it when the hold with that token has ended
+-- before others of this owner.
+function Lock.keep_tokens(lock)
+  local others = {}
+  for _, hold in ipairs(lock:holds()) do
+    if hold.token > 0 then others[hold.owner] = math.max(others[hold.owner] or 0, hold.token) end
+  end
+  for owner, token in pairs(lock.left) do
+    if not others[owner] then
+      redis.call('HDEL', lock.key, 'owned:' .. owner)
+    elseif token > others[owner] then
+      redis.call('HSET', lock.key, 'owned:' .. owner, string.format('%.0f', lock:token_kept(owner)))
+    end
+  end
+end
+
+function Lock.token_kept(lock, owner)
+  return math.max(lock.left and lock.left[owner] or 0, tonumber(redis.call('HGET', lock.key, 'owned:' .. owner) or 0))
+end
+
+-- Sets a field of the hash in save().
+function Lock.set(lock, field, value)
+  local sets, n = lock.sets, #lock.sets
+  sets[n + 1], sets[n + 2], lock.changed = field, value, true
+end
+
+-- The record of a hold, or of a waiter, whose field is `q` and its place. `span` is how long it was granted, or may wait without
+-- asking again. Behind it is the text for people.
+function Lock.read(lock, field, value)
+  local one, position = { field = field, deadline = 0, span = 0, lease = 0, token = 0, mode = '', fair = '', take = 0, permits = 0, since = 0,
+    attempt = '', owner = '', text = '' }, nil
+  one.deadline, one.span, one.lease, one.token, one.mode, one.fair, one.take, one.permits, one.since, one.attempt, one.owner, position =
+    struct.unpack(lock.RECORD, value)
+  one.text = string.sub(value, position)
+  return one
+end
+
+function Lock.pack(lock, one)
+  return struct.pack(lock.RECORD, one.deadline, one.span, one.lease, one.token, one.mode, one.fair, one.take, one.permits, one.since,
+    #one.attempt, one.attempt, #one.owner, one.owner) .. one.text
+end
+
+-- Without memory, Redis refuses HSET as the first write of a script, but not HDEL, nor what comes behind it.
+function Lock.begin_writes(lock)
+  redis.call('HDEL', lock.key, '')
+end
+
+-- Writes a record that is there already.
+function Lock.rewrite(lock, field, one)
+  lock:begin_writes()
+  redis.call('HSET', lock.key, field, lock:pack(one))
+end
+
+-- The hold in the slot is written by save(), and its text is in `by`.
+function Lock.write(lock, one)
+  lock.changed = true
+  if one ~= lock.slot then lock:set(one.field or one.attempt, lock:pack(one)) end
+end
+
+-- All holds, as they were loaded. Records begin with a control character.
+function Lock.holds(lock)
+  local holds = { lock.slot or nil }
+  local fields = lock.writes + lock.reads > #holds and redis.call('HGETALL', lock.key) or {}
+  for i = 1, #fields, 2 do
+    if string.find(fields[i], '.', 1, true) and string.byte(fields[i + 1]) < 48 then
+      holds[#holds + 1] = lock:read(fields[i], fields[i + 1])
+    end
+  end
+  return holds
+end
+
+-- Counts a hold in (1), with the bounds of all leases (the first end, the last begin, the last end), or out (-1).
+function Lock.count(lock, hold, change)
+  if hold.mode == 'w' then
+    lock.writes = lock.writes + change
+  else
+    lock.reads, lock.taken = lock.reads + change, lock.taken + change * hold.take
+  end
+  if lock.writes + lock.reads == 0 then
+    lock.due, lock.seen, lock.latest = 0, 0, 0
+  elseif change == 1 then
+    local deadline, begin = hold.deadline, hold.deadline - hold.span
+    if lock.due == 0 or deadline < lock.due then lock.due = deadline end
+    if begin > lock.seen then lock.seen = begin end
+    if deadline > lock.latest then lock.latest = deadline end
+  end
+end
+
+-- Takes a hold away; its caller has counted it out.
+function Lock.drop(lock, hold)
+  lock.changed, lock.freed = true, true
+  if hold.owner ~= '-' and hold.token > 0 then
+    lock.left = lock.left or {}
+    lock.left[hold.owner] = math.max(lock.left[hold.owner] or 0, hold.token)
+  end
+  if hold == lock.slot then lock.slot = false else redis.call('HDEL', lock.key, hold.attempt) end
+end
+
+-- Extends a lease, and never shortens it.
+function Lock.extend(lock, hold, lease)
+  lock:count(hold, -1)
+  hold.deadline = math.max(hold.deadline, lock.now + lease)
+  hold.span = math.max(lease, hold.deadline - lock.now)
+  lock:count(hold, 1)
+  lock:write(hold)
+end
+
+-- A ring with one more id in it; seven fit.
+function Lock.with(_, ring, id)
+  return string.find(ring, id, 1, true) and ring or string.sub(ring .. id .. ';', #ring > 55 and 10 or 1)
+end
+
+-- Remembers an attempt that has ended, by the last eight characters of its id: in a ring of seven, and if an acquire of it `may_come`
+-- and is to be refused then, in `late`: with the time, and in front of all the time of the last one that the full list has dropped.
+function Lock.remember(lock, id, may_come)
+  lock.ended = lock:with(lock.ended, id)
+  if not may_come or string.find(lock.late, id, 1, true) then return end
+  lock.rare, lock.late = lock.rare or {}, (lock.late == '' and struct.pack('>I7', 0) or lock.late) .. id .. struct.pack('>I7', lock.micros)
+  if #lock.late > 7 + 16 * 15 then lock.late = string.sub(lock.late, 16) end
+end
+
+-- The waiter at a place; nil without one. A waiter whose lease is over leaves the queue.
+function Lock.waiter_at(lock, place)
+  local value = redis.call('HGET', lock.key, 'q' .. place)
+  if not value then return false end
+  local waiter = lock:read('q' .. place, value)
+  if waiter.deadline - lock.now > waiter.span then
+    waiter.deadline = lock.now + waiter.span
+    lock:rewrite(waiter.field, waiter)
+  end
+  if waiter.deadline > lock.now then return waiter end
+  lock:leave(waiter)
+  return false
+end
+
+function Lock.leave(lock, waiter)
+  redis.call('HDEL', lock.key, waiter.field, waiter.attempt)
+  lock.waiting, lock.changed = lock.waiting - 1, true
+end
+
+-- Publishes a message to the process of an attempt; returns how many have received it, or false without the right to publish.
+function Lock.publish(lock, attempt, message)
+  local heard = redis.pcall('PUBLISH', lock.terms.prefix .. string.match(attempt, '^[^.]*'), message)
+  return type(heard) == 'number' and heard
+end
+
+-- How many subscribers the process of an attempt has at this server: nil when that cannot be known, because a process listens to
+-- one node of a cluster only; false without the right to ask.
+function Lock.listeners(lock, attempt)
+  local process, counted = string.match(attempt, '^[^.]*'), lock.terms.counted
+  if lock.terms.count == '1' and counted[process] == nil then
+    local reply = redis.pcall('PUBSUB', 'NUMSUB', lock.terms.prefix .. process)
+    counted[process] = not reply.err and tonumber(reply[2])
+  end
+  return counted[process]
+end
+
+-- Whether a request, or a waiter, may hold the lock beside those that hold it. Permits that an operator has set count for all.
+function Lock.admits(lock, asked)
+  local permits = lock.permits or asked.permits
+  return lock.writes == 0 and (lock.reads == 0 or asked.mode == 'r'
+    and (permits == 0 or lock.taken + asked.take <= permits))
+end
+
+-- The next token. Tokens always rise, and come from the clock again when the hash was lost. The process of a writer may have given
+-- the 63 tokens behind that of its grant to its own callers. Readers hand nothing on: beside one, the last grant was a reader's.
+function Lock.next_token(lock)
+  return math.max(lock.token + (lock.reads > 0 and 1 or 64), lock.micros)
+end
+
+-- Grants the lock to a request, or a waiter; returns the hold. One without an owner takes the slot, if that is free.
+function Lock.grant(lock, asked, lease, token)
+  local hold = { field = false, attempt = asked.attempt, deadline = lock.now + lease, span = lease, lease = lease, token = token, since = lock.now,
+    mode = asked.mode, fair = '1', take = asked.take, permits = asked.permits, owner = asked.owner, text = asked.text }
+  if token > lock.token then lock.token = token end
+  lock:count(hold, 1)
+  if not lock.slot and hold.owner == '-' then
+    lock.slot = hold
+    lock:set('by', hold.text)
+  else
+    lock:write(hold)
+  end
+  return hold
+end
+
+-- Serves the queue from its head as far as the lock admits. A grant travels with its message, and lasts no longer than the lease of
+-- the waiter, until the first renewal claims it. A message cannot be taken back, so listeners are counted before: a waiter without
+-- one is passed over, and is first again when it asks. After 64 grants the next waiter is told to ask, and its own script goes on,
+-- as each request does after 1,000 places. True when it is the turn of `me`, the attempt of this command.
+function Lock.serve(lock, me)
+  local has_news, grants, last = lock.freed, 0, lock.head + 999
+  lock.freed = false
+  while lock.head <= lock.tail and lock.head <= last do
+    local waiter, is_passed_over = lock:waiter_at(lock.head), false
+    -- One that takes more permits than there are is refused when it asks.
+    local exceeds = waiter and waiter.mode == 'r' and lock.permits and waiter.take > lock.permits
+    if waiter and not exceeds and not lock:admits(waiter) then return false end
+    if waiter and waiter.attempt == me then return true end
+    local heard = waiter and not exceeds and waiter.fair == '1' and grants < 64 and lock:listeners(waiter.attempt)
+    if heard == nil or heard and heard > 0 then
+      local token, lease = lock:next_token(), math.min(waiter.lease, waiter.span)
+      local message = string.format('granted %s %.0f %.0f %.0f', waiter.attempt, token, lock.now, lease)
+      -- The removal goes first: it needs no memory, and the writes behind it may take some then. A replica refuses it, before any
+      -- message is sent.
+      lock:leave(waiter)
+      if not lock:publish(waiter.attempt, message) then
+        lock.waiting = lock.waiting + 1
+        redis.call('HSET', lock.key, waiter.field, lock:pack(waiter), waiter.attempt, lock.head)
+        return false
+      end
+      lock:grant(waiter, lease, token)
+      grants = grants + 1
+    elseif waiter then
+      -- One that waits for another key, too, is told again only after something was freed: two could wake each other without end.
+      if not exceeds and waiter.fair ~= '1' and lock.head == lock.told and not has_news then return false end
+      local woken, count, place, next_head = {}, 0, lock.head, nil
+      lock.changed, is_passed_over = true, true
+      -- Racers are told in pairs, of different processes, because the first may be stopped. One that the lock does not admit is not
+      -- woken: it would be woken again without end.
+      local stop = waiter.fair == '0' and not exceeds and math.min(lock.tail, lock.head + 15) or lock.head
+      while place <= stop and count < (stop > lock.head and 2 or 1) do
+        local one = place == lock.head and waiter or lock:waiter_at(place)
+        local process = one and string.match(one.attempt, '^[^.]*')
+        local may_ask = one and (place == lock.head or one.fair == '0' and not woken[process] and lock:admits(one))
+        if may_ask and (lock:publish(one.attempt, 'wake ' .. one.attempt) ~= 0 or lock.terms.count == '0') then
+          woken[process], count = true, count + 1
+        end
+        if one and not next_head and (not may_ask or woken[process]) then next_head = place end
+        place = place + 1
+      end
+      if count > 0 and not exceeds then
+        lock.head = next_head
+        return false
+      end
+      lock.head = math.max(lock.head, (next_head or place) - 1)
+    end
+    if lock.head == lock.first and not is_passed_over then lock.first = lock.first + 1 end
+    lock.head, lock.changed = lock.head + 1, true
+  end
+  return false
+end

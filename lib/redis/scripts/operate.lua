@@ -1,0 +1,92 @@
+--- @purpose  Acquires, releases and renews locks: one operation, or many of one lock each, in their order; an error of one touches no
+---           other. An acquire alone may be of several locks (ADR 2).
+--- @KEYS     the lock of each operation; all locks of an acquire of several
+--- @ARGV     1 sentMicros   when the command was sent, by this server's clock as the client knows it; 0: it does not
+---           2 untilMicros  after which no acquire is granted
+---           3 own          a line for each operation: the number of its terms, its attempt, and the token of a renewal
+---           4... terms     of the operations, each once, as lines (see terms_of)
+--- @reply    of the operation, or a list with that of each; `failed attempt error` for one that failed among many. Acquire:
+---           `granted attempt now remainingMs holds fireMs token...`, the same again when it is sent again;
+---           `busy attempt now retryMs ahead holder owner listeners lastToken full permits`, about the first busy lock: `retryMs` until
+---           the first lease may end (0: unknown), `owner` of the write hold, a name or an attempt, `listeners` of the caller at this
+---           server (empty: unknown), `full` 1: it has no place, because of `most`, `permits` that an operator has set;
+---           `refused attempt now reason detail`: `released`; `late` (the time in microseconds); `permits` (how many there are);
+---           `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has no outcome yet).
+---           Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),
+---           `expired` (the lease ended before), `revoked` or `unknown`. Renewal: `renewed attempt now remainingMs` or
+---           `lost attempt now lastToken revoked`.
+
+--- @include clock
+local now, counted, own, replies, Lock = math.floor(micros / 1000), {}, ARGV[3], {}, nil
+
+-- The usual case, a lock that is free and then held once, without what is rare. It does what the text behind it would do, which costs twice
+-- as much because of its functions alone. In another case, it returns nothing, and what it has read.
+local function usual(key, text, attempt, token)
+  local kind, keep, mode, lease, permits, take, holder = string.byte(text), nil, nil, nil, nil, nil, nil
+  if kind == 97 then
+    keep, mode, lease, permits, take, holder =
+      string.match(text, '^a (%d+) %d [^\n]*\n(%a) %d (%d+) %d+ %d+ (%d+) (%d+)\n([^\n]*)\n%-\n$')
+  elseif kind == 114 then
+    keep = string.match(text, '^r (%d+) %d [^\n]*\n0 0 %- %-$')
+  else
+    keep, mode, lease = string.match(text, '^n (%d+) %d [^\n]*\n(%a) (%d+)$')
+  end
+  local state = keep and redis.call('HMGET', key, 's', 'r') or nil
+  local s, ended, id = state and state[1], state and state[2] or ';', string.sub(attempt, -8)
+  local form = s and string.byte(s)
+  if not (form == 65 and kind == 97 or form == 66 and kind ~= 97) then return nil, state end
+  local last, kept, deadline, span, held, takes, most, since, at = struct.unpack('>I7I6', s, 2)
+  if form == 66 then
+    deadline, span, held, takes, most, since, at = struct.unpack('>I6I5c1I3I3I6', s, 15)
+    -- Its lease is over, or the clock has stepped back.
+    if string.sub(s, at) ~= attempt or deadline <= now or deadline - now > span then return nil, state end
+  end
+  local need, value, field, text_of, reply = now + keep, nil, 'r', nil, nil
+  if kind == 114 then
+    text_of = string.sub(ended .. id .. ';', #ended > 55 and 10 or 1)
+    value, reply = 'A' .. struct.pack('>I7I6', last, kept), { 'released', attempt, now, 0, last }
+  elseif kind == 97 then
+    local sent, until_micros = ARGV[1] + 0, ARGV[2] + 0
+    if sent > micros or micros > until_micros then return nil, state end
+    last, deadline, field, text_of = math.max(last + 64, micros), now + lease, 'by', holder
+    need = deadline + keep
+    value = 'B' .. struct.pack('>I7I6I6I5c1I3I3I6', last, kept, deadline, lease, mode, take, permits, now) .. attempt
+    reply = { 'granted', attempt, now, deadline - now, 1, '', last }
+  else
+    if last ~= tonumber(token) or mode ~= held then return nil, state end
+    deadline = math.max(deadline, now + lease)
+    need, field = deadline + keep, nil
+    value = 'B' .. struct.pack('>I7I6I6I5c1I3I3I6', last, kept, deadline, math.max(lease + 0, deadline - now), held, takes, most, since)
+      .. attempt
+    reply = { 'renewed', attempt, now, deadline - now }
+  end
+  if kept < need or kept > need + 2 * keep or kind ~= 110 and string.find(ended, id, 1, true) then return nil, state end
+  local written = field and redis.pcall('HSET', key, 's', value, field, text_of) or not field and redis.pcall('HSET', key, 's', value)
+  return type(written) == 'number' and reply or nil, state
+end
+
+-- All other cases.
+local function rules()
+--- @include lock
+--- @include operations
+  return Lock
+end
+
+local number, attempt, token = string.match(own, '^(%d+) (%S+) ?(%d*)\n$')
+if number then
+  local reply, state
+  if #KEYS == 1 then reply, state = usual(KEYS[1], ARGV[4], attempt, token) end
+  return reply or rules():run(ARGV[4], 1, #KEYS, attempt, token, micros, now, counted, state)
+end
+local function operate(i, text, one, its_token)
+  local reply, state = usual(KEYS[i], text, one, its_token)
+  if reply then return reply end
+  Lock = Lock or rules()
+  return Lock:run(text, i, i, one, its_token, micros, now, counted, state)
+end
+for terms, one, its_token in string.gmatch(own, '(%d+) (%S+) ?(%d*)\n') do
+  local i = #replies + 1
+  local is_done, reply = pcall(operate, i, ARGV[3 + terms], one, its_token)
+  replies[i] = is_done and reply or { 'failed', one, tostring(reply) }
+end
+return replies
