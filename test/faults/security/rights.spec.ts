@@ -120,8 +120,9 @@ const NEEDED: Record<string, readonly string[]> = {
   '+hgetall': ['list', 'revocation'],
   '+hexists': LOCKING,
   '+hset': [...LOCKING, 'revocation'],
-  '+hdel': ['wake-up'],
-  '+pexpire': LOCKING,
+  '+hdel': ['wake-up, and polling', 'revocation'],
+  // An acquire that travels with others is sent again alone, and finds what its first copy has written.
+  '+pexpire': ['one key', 'several keys'],
   '+publish': ['wake-up'],
   '+pubsub|numsub': ['wake-up'],
   '+subscribe': ['wake-up', 'no warning'],

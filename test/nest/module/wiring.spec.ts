@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
+  createLockScripts,
   getLockServiceToken,
   InjectLockService,
   LOCK_SCRIPTS,
@@ -160,7 +161,7 @@ it('LOCK_SCRIPTS can be injected by a module that replaces them', async () => {
     constructor(@Inject(LOCK_SCRIPTS) readonly scripts: LockScripts) {}
   }
   const app = await startModule({ imports: [RedisLockModule.forRoot(options())], providers: [Scripts] });
-  expect(app.get(Scripts).scripts).toHaveProperty('acquire.text');
+  expect(app.get(Scripts).scripts).toHaveProperty('operate', createLockScripts().operate);
 });
 
 describe('what an app logs of the module', () => {
