@@ -62,31 +62,31 @@ async function openOurCommands({ port, leaseMs }) {
   const { Redis } = require('ioredis');
   const redis = new Redis(port, '127.0.0.1');
   const [acquire, release] = await commandsOfOurs(redis, leaseMs);
-  const [, , ownKey, ownAttempt, sentMicros, untilMicros] = acquire;
+  const [, , ownKey, sentMicros, untilMicros, own] = acquire;
+  const ownAttempt = own.split(/\s/)[1];
   const prefix = ownKey.slice(0, -KEY.length);
   let last = 0;
   /** The same command, for another key and attempt. */
   const send = async (words, key, attempt, ...times) => {
-    const [sha1, keys, , , ...rest] = words;
-    const reply = await redis.evalsha(sha1, keys, prefix + key, attempt, ...times, ...rest.slice(times.length));
+    const [sha1, keys, , , , , terms] = words;
+    const reply = await redis.evalsha(sha1, keys, prefix + key, ...times, `1 ${attempt}\n`, terms);
     if (!EXPECTED_REPLY.test(reply)) throw new Error(`The commands of ours were answered by ${JSON.stringify(reply)}.`);
   };
   return {
     async acquire(key) {
       const attempt = ownAttempt.slice(0, -6) + String(++last % 1e6).padStart(6, '0');
-      // A time of the server that has certainly passed, as ours sends it: the plain path serves no command from the future.
+      // A time of the server that has certainly passed, as ours sends it: a command from the future is refused.
       const passed = (Date.now() - 1_000) * 1_000;
       await send(acquire, key, attempt, passed, passed + untilMicros - sentMicros);
       return { key, attempt };
     },
-    release: ({ key, attempt }) => send(release, key, attempt),
+    release: ({ key, attempt }) => send(release, key, attempt, 0, 0),
     close: () => redis.quit(),
   };
 }
 
 const KEY = 'bench:our-commands';
-/** A text, or a list when two grants are so close to each other that the tokens of the first one reach into the second. */
-const EXPECTED_REPLY = /^(granted|released)[ ,]/;
+const EXPECTED_REPLY = /^(granted|released),/;
 
 /** The words of EVALSHA by which ours acquires and releases a lock. */
 async function commandsOfOurs(redis, leaseMs) {
