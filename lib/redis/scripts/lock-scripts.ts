@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { LockConfigurationError } from '../../core/lock.errors.js';
 import { TEXTS } from './texts.js';
 
 /** The Lua scripts of one store, by operation; provided in Nest as `LOCK_SCRIPTS`. */
@@ -18,10 +19,15 @@ export interface LuaScript {
   readonly sha1: string;
 }
 
+/** @throws LockConfigurationError if an app has replaced a script by something that is no text, or has left one out */
 export const withHashes = (scripts: LockScripts): Readonly<Record<keyof LockScripts, LuaScript>> =>
   Object.fromEntries(
-    Object.entries(scripts).map(([name, text]) => [
-      name,
-      { text, sha1: createHash('sha1').update(text).digest('hex') },
-    ]),
+    (Object.keys(TEXTS) as (keyof LockScripts)[]).map((name) => {
+      const text: unknown = scripts[name];
+      if (typeof text === 'string') return [name, { text, sha1: createHash('sha1').update(text).digest('hex') }];
+      throw new LockConfigurationError(
+        `LOCK_SCRIPTS: expected \`${name}\` to be the text of a Lua script, got ${text === null ? 'null' : typeof text}. ` +
+          'Begin with the scripts that createLockScripts() returns.',
+      );
+    }),
   ) as Record<keyof LockScripts, LuaScript>;

@@ -186,4 +186,17 @@ describe('LOCK_SCRIPTS', () => {
     expect(await admin.script('EXISTS', sha1)).toEqual([1]);
     await app.close();
   });
+
+  it.each([
+    ['that is no text', { ...createLockScripts(), inspect: { text: 'return 1', sha1: '' } }, 'got object'],
+    ['that is missing', { inspect: 'return 1' }, 'got undefined'],
+  ])('with a script %s are refused before anything is sent', async (_what, scripts, text) => {
+    const builder = Test.createTestingModule({
+      imports: [RedisLockModule.forRoot({ connection: 'redis://127.0.0.1:1' })],
+    });
+    const compiled = builder.overrideProvider(LOCK_SCRIPTS).useValue(scripts).compile();
+    const error = await rejection(compiled);
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(new RegExp(`^LOCK_SCRIPTS: expected .*${text}.*createLockScripts\\(\\)`));
+  });
 });
