@@ -17,7 +17,7 @@ const PROCESSES = '\\.process\\.spec\\.ts$';
 const QUIET = '\\.quiet\\.spec\\.ts$';
 const MUTANTS = 'mutants\\.spec\\.ts$';
 /** The tests that use random input. */
-const RANDOM = ['scripts/games', 'contract/fuzz', 'contract/.*/uniform-wins', 'faults/quorum/random'];
+const RANDOM = ['scripts/model', 'contract/fuzz', 'contract/.*/uniform-wins', 'faults/quorum/random'];
 
 const contract = (names) => names.map((name) => `contract/${name}\\.spec`);
 /**
@@ -53,11 +53,11 @@ const NEW = `--seed=${Math.floor(Math.random() * 1e6)}`;
  */
 const STEPS = [
   ...[
-    ['Redis server', ['test'], () => counted(ensureRedisServer())],
-    ['Browser', [], () => counted(ensureChromium())],
-    ['Build', ['test'], () => node(['scripts/build.mjs'])],
-    ['Build of the sample app', [], () => npm(['run', 'build', '-w', 'sample-app'])],
-  ].map(([name, also, run]) => ({ name, in: ['all', 'exhaustive'].concat(also), run, first: true })),
+    { name: 'Redis server', in: ['test'], run: () => counted(ensureRedisServer()) },
+    { name: 'Browser', in: [], run: () => counted(ensureChromium()) },
+    { name: 'Build', in: ['test'], run: () => node(['scripts/build.mjs']) },
+    { name: 'Build of the sample app', in: [], run: () => npm(['run', 'build', '-w', 'sample-app']) },
+  ].map((step) => ({ ...step, in: ['all', 'exhaustive', ...step.in], first: true })),
 
   ...[
     check('test', 'Lint', (out) => node([bin('oxlint/bin/oxlint'), '--type-aware', '--deny-warnings'], out)),
