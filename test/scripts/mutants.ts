@@ -239,7 +239,7 @@ export const STATE_MUTANTS: readonly Mutant[] = [
   ['too few attempts that have ended are remembered', '#ring > 55 and 10 or 1', '#ring > 46 and 10 or 1'],
   ['a rare field is not saved', 'if values[i] and values[i] ~= lock.rare[i] then lock:set(field, values[i]) end', ''],
   ['a rare field stays', "redis.call('HDEL', lock.key, field)\nlock.changed = true", ''],
-  ['nobody counts as told', 'lock.told, lock.form = lock.head, form', 'lock.told, lock.form = 0, form'],
+  ['nobody counts as told', 'lock.told = lock.head', 'lock.told = 0'],
   ['an operator takes a hold for a waiter', "'^q%d+$'", "'^q%d'"],
   ['the reply is made before the holders are saved', 'for _, lock in ipairs(locks) do lock:save() end\nlocal one, reply = refused or busy or locks[1], nil',
     'local one, reply = refused or busy or locks[1], nil\nif not busy then for _, lock in ipairs(locks) do lock:save() end end'],

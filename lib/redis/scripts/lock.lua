@@ -12,10 +12,10 @@ Lock.RARE = { 'late', 'permits', 'revoked', 'jobs' } -- seldom there, so a flag 
 function Lock.load(Lock, key, terms, micros, now, state)
   state = state or redis.call('HMGET', key, 's', 'r')
   local s, form, flags, position, rare = state[1], 'A', 0, 15, nil
-  local lock = setmetatable({ key = key, now = now, micros = micros, terms = terms, s = s, r = state[2] or ';', ended = state[2] or ';', sets = {}, slot = false,
-    token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0, changed = false, mine = false, freed = false,
-    place = false, waiter = false, form = 'B', rare = false, permits = false, stands = false, owned = false, late = '', first = 1, head = 1,
-    tail = 0, waiting = 0, cursor = 0, swept = 0, told = 1 }, Lock)
+  local lock = setmetatable({ key = key, now = now, micros = micros, terms = terms, s = s, r = state[2] or ';', sets = {},
+    ended = state[2] or ';', slot = false, token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0,
+    changed = false, mine = false, freed = false, place = false, waiter = false, rare = false, permits = false, stands = false,
+    owned = false, late = '', first = 1, head = 1, tail = 0, waiting = 0, cursor = 0, swept = 0, told = false }, Lock)
   if s then
     form, lock.token, lock.kept = string.sub(s, 1, 1), struct.unpack('>I7I6', s, 2)
   elseif redis.call('HEXISTS', key, 'v') == 1 then
@@ -25,13 +25,13 @@ function Lock.load(Lock, key, terms, micros, now, state)
   if form == 'D' then
     flags, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.first, lock.head, lock.tail, lock.waiting,
       lock.cursor, lock.swept, position = struct.unpack(Lock.ALL, s, position)
-    lock.told, lock.form = lock.head, form
+    lock.told = lock.head
   elseif form ~= 'A' and form ~= 'B' then
     error('NEWERDATA in ' .. key)
   end
   if s and #s >= position then
-    local slot = { owner = '-', fair = '1', field = false, text = false, attempt = '', deadline = 0, span = 0, lease = 0, token = 0, mode = '', take = 0, permits = 0, since = 0 }
-    slot.token = lock.token
+    local slot = { owner = '-', fair = '1', field = false, text = false, attempt = '', deadline = 0, span = 0, lease = 0,
+      token = lock.token, mode = '', take = 0, permits = 0, since = 0 }
     if form == 'D' then slot.token, position = struct.unpack('>I7', s, position) end
     slot.deadline, slot.span, slot.mode, slot.take, slot.permits, slot.since, position = struct.unpack(Lock.SLOT, s, position)
     slot.attempt, lock.slot = string.sub(s, position), slot
@@ -79,7 +79,7 @@ function Lock.begin(lock, attempt)
   if lock.writes + lock.reads > 0 and (now >= lock.due or now < lock.seen) then lock:sweep(attempt) end
   if lock.slot and lock.slot.attempt == attempt then
     lock.mine = lock.slot
-  elseif lock.form == 'D' then
+  elseif lock.told then
     local value = redis.call('HGET', lock.key, attempt)
     if value and string.byte(value) < 48 then
       lock.mine = lock:read(attempt, value)
@@ -368,7 +368,7 @@ function Lock.serve(lock, me)
       -- Racers are told in pairs, of different processes, because the first may be stopped. One that the lock does not admit is not
       -- woken: it would be woken again without end.
       local stop = waiter.fair == '0' and not exceeds and math.min(lock.tail, lock.head + 15) or lock.head
-      while place <= stop and count < (stop > lock.head and 2 or 1) do
+      while place <= stop and count < 2 do
         local one = place == lock.head and waiter or lock:waiter_at(place)
         local process = one and string.match(one.attempt, '^[^.]*')
         local may_ask = one and (place == lock.head or one.fair == '0' and not woken[process] and lock:admits(one))
