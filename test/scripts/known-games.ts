@@ -212,6 +212,17 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, writes, full, adopt(1)),
   // A parked hold has the token 0, and no attempt can adopt it.
   game(any, writes, parks, adopt(2, true)),
+  // The hold that is to be adopted was revoked.
+  game(any, writes, revoke(1), adopt(8)),
+  // A revocation that comes again keeps the key, too.
+  game(any, writes, revoke(1), after(60_000, again(1))),
+  // What waits for two keys is refused at the second one, and leaves the first, too.
+  game({ locks: 2, fairness: [1, 0] }, request({ keys: 2 }), request({ keys: 3, owner: 'ann', waiterLeaseMs: 30_000 }), release(332),
+    request({ keys: 2, owner: 'ann', mode: 'read', fair: 0 }), poll(1)),
+  // No permits are left for readers; writers need none.
+  game(any, writes, waits('-', 'write'), permits(0), release(2)),
+  // Seven attempts that have ended are remembered.
+  game(any, ...times(7, () => [writes, release(1)]), again(1)),
   // A caller that has given up adopts nothing, though its command comes.
   game(any, writes, writes, replica, adopt(1), none, release(8), again(2)),
   // An acquire of the attempt that held it before comes late, when many others have been released since.
