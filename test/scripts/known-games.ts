@@ -113,6 +113,7 @@ export const KNOWN_GAMES: readonly Game[] = [
     release(1), annReads, release(1)),
   game(any, writes, waits('ann', 'read'), waits('ann', 'read'), release(3), renew(2, 60_000),
     request({ owner: 'ann', mode: 'read' }, 41_000_000), release(1), release(1), annReads),
+  game({ permits: 3 }, annReads, reads, reads, waits('ann', 'read'), release(1), release(1), annReads),
   // The first waiter of a lock that has become free learns of its grant from the reply to its last request.
   game(any, writes, acquire('-', 'write', 60_000), poll(1, true, 40_000_000)),
   // Of the unfair, only those are woken whom the lock admits.

@@ -104,7 +104,7 @@ export const MUTANTS: readonly Mutant[] = [
   ['the token of an owner stays', "redis.call('HDEL', lock.key, 'owned:' .. owner)", ''],
   ['an owner that reads does not re-enter', 'if writes or owned and lock:admits(asked) then', 'if writes then'],
   ['re-entry takes a new token', 'lock.owned or lock:next_token())', 'lock:next_token())'],
-  ['re-entry falls behind a later token', 'math.max(owned or 0, hold.token)', 'owned or hold.token'],
+  ['re-entry falls behind a later token', 'math.max(owned or 0, hold.token)', 'math.min(owned or hold.token, hold.token)'],
   ['the attempt of a writer is no owner', "is_own = hold.owner == asked.owner or hold.mode == 'w' and hold.owner == '-' and hold.attempt == asked.owner",
     'is_own = hold.owner == asked.owner'],
   ['a command that is too old is granted', 'or lock.micros > asked.until_micros)', ')'],
