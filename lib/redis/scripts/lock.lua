@@ -1,4 +1,4 @@
--- The state of one lock: its hash as a table, which a script loads, changes and saves. ADR 20 lists the fields of the hash.
+-- The state of one lock: its hash as a table, which a script loads, changes and saves. ADR 21 lists the fields of the hash.
 -- The functions are methods of this table and capture nothing: a function that captures is dear to define.
 local Lock = {}
 Lock.__index = Lock
