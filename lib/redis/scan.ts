@@ -14,6 +14,7 @@ import { LISTING } from '../core/store/subject.js';
 import { type SingleClient } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
 import { type CommandRunner } from './connection/command-runner.js';
+import { OLD_DATA_ADVICE } from './connection/error-advice.js';
 import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /**
@@ -151,6 +152,7 @@ export const jobsOf = (store: Listed, { prefix, limit }: ListOptions): AsyncIter
 function unreadable(key: string, error: Error): UnreadableKey | undefined {
   if (!(error instanceof LockStoreError) || error.retryable) throw error;
   if (/\bWRONGTYPE\b/.test(error.message)) return undefined;
+  if (/\bOLDDATA\b/.test(error.message)) return { key, problem: OLD_DATA_ADVICE };
   if (!/\bNEWERDATA\b|none of its scripts can send/.test(error.message)) throw error;
   return { key, problem: 'A newer version of nestjs-redis-lock has written this lock, or something else has.' };
 }

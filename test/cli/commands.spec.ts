@@ -60,7 +60,7 @@ describe('ls', () => {
 
   it.each(['ls', 'watch', 'jobs'])('shows with %s why a lock cannot be read, and the others', async (command) => {
     const locks = openStoreOf(url);
-    await redis.admin.hset('lock:damaged', { v: '1', 'run:Job': 'a secret', 'hold:a': 'a secret' });
+    await redis.admin.hset('lock:damaged', { s: `A${'0'.repeat(13)}`, 'job:Job': 'a secret' });
     await runJob(locks, 'report', 'Reports.read');
     const { text, end, ended } = startCli([command, '--url', url]);
     await eventually(() => text.stdout.split('\n').length > 2);

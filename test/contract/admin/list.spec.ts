@@ -39,18 +39,19 @@ describe('list', () => {
   itOnSingle('yields a lock that cannot be read with the problem, on one Redis and on a quorum', async () => {
     const servers = [await ownRedis(), await ownRedis(), await ownRedis()] as const;
     for (const { admin } of servers.slice(1)) {
-      await admin.hset('lock:newer', { v: '2' });
+      await admin.hset('lock:newer', { s: `E${'0'.repeat(13)}` });
+      await admin.hset('lock:old', { v: '1' });
       await admin.hset('lock:other', { s: 'size 43', name: 'a shoe' });
-      await admin.hset('lock:damaged', { v: '1', 'hold:a': 'not a hold' });
+      await admin.hset('lock:damaged', { s: `A${'0'.repeat(13)}`, 'job:Job': 'not a run' });
       await admin.set('lock:text', 'of another type');
     }
     for (const connection of [servers[1].url, servers.map(({ url }) => url)]) {
       const app = await startApp({ connection });
       await app.locks.withLock('held', async () => {
         const states = await listed(app);
-        expect(keysOf(states)).toEqual(['damaged', 'held', 'newer', 'other']);
+        expect(keysOf(states)).toEqual(['damaged', 'held', 'newer', 'old', 'other']);
         const unknown = { mode: 'unknown', holders: [], waiters: 0, queue: [], fencingToken: 0 };
-        const problem = expect.stringContaining('newer version');
+        const problem = expect.stringMatching(/^An? (newer|earlier) version .*has written this lock/);
         for (const state of states) if (state.key !== 'held') expect(state).toMatchObject({ ...unknown, problem });
       });
       expect(await rejection(app.locks.inspect('damaged'))).toMatchObject({ code: 'LOCK_STORE', retryable: false });

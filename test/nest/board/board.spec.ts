@@ -346,7 +346,7 @@ describe('RedisLockBoardModule', () => {
   it('shows the locks and jobs beside a lock that cannot be read', async () => {
     const { url, admin } = await ownRedis();
     const app = await start('express', { locks: { connection: url } });
-    await admin.hset('lock:damaged', { v: '1', 'run:Job': 'no run', 'hold:a': 'no hold' });
+    await admin.hset('lock:damaged', { s: `A${'0'.repeat(13)}`, 'job:Job': 'no run' });
     const lock = await app.locks.acquire('held');
     const problem = expect.stringContaining('newer version');
     const { locks } = await (await watch(app, 'view=locks')).next('state', (state) => state);

@@ -68,7 +68,6 @@ describe('what is stored under the prefix', () => {
   const text = (value: string, isTimed = true, type = 'string'): Stored => ({ type, text: value, isTimed });
   it.each<[string, Stored, string]>([
     ['order:1', { type: 'hash', fields: ['s', 'by'] }, 'this library'],
-    ['order:1', { type: 'hash', fields: ['v', 'token'] }, 'an earlier version of this library'],
     ['order:1', { type: 'hash', fields: [`${uuid}:42`] }, 'Redisson'],
     ['order:1', { type: 'hash', fields: ['name'] }, 'something else (a hash)'],
     ['order:1', text('0123456789abcdef0123456789abcdef'), 'redlock'],

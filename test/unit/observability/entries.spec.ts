@@ -34,7 +34,6 @@ describe('an app', () => {
     ['observability/prometheus.ts', [...NEST, 'prom-client']],
     ['observability/opentelemetry.ts', [...NEST, '@opentelemetry/api']],
     ['board/index.ts', [...NEST, 'reflect-metadata']],
-    ['redis/scripts/index.ts', []],
   ])('that uses %s needs only %p', (entry, packages) => {
     expect([...packagesOf(entry).packages].sort()).toEqual([...packages].sort());
   });
