@@ -44,6 +44,8 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
       if (one.mode === 'read' && token! >= last.token) last = { token: token!, permits: parts.whole(at + 7) };
     }
   }
+  // A hash has no order.
+  holders.sort((a, b) => a.since.getTime() - b.since.getTime() || a.fencingToken - b.fencingToken);
   const queue = places
     .sort((a, b) => a.sequence - b.sequence)
     .map(({ waiter }, i): LockWaiter => ({ ...waiter, place: i + 1 }));

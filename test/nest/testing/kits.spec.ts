@@ -91,7 +91,11 @@ const holderTold = ({ owner, ...rest }: LockHolder) => ({
   ...rest,
   owner: owner.startsWith('owner') ? owner : 'an attempt',
 });
-const stateTold = (state: LockState) => ({ ...state, holders: state.holders.map(holderTold) });
+/** Holds of one millisecond have no order. */
+const stateTold = (state: LockState) => {
+  const holders = state.holders.map(holderTold).sort((a, b) => a.mode.localeCompare(b.mode));
+  return { ...state, holders };
+};
 
 /** Handles, owners, nested calls and losses. */
 const HOLDS: readonly KitCase[] = [
