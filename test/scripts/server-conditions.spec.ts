@@ -5,7 +5,19 @@ import { callsOf, runScript, textsOf } from './run-script.js';
 
 const KEY = 'lock:a';
 const calls = callsOf({ keyPrefix: 'lock:', keepMs: 600_000 });
+const REFUSED = /NOPERM|can't run this command/;
 const attempt = (n: number): string => `client${n % 10}8f.ab${String(n).padStart(6, '0')}`;
+/** Forms that are unknown, or shorter or longer than they may be. */
+const WRONG_DATA = [
+  '',
+  'E',
+  'A',
+  'B',
+  'D',
+  ...['A', 'B', 'D'].map((form, i) => form + '0'.repeat([14, 37, 72][i]!)),
+  `D${'0'.repeat(74)}`,
+];
+type Refused = [what: string, error: string, write: () => Promise<unknown>];
 type Asked = Partial<Parameters<typeof calls.acquire>[0]>;
 
 /** What games do not do to a server; it is one of its own, since these tests change its settings. */
@@ -50,11 +62,16 @@ describe('the scripts on a server', () => {
     calls.alone(calls.release({ key: 'a', attempt: attempt(n), holdAtLeastMs, leaseMs: 0 }, 1_000), times());
   const release = (n: number, client = redis, holdAtLeastMs = 0) => run(releaseOf(n, holdAtLeastMs), client);
 
-  it.each([
+  it.each<Refused>([
     ['a key of another type', 'WRONGTYPE', () => redis.set(KEY, 'mine')],
     ['newer data', `NEWERDATA in ${KEY}`, () => redis.hset(KEY, { s: `E${'0'.repeat(13)}`, r: ';' })],
     ['packed data of version 1', `OLDDATA in ${KEY}`, () => redis.hset(KEY, { s: '11800000000000000', released: ';' })],
     ['data of version 1', `OLDDATA in ${KEY}`, () => redis.hset(KEY, { v: '1', token: '18', released: ';' })],
+    ...WRONG_DATA.map((s): Refused => [
+      `${s.length} bytes '${s[0]}'`,
+      `NEWERDATA in ${KEY}`,
+      () => redis.hset(KEY, { s }),
+    ]),
   ])('refuse %s, and write nothing', async (_what, error, write) => {
     await write();
     await redis.pexpire(KEY, 60_000);
@@ -114,6 +131,34 @@ describe('the scripts on a server', () => {
     await release(4, app);
     expect((await waitFor(5, { fair: false }, app))[0]).toBe('granted');
     expect(messages).toEqual([]);
+  });
+
+  describe('without the right to set a time to live', () => {
+    let app: Redis;
+    beforeEach(async () => {
+      await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '&*', '+@all', '-pexpire', '-pexpireat');
+      app = new Redis(server.url, { username: 'app', password: 'secret' });
+      opened.push(app);
+    });
+
+    it('refuse a new lock, also when it is sent again, and leave no key', async () => {
+      for (const mode of ['write', 'read'] as const) {
+        for (let sent = 0; sent < 2; sent++) await expect(acquire(1, { mode }, app)).rejects.toThrow(REFUSED);
+      }
+      await expect(release(1, app)).rejects.toThrow(REFUSED);
+      expect(await redis.exists(KEY)).toBe(0);
+    });
+
+    it('refuse what needs a longer time to live, also when it is sent again, and leave the state as it was', async () => {
+      await acquire(1, { leaseMs: 60_000 });
+      await waitFor(2);
+      const before = await redis.hgetallBuffer(KEY);
+      now += 1_000;
+      const long = { leaseMs: 7_200_000 };
+      for (let sent = 0; sent < 2; sent++) await expect(acquire(1, long, app)).rejects.toThrow(REFUSED);
+      expect(await redis.hgetallBuffer(KEY)).toEqual(before);
+      expect((await acquire(1, long))[0]).toBe('granted');
+    });
   });
 
   it('end all of very many holds at once', async () => {

@@ -20,7 +20,6 @@ const IN_SCRIPTS: readonly Right[] = [
   { name: '+time', without: NO_LOCK, call: "'TIME'" },
   { name: '+hget', without: NO_LOCK, call: "'HGET', KEYS[1], 'doctor'" },
   { name: '+hmget', without: NO_LOCK, call: "'HMGET', KEYS[1], 'doctor'" },
-  { name: '+hexists', without: NO_LOCK, call: "'HEXISTS', KEYS[1], 'doctor'" },
   { name: '+hgetall', without: NO_LOCK, call: "'HGETALL', KEYS[1]" },
   {
     name: '+pubsub|numsub',

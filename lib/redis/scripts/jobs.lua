@@ -34,7 +34,7 @@ function Lock.keep_job(lock, job, keep, value)
   local until_ms, kept = lock.now + keep, {}
   for name, ms in string.gmatch(lock.jobs, '(%S+) (%d+)') do
     local attempt = string.match(redis.call('HGET', lock.key, 'job:' .. name) or '', '^%d+ (%S+)')
-    local is_running = attempt and (lock.slot and lock.slot.attempt == attempt or redis.call('HEXISTS', lock.key, attempt) == 1)
+    local is_running = attempt and (lock.slot and lock.slot.attempt == attempt or redis.call('HGET', lock.key, attempt))
     if name == job then
       until_ms = math.max(until_ms, tonumber(ms))
     elseif tonumber(ms) > lock.now or is_running then

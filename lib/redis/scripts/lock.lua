@@ -10,26 +10,24 @@ Lock.RARE = { 'late', 'permits', 'revoked', 'jobs' } -- seldom there, so a flag 
 
 -- Loads a lock, and changes nothing: data of another type or version is refused here, before any of several locks is changed.
 function Lock.load(Lock, key, terms, micros, now, state)
-  state = state or redis.call('HMGET', key, 's', 'r')
-  local s, form, flags, position, rare = state[1], 'A', 0, 15, nil
+  state = state or redis.call('HMGET', key, 's', 'r', 'v')
+  local s, flags, position, rare = state[1], 0, 15, nil
+  local form, size = s and string.sub(s, 1, 1) or state[3] and '1' or 'A', s and #s or 14
+  if form == '1' then error('OLDDATA in ' .. key) end
+  if not (form == 'A' and size == 14 or form == 'B' and size > 38 or form == 'D' and (size == 74 or size > 105)) then
+    error('NEWERDATA in ' .. key)
+  end
   local lock = setmetatable({ key = key, now = now, micros = micros, terms = terms, s = s, r = state[2] or ';', sets = {},
     ended = state[2] or ';', slot = false, token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0,
     changed = false, mine = false, freed = false, place = false, waiter = false, rare = false, permits = false, stands = false,
     owned = false, late = '', first = 1, head = 1, tail = 0, waiting = 0, cursor = 0, swept = 0, told = false }, Lock)
-  if s then
-    form, lock.token, lock.kept = string.sub(s, 1, 1), struct.unpack('>I7I6', s, 2)
-  elseif redis.call('HEXISTS', key, 'v') == 1 then
-    form = '1'
-  end
-  if form == '1' then error('OLDDATA in ' .. key) end
+  if s then lock.token, lock.kept = struct.unpack('>I7I6', s, 2) end
   if form == 'D' then
     flags, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.first, lock.head, lock.tail, lock.waiting,
       lock.cursor, lock.swept, position = struct.unpack(Lock.ALL, s, position)
     lock.told = lock.head
-  elseif form ~= 'A' and form ~= 'B' then
-    error('NEWERDATA in ' .. key)
   end
-  if s and #s >= position then
+  if size >= position then
     local slot = { owner = '-', fair = '1', field = false, text = false, attempt = '', deadline = 0, span = 0, lease = 0,
       token = lock.token, mode = '', take = 0, permits = 0, since = 0 }
     if form == 'D' then slot.token, position = struct.unpack('>I7', s, position) end
@@ -137,15 +135,33 @@ function Lock.save(lock)
     if form == 'D' then value = value .. struct.pack('>I7', slot.token) end
     value = value .. struct.pack(lock.SLOT, slot.deadline, slot.span, slot.mode, slot.take, slot.permits, slot.since) .. slot.attempt
   end
-  -- All but new holds and waiters are written on a server without memory, too.
-  local may_grow = lock.terms.kind ~= 'a' or lock.terms.is_here
-  local written = (may_grow and redis.pcall or redis.call)('HSET', lock.key, 's', value, unpack(lock.sets))
+  if not is_kept then lock:expire(string.format('%.0f', lock.kept - now)) end
+  lock:put('s', value, unpack(lock.sets))
+  if lock.left then lock:keep_tokens() end
+end
+
+-- Sets the time to live, before the state that needs it: without the right to do so, that is not written, and no new key stays.
+function Lock.expire(lock, ms)
+  if not lock.s or not lock:may_grow() then lock:put('s', lock.s or 'A' .. struct.pack('>I7I6', 0, 0)) end
+  if not lock.s then
+    if pcall(redis.call, 'PEXPIRE', lock.key, ms) then return end
+    redis.call('HDEL', lock.key, 's')
+  end
+  redis.call('PEXPIRE', lock.key, ms)
+end
+
+-- All but new holds and waiters are written on a server without memory, too.
+function Lock.may_grow(lock)
+  return lock.terms.kind ~= 'a' or lock.terms.is_here
+end
+
+-- Writes fields, maybe as the first write of the script.
+function Lock.put(lock, ...)
+  local written = (lock:may_grow() and redis.pcall or redis.call)('HSET', lock.key, ...)
   if type(written) == 'table' then
     lock:begin_writes()
-    redis.call('HSET', lock.key, 's', value, unpack(lock.sets))
+    redis.call('HSET', lock.key, ...)
   end
-  if not is_kept then redis.call('PEXPIRE', lock.key, string.format('%.0f', lock.kept - now)) end
-  if lock.left then lock:keep_tokens() end
 end
 
 -- An owner enters with the greatest token that it got since it came: `owned:<owner>` has it when the hold with that token has ended

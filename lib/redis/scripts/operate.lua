@@ -13,7 +13,7 @@
 ---           `refused attempt now reason detail`: `released`; `late` (the time in microseconds); `permits` (how many there are);
 ---           `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has no outcome yet).
 ---           Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),
----           `expired` (the lease ended before), `revoked` or `unknown`. Renewal: `renewed attempt now remainingMs` or
+---           `expired` (the lease ended before), `revoked` or `unknown` (also when its place in the queue has expired). Renewal: `renewed attempt now remainingMs` or
 ---           `lost attempt now lastToken revoked`.
 
 --- @include clock
@@ -31,10 +31,10 @@ local function usual(key, text, attempt, token)
   else
     keep, mode, lease = string.match(text, '^n (%d+) %d [^\n]*\n(%a) (%d+)$')
   end
-  local state = keep and redis.call('HMGET', key, 's', 'r') or nil
+  local state = keep and redis.call('HMGET', key, 's', 'r', 'v') or nil
   local s, ended, id = state and state[1], state and state[2] or ';', string.sub(attempt, -8)
   local form = s and string.byte(s)
-  if not (form == 65 and kind == 97 or form == 66 and kind ~= 97) then return nil, state end
+  if not (form == 65 and #s == 14 and kind == 97 or form == 66 and #s > 38 and kind ~= 97) then return nil, state end
   local last, kept, deadline, span, held, takes, most, since, at = struct.unpack('>I7I6', s, 2)
   if form == 66 then
     deadline, span, held, takes, most, since, at = struct.unpack('>I6I5c1I3I3I6', s, 15)

@@ -118,11 +118,9 @@ const NEEDED: Record<string, readonly string[]> = {
   '+hget': ['wake-up', 'list', 'revocation'],
   '+hmget': ALL,
   '+hgetall': ['list', 'revocation'],
-  '+hexists': LOCKING,
   '+hset': [...LOCKING, 'revocation'],
   '+hdel': ['wake-up, and polling', 'revocation'],
-  // An acquire that travels with others is sent again alone, and finds what its first copy has written.
-  '+pexpire': ['one key', 'several keys'],
+  '+pexpire': LOCKING,
   '+publish': ['wake-up'],
   '+pubsub|numsub': ['wake-up'],
   '+subscribe': ['wake-up', 'no warning'],

@@ -145,10 +145,6 @@ function commands.HGET(name, field)
   return values[field] or values[text_of(field)] or false
 end
 
-function commands.HEXISTS(name, field)
-  return commands.HGET(name, field) and 1 or 0
-end
-
 function commands.HMGET(name, ...)
   local values, reply = (hashes[name] or EMPTY).values, { ... }
   for i = 1, #reply do
