@@ -12,7 +12,10 @@ describe('every lock script', () => {
 
   // A cluster refuses others.
   it.each(scripts)('%s touches no key but those that it declares', (_name, text) => {
-    const commands = [...text.matchAll(/\bcall\)?\('(\w+)'(?:, ([^,)]+))?/g)].map(([, name, key]) => ({ name, key }));
+    const commands = [...text.matchAll(/\bcall(?:\)?\(|, )'(\w+)'(?:, ([^,)]+))?/g)].map(([, name, key]) => ({
+      name,
+      key,
+    }));
     const keyed = commands.filter(({ name }) => !['TIME', 'PUBLISH', 'PUBSUB'].includes(name!));
     expect(keyed.length).toBeGreaterThan(0);
     for (const { key } of keyed) expect(['key', 'lock.key', 'one.key', 'KEYS[1]']).toContain(key);

@@ -4,7 +4,7 @@
 ---           `hold|waiter attempt deadline span token mode take permits since owner place text`, and of each job
 ---           `job name fire attempt started ended outcome instance - - - -`
 
---- @include lock
+--- @include state
 --- @include clock
 local lock = Lock:load(KEYS[1], { keep = 0 }, micros, 0)
 local reply = { math.floor(micros / 1000), lock.token, lock.permits or '' }

@@ -406,7 +406,7 @@ const ROWS: readonly Row[] = [
     'if not is_turn and lock == locks[1] then busy = lock end',
     ['1: exclusion'], 'several', 3],
   // Calls that take several permits.
-  ['redis/scripts/lock.lua', 'a call takes one permit, however many it asks for',
+  ['redis/scripts/state.lua', 'a call takes one permit, however many it asks for',
     'lock.taken + change * hold.take',
     'lock.taken + change',
     ['1: permits'], 'semaphores', 3],
