@@ -56,7 +56,6 @@ const LAYERS = [
     types: ['redis-lock.service'],
     packages: ['@nestjs/'],
   },
-  { from: ['nestjs-locks'], lib: ['core'], types: ['redis-lock.service'] },
   { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: NEST },
   {
     from: ['redis-lock.module-definition', 'redis-lock.options'],

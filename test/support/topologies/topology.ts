@@ -97,9 +97,6 @@ export const itWithoutPermits = itWhen(!topology.supports.permits);
 /** For tests that read or write the record of a lock in Redis. */
 export const itWithOneRecord = itWhen(topology.supports.oneRecord && !topology.isMemory);
 
-/** For tests of times that one clock must measure. */
-export const itWithOneClock = itWhen(topology.supports.oneRecord);
-
 /** For tests of several keys that each Redis grants at one moment. */
 export const itWithOneScript = itWhen(topology.supports.oneScript);
 
