@@ -1,3 +1,4 @@
+import 'reflect-metadata';
 import { LockConfigurationError } from '../core/lock.errors.js';
 
 export type AnyMethod = (...args: unknown[]) => unknown;
@@ -68,10 +69,14 @@ export function refuseStandardDecorator(context: unknown): void {
  * applies, so that the method would run unlocked. `written` is how to write it, such as `@Locked('order:<0.id>')`.
  * @throws LockConfigurationError when the first two arguments are those of a decorated class or member
  */
-export function refuseBareDecorator(written: string, key: unknown, second: unknown): void {
+export function refuseBareDecorator(
+  written: string,
+  key: unknown,
+  second: unknown,
+  decorator = written.slice(0, written.indexOf('(')),
+): void {
   const name = bareName(key, second);
   if (name === undefined) return;
-  const decorator = written.slice(0, written.indexOf('('));
   const advice = standardName(second) === undefined ? '' : ` ${STANDARD_ADVICE}`;
   throw new LockConfigurationError(
     `${name}: ${decorator} is written without parentheses, so that it has no key and locks nothing; write ${written} on a ` +
@@ -96,3 +101,10 @@ function bareName(key: unknown, second: unknown): string | undefined {
 const isClass = (value: Function): boolean =>
   /^class\b/u.test(Function.prototype.toString.call(value)) ||
   Object.getOwnPropertyNames((value.prototype as object | undefined) ?? {}).length > 1;
+
+/** Gives the stand-in of a method its metadata, so that routes, schedules and guards stay as they are. */
+export function copyMetadata(from: object, to: object): void {
+  for (const key of Reflect.getMetadataKeys(from) as unknown[]) {
+    Reflect.defineMetadata(key, Reflect.getMetadata(key, from), to);
+  }
+}

@@ -16,8 +16,7 @@ import {
 } from '../leader/leader-classes.js';
 import { type LeaderHooks } from '../leader/leadership.js';
 import { getLockServiceToken } from '../redis-lock.tokens.js';
-import { copyMetadata } from './copy-metadata.js';
-import { refuseStandardDecorator } from './decorated-method.js';
+import { copyMetadata, refuseStandardDecorator } from './decorated-method.js';
 
 /** The options of `@Leader`. */
 export interface LeaderOptions {

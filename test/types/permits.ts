@@ -1,6 +1,4 @@
-import { Limited } from '../../lib/decorators/limited.decorator.js';
-import { Locked } from '../../lib/decorators/locked.decorator.js';
-import { ReadLocked } from '../../lib/decorators/read-locked.decorator.js';
+import { Limited, Locked, ReadLocked } from '../../lib/decorators/locked.decorator.js';
 import type { LockedOptions, LockOptions, RedisLockService } from '../../lib/index.js';
 import { check, type Order, type Same } from './support.js';
 

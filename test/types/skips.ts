@@ -1,12 +1,14 @@
 import type { Observable } from 'rxjs';
-import type { IfUnavailable, OncePer, SkipError, SkippedBy } from '../../lib/decorators/skipped-call.types.js';
-import { Limited } from '../../lib/decorators/limited.decorator.js';
-import { Locked } from '../../lib/decorators/locked.decorator.js';
-import { ReadLocked } from '../../lib/decorators/read-locked.decorator.js';
-import { WriteLocked } from '../../lib/decorators/write-locked.decorator.js';
+import { Limited, Locked, ReadLocked, WriteLocked } from '../../lib/decorators/locked.decorator.js';
 import type { LockedOptions } from '../../lib/interceptor/locked.options.js';
 import type { KeySpec } from '../../lib/keys/key-spec.js';
-import type { LockedMethodDecorator } from '../../lib/decorators/locked-method.types.js';
+import type {
+  IfUnavailable,
+  LockedMethodDecorator,
+  OncePer,
+  SkipError,
+  SkippedBy,
+} from '../../lib/decorators/locked-method.types.js';
 import { check, method, type Order, type Same } from './support.js';
 
 declare const anything: any;

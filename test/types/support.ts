@@ -1,12 +1,12 @@
 import type { KeySpec } from '../../lib/keys/key-spec.js';
-import type { LockedMethodDecorator } from '../../lib/decorators/locked-method.types.js';
 import type {
   IfBusy,
   IfUnavailable,
+  LockedMethodDecorator,
   OncePer,
   SkipOptions,
   SkippedBy,
-} from '../../lib/decorators/skipped-call.types.js';
+} from '../../lib/decorators/locked-method.types.js';
 
 /** The signature of the decorators, so that these tests need none of the code behind them. */
 export declare function Locked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(

@@ -62,7 +62,8 @@ const NAMED = /^Orders(\.(charge|Symbol\(charge\)))?: /;
 
 describe.each(NAMES)('@%s without parentheses', (name) => {
   const bare = FACTORIES[name]!;
-  const advice = new RegExp(`@${name} .* parentheses.*write @${name}\\('.*'${name === 'Limited' ? ', \\d+' : ''}\\)`);
+  const written = name === 'WriteLocked' ? 'Locked' : name;
+  const advice = new RegExp(`@${name} .*parentheses.*write @${written}\\('.*'${name === 'Limited' ? ', \\d+' : ''}\\)`);
 
   it.each(Object.entries({ ...METHODS, ...OTHER_MEMBERS, ...PARAMETERS }))(
     'is refused on %s when the class is defined, with what to write',

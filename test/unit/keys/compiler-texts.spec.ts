@@ -81,9 +81,9 @@ const TITLES = Object.keys(MISTAKES);
 
 const IMPORTED = {
   Locked: 'decorators/locked.decorator',
-  ReadLocked: 'decorators/read-locked.decorator',
-  WriteLocked: 'decorators/write-locked.decorator',
-  Limited: 'decorators/limited.decorator',
+  ReadLocked: 'decorators/locked.decorator',
+  WriteLocked: 'decorators/locked.decorator',
+  Limited: 'decorators/locked.decorator',
   LockInterceptor: 'interceptor/lock.interceptor',
 };
 
