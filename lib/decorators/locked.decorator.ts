@@ -2,13 +2,7 @@ import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import {
-  type LockedCall,
-  checkedInterceptor,
-  compileCall,
-  markLocked,
-  plainEntryOf,
-} from '../interceptor/locked-call.js';
+import { type LockedCall, checkedInterceptor, compileCall, markLocked } from '../interceptor/locked-call.js';
 import { type LockedOptions } from '../interceptor/locked.options.js';
 import { interceptorFor } from '../interceptor/running-modules.js';
 import { mayBeStream, resultKindOf } from '../interceptor/streams/stream-kind.js';
@@ -83,30 +77,31 @@ function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions = {}, p
     const { where, method } = decoratedMethod(target, name, descriptor);
     const returnType: unknown = Reflect.getMetadata('design:returntype', target, name);
     const compiled = compileCall(key, options, { where, mode, permits, kind: resultKindOf(method, returnType) });
-    const property = injectInterceptor(target, compiled.options.connection);
+    const { connection } = compiled.options;
+    const property = injectInterceptor(target, connection);
     const isUnknown = mayBeStream(method, returnType);
-    const wrap = (result: unknown) => (isUnknown ? streamPromise(result as Promise<unknown>, where) : result);
+    const answer = (result: unknown) => (isUnknown ? streamPromise(result as Promise<unknown>, where) : result);
     const locked: AnyMethod = new Proxy(method, {
-      apply: (_method, self: unknown, args: unknown[]) => wrap(runLocked(call, property, self, args, method)),
+      apply: (_method, self: Instance | null | undefined, args: unknown[]) => {
+        try {
+          const interceptor = self?.[property] ?? interceptorFor(self, where, connection);
+          return answer(checkedInterceptor(interceptor, where).run(call, self, args, () => method.apply(self, args)));
+        } catch (error) {
+          // A method that returns a promise rejects instead of throwing.
+          if (call.kind === 'promise') return answer(Promise.reject(error));
+          throw error;
+        }
+      },
     });
-    const call: LockedCall = { ...compiled, name, method: locked, inside: method, plain: plainEntryOf(compiled) };
+    const call: LockedCall = { ...compiled, name, method: locked, inside: method };
     copyMetadata(method, locked);
     markLocked(call);
     descriptor.value = locked;
   };
 }
 
-function runLocked(call: LockedCall, property: symbol, self: unknown, args: unknown[], method: AnyMethod): unknown {
-  const injected = (self as { [property]?: LockInterceptor } | null | undefined)?.[property];
-  try {
-    const interceptor = injected ?? interceptorFor(self, call.where, call.options.connection);
-    return checkedInterceptor(interceptor, call.where).run(call, self, args, () => method.apply(self, args));
-  } catch (error) {
-    // A method that returns a promise rejects instead of throwing.
-    if (call.kind === 'promise') return Promise.reject(error);
-    throw error;
-  }
-}
+/** An object whose class has a locked method. */
+type Instance = { readonly [property: symbol]: LockInterceptor | undefined };
 
 /** Lets Nest set the interceptor on every instance that it builds, under a symbol that collides with nothing. */
 function injectInterceptor(target: object, connection: string | undefined): symbol {

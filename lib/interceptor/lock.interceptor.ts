@@ -2,18 +2,20 @@ import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/com
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type Locker } from '../core/acquire/locker.js';
+import { withEither } from '../core/abort-listener.js';
 import { type Hold } from '../core/hold/hold.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { type LockOptions } from '../core/lock.options.js';
 import { runHolding } from '../core/reentry/context.js';
 import { runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
-import { type Key } from '../core/call-arguments.js';
 import { RedisLockService, isRealService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
+import { type FireClaim } from '../core/store/fires.js';
 import { FireFinder } from '../schedule/fire-finder.js';
-import { type Entered, type EntryHost, enterCall, notEntered } from './enter-call.js';
+import { type Caller, claimOf, type EntryHost, notEntered, optionsOf, type Refused } from './enter-call.js';
 import { logger } from './lock-logger.js';
 import { type LockedCall, markInterceptor } from './locked-call.js';
 import { HandlerCalls } from './request/handler-calls.js';
@@ -62,9 +64,8 @@ export class LockInterceptor implements NestInterceptor {
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
     this.connection = name;
-    const { clock } = locker;
-    const fires = new FireFinder(modules, () => clock.wallNow());
-    this.#host = { locks, locker, fires, clock, leaseMs, onUnavailable };
+    const fires = new FireFinder(modules, () => locker.clock.wallNow());
+    this.#host = { locks, locker, fires, leaseMs, onUnavailable };
     this.#shared = new SharedCalls(locker, waitMs);
     markInterceptor(this, isRealService(locks));
   }
@@ -76,7 +77,15 @@ export class LockInterceptor implements NestInterceptor {
    *   returned a stream of another kind
    */
   run(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): unknown {
-    if (call.kind === 'promise') return this.#runPromise(call, self, args, proceed);
+    if (call.kind === 'promise') {
+      // Not async: a nested call, which is inside at once, would make two more promises.
+      try {
+        if (call.options.ifBusy === 'share') return this.#share(call, self, args, proceed);
+        return this.#start(call, { self, args, key: call.keyOf(self, args) }, proceed);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    }
     const open = (signal: AbortSignal): Promise<StreamLock | null> => this.#open(call, self, args, signal);
     return call.kind === 'observable' ? lockedObservable(open, proceed) : lockedAsyncIterable(open, proceed);
   }
@@ -102,61 +111,39 @@ export class LockInterceptor implements NestInterceptor {
     throw new LockConfigurationError("Use LockInterceptor.for('<key>') with @UseInterceptors: a lock needs a key.");
   }
 
-  /** Not async: a nested call, which is inside at once, would make two more promises. */
-  #runPromise(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): Promise<unknown> {
-    try {
-      if (call.options.ifBusy !== 'share') return this.#start(call, self, args, proceed);
-      return this.#shared.run(call, self, args, (key, onInside) => {
-        const whole = async (): Promise<unknown> => (onInside(), wholeResult(await proceed(), call.where));
-        return this.#start(call, self, args, whole, key);
-      });
-    } catch (error) {
-      return Promise.reject(error);
-    }
+  #share(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): Promise<unknown> {
+    return this.#shared.run(call, self, args, (key, onInside) => {
+      const whole = async (): Promise<unknown> => (onInside(), wholeResult(await proceed(), call.where));
+      return this.#start(call, { self, args, key }, whole);
+    });
   }
 
-  #start(
-    call: LockedCall,
-    self: unknown,
-    args: readonly unknown[],
-    proceed: () => unknown,
-    key: Key = call.keyOf(self, args),
-  ): Promise<unknown> {
-    const { plain } = call;
-    if (!plain) {
-      const entering = enterCall(this.#host, call, self, args, undefined, key);
-      return entering.then((entered) => this.#runEntered(call, entered, proceed));
-    }
-    // If it is nested as well, it may be inside at once.
-    const entering = this.locks.enter(key, plain.options, plain.entry);
-    const refused = { args, key, note: plain.options.note };
-    return this.#runLocked(call, entering, proceed, (error) =>
-      this.#runEntered(call, notEntered(this.#host, call, error, refused), proceed),
-    );
+  #start(call: LockedCall, caller: Caller, proceed: () => unknown): Promise<unknown> {
+    if (call.options.oncePer === undefined) return this.#runLocked(call, caller, proceed);
+    return this.#claim(call, caller).then((claim) => this.#runLocked(call, caller, proceed, claim));
   }
 
-  #runEntered(call: LockedCall, entered: Entered, proceed: () => unknown): Promise<unknown> {
-    if (entered.kind === 'skipped') return Promise.resolve(entered.answer);
-    if (entered.kind === 'unlocked') {
-      warnOfRun(call, entered);
-      return runWithoutLock(unlockedStreamLock(entered.run), proceed);
-    }
-    return this.#runLocked(call, entered.lock, proceed);
+  #claim(call: LockedCall, caller: Caller): Promise<FireClaim> {
+    return this.locker.awaited.keepAlive(claimOf(this.#host, call, caller));
   }
 
-  #runLocked(
-    call: LockedCall,
-    entering: Hold | Promise<Hold>,
-    proceed: () => unknown,
-    instead?: (error: unknown) => unknown,
-  ): Promise<unknown> {
+  #runLocked(call: LockedCall, caller: Caller, proceed: () => unknown, claim?: FireClaim): Promise<unknown> {
+    const options = call.isSame ? call.lock : optionsOf(this.#host, call, caller);
     const takeOver = (result: unknown, lock: Hold): unknown => {
       if (isOpenStream(result)) runHolding(lock, () => refuseStream(result, call.where));
       return isStream(result) ? finishStream(this.#streamLock(lock, call), result) : null;
     };
-    return runWithLock(entering, proceed, takeOver, instead);
+    return runWithLock(this.#enter(call, caller, options, claim), proceed, takeOver, (error) => {
+      const refused = notEntered(this.#host, call, error, caller, options.note);
+      return refused.kind === 'skipped' ? refused.answer : runWithoutLock(unlocked(call, refused), proceed);
+    });
   }
 
+  #enter(call: LockedCall, { key }: Caller, options: LockOptions, claim?: FireClaim): Hold | Promise<Hold> {
+    return this.locks.enter(key, options, claim ? { ...call.entry, claim } : call.entry);
+  }
+
+  /** Enters the lock of a stream; null if its call is skipped. */
   async #open(
     call: LockedCall,
     self: unknown,
@@ -164,14 +151,18 @@ export class LockInterceptor implements NestInterceptor {
     signal: AbortSignal,
     onSkip?: (answer: unknown) => void,
   ): Promise<StreamLock | null> {
-    const entered = await enterCall(this.#host, call, self, args, signal);
-    if (entered.kind === 'locked') return this.#streamLock(entered.lock, call);
-    if (entered.kind === 'unlocked') {
-      warnOfRun(call, entered);
-      return unlockedStreamLock(entered.run);
+    const caller = { self, args, key: call.keyOf(self, args) };
+    const claim = call.options.oncePer === undefined ? undefined : await this.#claim(call, caller);
+    const options = call.isSame ? call.lock : optionsOf(this.#host, call, caller);
+    const enter = async (either?: AbortSignal) => this.#enter(call, caller, { ...options, signal: either }, claim);
+    try {
+      return this.#streamLock(await withEither(options.signal, signal, enter), call);
+    } catch (error) {
+      const refused = notEntered(this.#host, call, error, caller, options.note);
+      if (refused.kind === 'unlocked') return unlocked(call, refused);
+      onSkip?.(refused.answer);
+      return null;
     }
-    onSkip?.(entered.answer);
-    return null;
   }
 
   #streamLock(lock: Hold, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
@@ -183,8 +174,10 @@ export class LockInterceptor implements NestInterceptor {
 const wholeResult = (result: unknown, where: string): unknown =>
   isStream(result) || isOpenStream(result) ? refuseSharedStream(result, where) : result;
 
-function warnOfRun({ where }: LockedCall, { cause }: Entered & { readonly kind: 'unlocked' }): void {
+/** The lock of a run that goes on without one, of which it warns. */
+function unlocked({ where }: LockedCall, { run, cause }: Refused & { readonly kind: 'unlocked' }): StreamLock {
   logger.warn(`${where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);
+  return unlockedStreamLock(run);
 }
 
 /** Ignores a rejection that comes after the subscriber is gone. */

@@ -2,10 +2,16 @@ import 'reflect-metadata';
 import { type Entry } from '../core/acquire/request.js';
 import { isGeneratedName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { type LockOptions } from '../core/lock.options.js';
+import { LOCK_OPTION_NAMES, type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 import { IN_A_TEST } from '../redis-lock.tokens.js';
-import { type LockedBy, type LockedOptions, PER_CALL_NAMES, checkLockedOptions } from './locked.options.js';
+import {
+  type LockedBy,
+  type LockedOptions,
+  PER_CALL_NAMES,
+  type PerCall,
+  checkLockedOptions,
+} from './locked.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** A locked method, compiled when its class is defined. Its options and key templates have been checked. */
@@ -23,13 +29,13 @@ export interface LockedCall {
   readonly template: string;
   readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
-  /** What a decorated method enters its lock with, if that is the same for all calls. */
-  readonly plain?: PlainEntry | undefined;
-}
-
-/** What the calls enter a lock with that are no jobs, and whose options are no functions of the arguments. */
-export interface PlainEntry {
-  readonly options: LockOptions;
+  /** The options of the acquisition, without those that are functions of the arguments. */
+  readonly lock: LockOptions;
+  /** The options of the acquisition that are functions of the arguments. */
+  readonly perCall: readonly PerCall[];
+  /** Whether `lock` has the options of all calls. */
+  readonly isSame: boolean;
+  /** The label of its acquisitions, one object: the holds of one label share their terms. */
   readonly entry: Entry;
 }
 
@@ -91,38 +97,19 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
   const own = checkLockedOptions(options, by);
   if (own.perInstance !== undefined && typeof key !== 'function') checkIsOneKey(key, where, 'perInstance');
   const keyOf = own.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
-  return { where, kind, template: describeKeySpec(key), keyOf, options: own };
+  const template = describeKeySpec(key);
+  const perCall = PER_CALL_NAMES.filter((name) => typeof own[name] === 'function');
+  const isSame = perCall.length === 0 && !own.rerunOnLoss;
+  const entry = { label: { where, template } };
+  return { where, kind, template, keyOf, options: own, lock: lockOptionsOf(own, perCall), perCall, isSame, entry };
 }
 
-/** Undefined for calls that differ. The holds of one label share their terms, so it is one object. */
-export function plainEntryOf({
-  where,
-  template,
-  options,
-}: Pick<LockedCall, 'where' | 'template' | 'options'>): PlainEntry | undefined {
-  const { oncePer } = options;
-  if (oncePer !== undefined || PER_CALL_NAMES.some((name) => typeof options[name] === 'function')) return undefined;
-  const given = PER_CALL_NAMES.filter((name) => options[name] !== undefined);
-  const all = { ...lockOptionsOf(options), ...Object.fromEntries(given.map((name) => [name, options[name]])) };
-  return { options: all, entry: { label: { where, template } } };
-}
-
-/** What is left of the options of a call for its acquisition, without those of PER_CALL; a call that does not wait tries once. */
-export function lockOptionsOf({
-  oncePer,
-  job: _job,
-  ifBusy = oncePer === undefined ? 'wait' : 'skip',
-  spreadMs: _spreadMs,
-  rerunOnLoss: _rerunOnLoss,
-  connection: _connection,
-  onUnavailable: _onUnavailable,
-  permits: _permits,
-  perInstance: _perInstance,
-  take: _take,
-  note: _note,
-  ...options
-}: LockedCall['options']): LockOptions {
-  return ifBusy === 'wait' || ifBusy === 'share' ? options : { ...options, waitMs: 0 };
+/** The options of the acquisition; a call that does not wait tries once. */
+function lockOptionsOf(options: LockedCall['options'], perCall: readonly string[]): LockOptions {
+  const { oncePer, ifBusy = oncePer === undefined ? 'wait' : 'skip' } = options;
+  const names = LOCK_OPTION_NAMES.filter((name) => name in options && !perCall.includes(name));
+  const own: LockOptions = Object.fromEntries(names.map((name) => [name, options[name as keyof typeof options]]));
+  return ifBusy === 'wait' || ifBusy === 'share' ? own : { ...own, waitMs: 0 };
 }
 
 /** A fire is claimed on one key. */

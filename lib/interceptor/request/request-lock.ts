@@ -68,7 +68,9 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const [handler, type] = [context.getHandler(), context.getClass<object>()];
-      const call = { ...compiled, where: `${type.name}.${handler.name}`, name: handler.name, method: handler };
+      const handlerName = `${type.name}.${handler.name}`;
+      const entry = { label: { where: handlerName, template: compiled.template } };
+      const call = { ...compiled, where: handlerName, entry, name: handler.name, method: handler };
       checkBuiltByNest(this.locks, where);
       const proceed = () =>
         next.handle().pipe(

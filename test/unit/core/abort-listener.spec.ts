@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { onAbort } from '../../../lib/core/abort-listener.js';
+import { onAbort, withEither } from '../../../lib/core/abort-listener.js';
 import { lockOptions, startLocker } from '../../support/core/core-parts.js';
 import { settled } from '../../support/core/fake-clock.js';
 import { busy } from '../../support/core/fake-store.js';
@@ -38,5 +38,52 @@ describe('a hundred acquisitions with one signal', () => {
     await settled();
     expect(outcomes.map(({ error }) => error)).toEqual(Array.from({ length: 100 }, () => reason));
     expect([listenersOf(signal), locker.live.waiting, locker.timers.size]).toEqual([0, 0, 0]);
+  });
+});
+
+/** How much a signal keeps of others: its listeners, and what Node has it remember. */
+function keptBy(signal: AbortSignal): number {
+  const own = signal as unknown as Record<symbol, { readonly size?: number } | undefined>;
+  const sizes = Object.getOwnPropertySymbols(signal).map((name) => own[name]?.size ?? 0);
+  return listenersOf(signal) + sizes.reduce((sum, size) => sum + size, 0);
+}
+
+/** A call whose options have a signal of long life, and which comes with one of its own. */
+function start() {
+  const { store, locker, enter } = startLocker();
+  const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
+  const call = () => withEither(ofOptions.signal, ofCall.signal, (signal) => enter('feed', { signal }));
+  return { store, locker, call, ofOptions, ofCall };
+}
+
+describe('a call with a signal in its options and one of its own', () => {
+  it('leaves no listener on either when it has its lock', async () => {
+    const { call, locker, ofOptions, ofCall } = start();
+    const before = [keptBy(ofOptions.signal), keptBy(ofCall.signal)];
+    for (let i = 0; i < 10; i += 1) await (await call()).release();
+    expect(locker.live.locks).toBe(0);
+    expect([keptBy(ofOptions.signal), keptBy(ofCall.signal)]).toEqual(before);
+  });
+
+  it.each(['ofOptions', 'ofCall'] as const)('is cancelled by the signal %s, with its reason', async (which) => {
+    const { store, locker, call, ...controllers } = start();
+    store.onAcquire = () => busy();
+    const outcome = outcomeOf(call());
+    await settled();
+    expect([outcome, locker.live.waiting]).toEqual([{}, 1]);
+    const reason = new Error('enough');
+    controllers[which].abort(reason);
+    await settled();
+    expect(outcome).toEqual({ error: reason });
+    expect(Object.values(controllers).map(({ signal }) => listenersOf(signal))).toEqual([0, 0]);
+  });
+
+  it.each(['ofOptions', 'ofCall'] as const)('sends no request when the signal %s is already aborted', async (which) => {
+    const { store, call, ...controllers } = start();
+    const reason = new Error('enough');
+    controllers[which].abort(reason);
+    const outcome = outcomeOf(call());
+    await settled();
+    expect([outcome, store.asked]).toEqual([{ error: reason }, []]);
   });
 });

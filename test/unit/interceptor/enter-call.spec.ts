@@ -1,61 +1,55 @@
-import { getEventListeners } from 'node:events';
 import { ModulesContainer } from '@nestjs/core';
-import { AwaitedCalls } from '../../../lib/core/awaited-calls.js';
+import { Interval } from '@nestjs/schedule';
 import { type FireClaim } from '../../../lib/core/store/fires.js';
-import { type EntryHost, enterCall } from '../../../lib/interceptor/enter-call.js';
-import { type LockedCall } from '../../../lib/interceptor/locked-call.js';
-import { type LockedOptions } from '../../../lib/interceptor/locked.options.js';
+import { Locked, type LockedOptions } from '../../../lib/index.js';
+import { LockInterceptor } from '../../../lib/interceptor/lock.interceptor.js';
+import { addRunningModule, removeModule } from '../../../lib/interceptor/running-modules.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
-import { FireFinder } from '../../../lib/schedule/fire-finder.js';
 import { startLocker } from '../../support/core/core-parts.js';
-import { FakeClock, settled } from '../../support/core/fake-clock.js';
+import { settled } from '../../support/core/fake-clock.js';
 import { type FakeStore, busy } from '../../support/core/fake-store.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 
-/** A method with `@Locked('job', options)`. */
-const jobCall = (options: LockedOptions): LockedCall => ({
-  where: 'Jobs.run',
-  template: 'job',
-  kind: 'promise',
-  keyOf: () => 'job',
-  name: 'run',
-  method: jobCall,
-  options: { ...options, mode: 'write' },
+const HOUR = 3_600_000;
+const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
+
+const running: Parameters<typeof removeModule>[0][] = [];
+afterEach(() => {
+  running.splice(0).forEach(removeModule);
+  jest.restoreAllMocks();
 });
 
-/** A module whose leases are of 4 seconds and whose waits are of 30. */
+/** A module on a fake store, whose leases are of 4 seconds and whose waits are of 30. */
 function startModule() {
   const { clock, store, locker } = startLocker();
   const defaults = resolveModuleOptions({ leaseMs: 4_000, waitMs: 30_000 });
   const locks = new RedisLockService(locker, store, defaults);
-  const fires = new FireFinder(new ModulesContainer(), () => clock.wallNow());
-  const { leaseMs, onUnavailable } = defaults;
-  const host: EntryHost = { locks, locker, fires, clock, leaseMs, onUnavailable };
-  return { clock, store, locker, locks, host };
+  const modules = new ModulesContainer();
+  const module = { interceptor: new LockInterceptor(locks, locker, defaults, modules), modules };
+  addRunningModule(module);
+  running.push(module);
+  const skips: string[] = [];
+  locks.events.on('skipped', ({ key, reason }) => skips.push(`${key} ${reason}`));
+  return { clock, store, locker, skips };
 }
 
-const LOCK = {};
-const FIRE = { kind: 'at', ms: 1_234_000, rememberMs: 99_000 } as const;
-const HOUR = 3_600_000;
-
-/** A call that has just begun; `entries` is what it claimed (null: nothing) when it asked for its lock. */
-function startCall(options: LockedOptions, self?: unknown) {
-  const clock = new FakeClock();
-  const entries: (FireClaim | null)[] = [];
-  const enter = (_key: unknown, _options: unknown, { claim }: { claim?: FireClaim }) => {
-    entries.push(claim ?? null);
-    return Promise.resolve(LOCK);
-  };
-  const fires = { claimOf: () => FIRE };
-  const locker = { awaited: new AwaitedCalls(clock), closing: new Set(), closeWithModule: () => undefined };
-  const parts = { locks: { enter }, locker, fires, clock };
-  const host = { ...parts, leaseMs: 4_000, onUnavailable: 'fail' } as unknown as EntryHost;
-  return { clock, entries, done: enterCall(host, jobCall(options), self, []) };
+/** The job `Jobs.run`, which runs every hour, with the lock `job`. */
+function jobWith(options: LockedOptions) {
+  class Jobs {
+    @Interval(HOUR)
+    @Locked('job', options)
+    async run(): Promise<string | undefined> {
+      return 'ran';
+    }
+  }
+  return Jobs;
 }
 
-const setRandom = (value: number) => jest.spyOn(Math, 'random').mockReturnValue(value);
-afterEach(() => void jest.restoreAllMocks());
+const runOf = (options: LockedOptions): Promise<string | undefined> => new (jobWith(options))().run();
+
+/** What each command of the store claims so far; null: nothing. */
+const claimsOf = (store: FakeStore): (FireClaim | null)[] => store.acquires.map(({ request }) => request.claim ?? null);
 
 describe('the delay before a claim', () => {
   it.each<[string, number, LockedOptions, number]>([
@@ -63,14 +57,15 @@ describe('the delay before a claim', () => {
     ['nearly nothing at the least', 0.002, {}, 0.1],
     ['up to spreadMs', 0.75, { spreadMs: 36 }, 27],
   ])('is %s (at random %d)', async (_what, random, options, delayMs) => {
-    setRandom(random);
+    jest.spyOn(Math, 'random').mockReturnValue(random);
     for (const oncePer of [HOUR, 'fire'] as const) {
-      const { clock, entries, done } = startCall({ oncePer, ...options });
+      const { clock, store } = startModule();
+      const done = runOf({ oncePer, ...options });
       await settled();
-      expect([clock.delays, entries]).toEqual([[delayMs], []]);
+      expect([clock.delays, store.asked]).toEqual([[delayMs], []]);
       await clock.advance(delayMs);
-      expect(entries).toHaveLength(1);
-      await done;
+      expect(await done).toBe('ran');
+      running.splice(0).forEach(removeModule);
     }
   });
 
@@ -78,27 +73,30 @@ describe('the delay before a claim', () => {
     ['with `spreadMs: 0`', { oncePer: HOUR, spreadMs: 0 }],
     ['for a call that claims nothing', {}],
   ])('is none %s', async (_what, options) => {
-    const { clock, entries, done } = startCall(options);
-    await done;
-    expect([clock.delays, entries.length]).toEqual([[], 1]);
+    const { store } = startModule();
+    expect(await runOf(options)).toBe('ran');
+    expect(store.asked).toEqual(['job']);
   });
 
   it('ends when the module closes, or has begun to, and then the job is skipped', async () => {
-    const { clock, locker, host } = startModule();
-    const call = jobCall({ oncePer: HOUR, spreadMs: HOUR });
-    const [delayed, closed] = [outcomeOf(enterCall(host, call, undefined, [])), locker.close(0)];
+    const { clock, locker, skips } = startModule();
+    const options: LockedOptions = { oncePer: HOUR, spreadMs: HOUR };
+    const [delayed, closed] = [outcomeOf(runOf(options)), locker.close(0)];
     await settled();
     await closed;
-    const late = outcomeOf(enterCall(host, call, undefined, []));
+    const late = outcomeOf(runOf(options));
     await settled();
-    expect([delayed.value, late.value]).toMatchObject([{ kind: 'skipped' }, { kind: 'skipped' }]);
+    expect([delayed, late]).toEqual([{ value: undefined }, { value: undefined }]);
+    expect(skips).toEqual(['job shutdown', 'job shutdown']);
     expect([clock.timers, locker.closing.size]).toEqual([0, 0]);
   });
 });
 
 describe('the claim of a call', () => {
+  const FIRE = { kind: 'slot', ms: HOUR, rememberMs: 2 * HOUR } as const;
+
   it.each<[LockedOptions, Omit<FireClaim, 'calledAt' | 'job'>]>([
-    [{ oncePer: HOUR }, { kind: 'slot', ms: HOUR, rememberMs: 2 * HOUR, rerunOnLoss: false }],
+    [{ oncePer: HOUR }, { ...FIRE, rerunOnLoss: false }],
     [{ oncePer: 29_999 }, { kind: 'slot', ms: 29_999, rememberMs: 60_000, rerunOnLoss: false }],
     [
       { oncePer: 20, rerunOnLoss: true },
@@ -110,39 +108,36 @@ describe('the claim of a call', () => {
       { ...FIRE, rerunOnLoss: true },
     ],
   ])('has the time of the call, before the delay, with %o', async (options, expected) => {
-    const { clock, entries, done } = startCall(options);
+    const { clock, store } = startModule();
     const calledAt = clock.now();
+    const done = runOf(options);
     await settled();
-    expect(entries).toEqual([]);
+    expect(store.asked).toEqual([]);
     await clock.advance(50);
-    expect(await done).toEqual({ kind: 'locked', lock: LOCK });
-    expect(entries).toEqual([{ ...expected, job: 'Jobs.run', calledAt }]);
+    expect(await done).toBe('ran');
+    expect(claimsOf(store)).toEqual([{ ...expected, job: 'Jobs.run', calledAt }]);
   });
 
-  it.each([
-    ['Jobs.run', undefined],
-    ['Jobs.run', Object.create(null)],
-    ['ShopJobs.run', new (class ShopJobs {})()],
-  ])('names the job %s for an instance like %p', async (job, self) => {
-    const { entries, done } = startCall({ oncePer: HOUR, spreadMs: 0 }, self);
-    await done;
-    expect(entries).toMatchObject([{ job }]);
+  it.each<[string, (Jobs: ReturnType<typeof jobWith>) => unknown]>([
+    ['Jobs.run', () => undefined],
+    ['Jobs.run', () => Object.create(null)],
+    ['Jobs.run', (Jobs) => new Jobs()],
+    ['ShopJobs.run', (Jobs) => new (class ShopJobs extends Jobs {})()],
+  ])('names the job %s for the object of %p', async (job, objectOf) => {
+    const { store } = startModule();
+    const Jobs = jobWith({ oncePer: HOUR, spreadMs: 0 });
+    await Jobs.prototype.run.call(objectOf(Jobs) as never);
+    expect(claimsOf(store)).toMatchObject([{ job }]);
   });
 });
 
-const SKIPPED = { kind: 'skipped', answer: undefined };
-const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
-
-/** A call of a job on the lock `job`. */
-async function enterJob(options: LockedOptions, answer: FakeStore['onAcquire'] = () => busy({ ahead: 1 })) {
-  const { clock, store, locker, locks, host } = startModule();
-  store.onAcquire = answer;
-  const skips: string[] = [];
-  locks.events.on('skipped', ({ key, reason }) => skips.push(`${key} ${reason}`));
-  const call = jobCall({ oncePer: 60_000, spreadMs: 0, ...options });
-  const outcome = outcomeOf(Promise.resolve(enterCall(host, call, undefined, [])));
+/** A call of a job whose lock is busy. */
+async function startJob(options: LockedOptions) {
+  const module = startModule();
+  module.store.onAcquire = () => busy({ ahead: 1 });
+  const outcome = outcomeOf(runOf({ oncePer: 60_000, spreadMs: 0, ...options }));
   await settled();
-  return { clock, store, locker, outcome, skips };
+  return { ...module, outcome };
 }
 
 describe('a call of a job with `rerunOnLoss` while another runs it', () => {
@@ -151,83 +146,31 @@ describe('a call of a job with `rerunOnLoss` while another runs it', () => {
     ['two leases of the module', {}, 8_000],
     ['its own waitMs, which is longer', { waitMs: 20_000, leaseMs: 1_500 }, 20_000],
   ])('waits for %s, and then is skipped', async (_howLong, options, limitMs) => {
-    const { clock, store, locker, outcome, skips } = await enterJob({ rerunOnLoss: true, ...options });
+    const { clock, store, locker, outcome, skips } = await startJob({ rerunOnLoss: true, ...options });
     await clock.advance(limitMs - 1);
     expect([outcome, skips]).toEqual([{}, []]);
     await clock.advance(1);
-    expect([outcome, skips]).toEqual([{ value: SKIPPED }, ['job busy']]);
+    expect([outcome, skips]).toEqual([{ value: undefined }, ['job busy']]);
     expect([new Set(store.givenBack), locker.live]).toEqual([new Set(['job']), NOTHING]);
   });
 
   it('is skipped when the other one has finished the run', async () => {
-    const { clock, store, locker, outcome, skips } = await enterJob({ rerunOnLoss: true });
+    const { clock, store, locker, outcome, skips } = await startJob({ rerunOnLoss: true });
     store.onAcquire = () => ({ outcome: 'refused', reason: 'claimed' });
     await clock.advance(7_000);
-    expect([outcome, skips, locker.live]).toEqual([{ value: SKIPPED }, ['job claimed'], NOTHING]);
+    expect([outcome, skips, locker.live]).toEqual([{ value: undefined }, ['job claimed'], NOTHING]);
   });
 
   it('tries once with `waitMs: 0`', async () => {
-    const { outcome, skips, store } = await enterJob({ rerunOnLoss: true, waitMs: 0 });
-    expect([outcome, skips, store.asked]).toEqual([{ value: SKIPPED }, ['job busy'], ['job']]);
+    const { outcome, skips, store } = await startJob({ rerunOnLoss: true, waitMs: 0 });
+    expect([outcome, skips, store.asked]).toEqual([{ value: undefined }, ['job busy'], ['job']]);
   });
 });
 
 describe('a call of a job without `rerunOnLoss` while another runs it', () => {
   it('tries once, and then is skipped', async () => {
-    const { outcome, skips, store, locker } = await enterJob({});
-    expect([outcome, skips]).toEqual([{ value: SKIPPED }, ['job busy']]);
+    const { outcome, skips, store, locker } = await startJob({});
+    expect([outcome, skips]).toEqual([{ value: undefined }, ['job busy']]);
     expect([store.acquires.map(({ request }) => request.waiterLeaseMs), locker.live]).toEqual([[0], NOTHING]);
-  });
-});
-
-/** A call whose options have a signal of long life, and which comes with one of its own. */
-function start() {
-  const { store, locker, host } = startModule();
-  const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
-  const options = { mode: 'write', signal: ofOptions.signal } as const;
-  const call = { where: 'Feed.read', template: 'feed', kind: 'observable', keyOf: () => 'feed', options } as const;
-  const enter = async () => enterCall(host, { ...call, name: 'read', method: start }, undefined, [], ofCall.signal);
-  return { store, locker, enter, ofOptions, ofCall };
-}
-
-/** How much a signal keeps of others: its listeners, and what Node has it remember. */
-function keptBy(signal: AbortSignal): number {
-  const own = signal as unknown as Record<symbol, { readonly size?: number } | undefined>;
-  const sizes = Object.getOwnPropertySymbols(signal).map((name) => own[name]?.size ?? 0);
-  return getEventListeners(signal, 'abort').length + sizes.reduce((sum, size) => sum + size, 0);
-}
-
-describe('a call with a signal in its options and one of its own', () => {
-  it('leaves no listener on either when it has its lock', async () => {
-    const { enter, locker, ofOptions, ofCall } = start();
-    const before = [keptBy(ofOptions.signal), keptBy(ofCall.signal)];
-    for (let i = 0; i < 10; i += 1) {
-      const entered = await enter();
-      if (entered.kind === 'locked') await entered.lock.release();
-    }
-    expect(locker.live.locks).toBe(0);
-    expect([keptBy(ofOptions.signal), keptBy(ofCall.signal)]).toEqual(before);
-  });
-
-  it.each(['ofOptions', 'ofCall'] as const)('is cancelled by the signal %s, with its reason', async (which) => {
-    const { store, locker, enter, ...controllers } = start();
-    store.onAcquire = () => busy();
-    const outcome = outcomeOf(enter());
-    await settled();
-    expect([outcome, locker.live.waiting]).toEqual([{}, 1]);
-    const reason = new Error('enough');
-    controllers[which].abort(reason);
-    await settled();
-    expect(outcome).toEqual({ error: reason });
-    expect(Object.values(controllers).map(({ signal }) => getEventListeners(signal, 'abort'))).toEqual([[], []]);
-  });
-
-  it.each(['ofOptions', 'ofCall'] as const)('sends no request when the signal %s is already aborted', async (which) => {
-    const { store, enter, ...controllers } = start();
-    const reason = new Error('enough');
-    controllers[which].abort(reason);
-    const outcome = outcomeOf(enter());
-    await settled();
-    expect([outcome, store.asked]).toEqual([{ error: reason }, []]);
   });
 });

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { getEventListeners } from 'node:events';
+import { NO_ENTRY } from '../../../lib/core/acquire/request.js';
 import { LockBusyError, LockKeyError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
 import { type LockedCall } from '../../../lib/interceptor/locked-call.js';
 import { SharedCalls } from '../../../lib/interceptor/shared-calls.js';
@@ -20,6 +21,10 @@ const methodOf = (options: LockedCall['options'] = {}): LockedCall => ({
   template: 'price:<0>',
   keyOf: (_self, args) => args[0] as string,
   options: { ifBusy: 'share', mode: 'write', ...options },
+  lock: {},
+  perCall: [],
+  isSame: true,
+  entry: NO_ENTRY,
 });
 
 /** The shared calls of a module, and the runs that they have started, each of which the test ends. */
