@@ -18,7 +18,7 @@ export type {
 } from '../core/store/lock-store.js';
 export { lockStoreContract } from './contract/lock-store-contract.js';
 export type { LockStoreCase } from './contract/lock-store-contract.js';
-export type { LockStoreContractOptions, LockStoreSupport } from './contract/kit/scene.js';
+export type { LockStoreContractOptions, LockStoreSupport } from './contract/kit.js';
 export { FakeLockService } from './fake-lock.service.js';
 export type { FakeLockOptions } from './fake-lock.service.js';
 export type { FakeLockCall } from './fake-locker.js';
