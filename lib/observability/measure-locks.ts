@@ -1,9 +1,185 @@
 import { types } from 'node:util';
-import { type AcquireFailure, type LockEvent, type LockEventMap } from '../core/lock.events.js';
-import { LockError } from '../core/lock.errors.js';
-import type { RedisLockService } from '../redis-lock.service.js';
 import { EventListeners } from '../core/event-listeners.js';
-import { type LockMetric, type MetricLabels, RENEWAL_OUTCOMES } from './lock-metrics.js';
+import { LockConfigurationError, LockError } from '../core/lock.errors.js';
+import { type AcquireFailure, type LockEvent, type LockEventMap, type LockEvents } from '../core/lock.events.js';
+import { checkConnectionName } from '../core/option-checks.js';
+import { readOptions } from '../core/read-options.js';
+import type { RedisLockService } from '../redis-lock.service.js';
+
+/** A label of a metric; OpenTelemetry has it as an attribute with the prefix `redis_lock.`. */
+type MetricLabel = 'connection' | 'key_template' | 'mode' | 'outcome';
+
+/** The labels of one measurement, by name. */
+export type MetricLabels = Partial<Record<MetricLabel, string>>;
+
+/** The bounds of the histograms' buckets, in seconds, in rising order. */
+export interface BucketOptions {
+  /**
+   * The bounds for the time that acquisitions take.
+   * @default 1 ms to 5 minutes, in 16 buckets
+   */
+  acquireBuckets?: readonly number[];
+  /**
+   * The bounds for the time that locks are held.
+   * @default 1 ms to an hour, in 17 buckets
+   */
+  holdBuckets?: readonly number[];
+}
+
+/** Which lock services an exporter's module observes. */
+export interface ConnectionsOption {
+  /**
+   * The names of the connections; `undefined` is the default one.
+   * @default [undefined]
+   */
+  connections?: readonly (string | undefined)[];
+}
+
+/** One metric of the locks, as both exporters have it. */
+export interface MetricDefinition {
+  readonly kind: 'histogram' | 'gauge' | 'counter';
+  /** The name in OpenTelemetry. */
+  readonly name: string;
+  /** The name in Prometheus, with its suffixes. */
+  readonly prometheusName: string;
+  /** The unit as in OpenTelemetry: `s`, or a noun in braces. */
+  readonly unit: string;
+  readonly description: string;
+  readonly labels: readonly MetricLabel[];
+  /** Which option replaces the bounds of the buckets. */
+  readonly buckets?: keyof BucketOptions;
+}
+
+const BY_LOCK = ['connection', 'key_template', 'mode'] as const;
+const BY_LEADER = ['connection', 'key_template'] as const;
+
+/** The metrics of the locks. Names and labels are part of the public API. */
+export const LOCK_METRICS = {
+  acquireDuration: {
+    kind: 'histogram',
+    name: 'redis_lock.acquire.duration',
+    prometheusName: 'redis_lock_acquire_duration_seconds',
+    unit: 's',
+    description: 'How long acquisitions took, from the call to the grant or the failure.',
+    labels: [...BY_LOCK, 'outcome'],
+    buckets: 'acquireBuckets',
+  },
+  holdDuration: {
+    kind: 'histogram',
+    name: 'redis_lock.hold.duration',
+    prometheusName: 'redis_lock_hold_duration_seconds',
+    unit: 's',
+    description: 'How long locks were held, until they were released, transferred or lost.',
+    labels: [...BY_LOCK, 'outcome'],
+    buckets: 'holdBuckets',
+  },
+  held: {
+    kind: 'gauge',
+    name: 'redis_lock.held',
+    prometheusName: 'redis_lock_held',
+    unit: '{lock}',
+    description: 'Locks that this instance holds now.',
+    labels: BY_LOCK,
+  },
+  waiting: {
+    kind: 'gauge',
+    name: 'redis_lock.waiting',
+    prometheusName: 'redis_lock_waiting',
+    unit: '{waiter}',
+    description: 'Calls of this instance that wait now for a busy lock.',
+    labels: BY_LOCK,
+  },
+  renewals: {
+    kind: 'counter',
+    name: 'redis_lock.renewals',
+    prometheusName: 'redis_lock_renewals_total',
+    unit: '{renewal}',
+    description: 'Renewals of leases: renewed, unknown (no answer, tried again), or lost.',
+    labels: ['connection', 'outcome'],
+  },
+  leading: {
+    kind: 'gauge',
+    name: 'redis_lock.leading',
+    prometheusName: 'redis_lock_leading',
+    unit: '{leader}',
+    description: 'Leaders that this instance is now: 1 where it leads.',
+    labels: BY_LEADER,
+  },
+  elections: {
+    kind: 'counter',
+    name: 'redis_lock.elections',
+    prometheusName: 'redis_lock_elections_total',
+    unit: '{election}',
+    description: 'How often this instance was elected.',
+    labels: BY_LEADER,
+  },
+} as const satisfies Record<string, MetricDefinition>;
+
+/** The name of a metric in this library. */
+export type LockMetric = keyof typeof LOCK_METRICS;
+
+export const METRIC_NAMES = Object.keys(LOCK_METRICS) as LockMetric[];
+
+/** In seconds: from one round trip to a wait of minutes, and from the shortest work to a job of an hour. */
+const BUCKETS: Readonly<Required<BucketOptions>> = {
+  acquireBuckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+  holdBuckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600],
+};
+
+/** The bounds of the buckets of a histogram. */
+export const boundsOf = ({ buckets = 'acquireBuckets' }: MetricDefinition, options: BucketOptions): number[] => [
+  ...(options[buckets] ?? BUCKETS[buckets]),
+];
+
+/**
+ * Checks the options of `where` and returns a copy of them; `names` are those that it has besides the buckets.
+ * @throws LockConfigurationError
+ */
+export function checkExporterOptions<T extends object>(options: T, where: string, names: readonly (keyof T)[]): T {
+  const bucketNames = Object.keys(BUCKETS);
+  const own = readOptions(options, [...(names as readonly string[]), ...bucketNames], where) as Record<string, unknown>;
+  for (const name of bucketNames) checkBuckets(own[name], name);
+  const { connections = [] } = own;
+  if (!Array.isArray(connections)) {
+    throw new LockConfigurationError(`Expected \`connections\` to be a list of names, got ${typeof connections}.`);
+  }
+  for (const name of connections) checkConnectionName(name, 'connections');
+  return own as T;
+}
+
+function checkBuckets(value: unknown, name: string): void {
+  if (value === undefined) return;
+  const bounds: readonly number[] = Array.isArray(value) ? value : [];
+  const rises = bounds.every((bound, i) => Number.isFinite(bound) && bound > (bounds[i - 1] ?? 0));
+  if (bounds.length > 0 && rises) return;
+  throw new LockConfigurationError(
+    `Expected \`${name}\` to be a list of rising seconds above 0, such as [0.01, 0.1, 1].`,
+  );
+}
+
+/**
+ * Makes sure that a service is measured once into one target, however often it is set up: what runs for the events of a service and a
+ * target ends when its last user stops it.
+ */
+export function sharedRuns() {
+  const all = new WeakMap<LockEvents, Map<object, { users: number; readonly stop: () => void }>>();
+  return (events: LockEvents, target: object, start: () => () => void): (() => void) => {
+    const runs = all.get(events) ?? new Map<object, { users: number; readonly stop: () => void }>();
+    all.set(events, runs);
+    const run = runs.get(target) ?? { users: 0, stop: start() };
+    runs.set(target, run);
+    run.users += 1;
+    let isStopped = false;
+    return () => {
+      if (isStopped) return;
+      isStopped = true;
+      run.users -= 1;
+      if (run.users > 0) return;
+      runs.delete(target);
+      run.stop();
+    };
+  };
+}
 
 /** The part of a lock service that is observed. */
 export type LockSource = Pick<RedisLockService, 'events' | 'connection'>;
@@ -12,7 +188,7 @@ export type LockSource = Pick<RedisLockService, 'events' | 'connection'>;
 export type RecordMetric = (metric: LockMetric, value: number, labels: MetricLabels, errorType?: string) => void;
 
 /** How an acquisition ended. */
-export type AcquireOutcome = 'acquired' | 'busy' | 'timeout' | 'aborted' | 'error';
+type AcquireOutcome = 'acquired' | 'busy' | 'timeout' | 'aborted' | 'error';
 
 const OUTCOMES: Record<AcquireFailure, AcquireOutcome> = {
   busy: 'busy',
@@ -36,20 +212,19 @@ export function errorTypeOf(error: unknown): string {
   return partsOf(error)?.name ?? '_OTHER';
 }
 
-/** Returns the texts of an error; null when the value is no error, or throws. Callers can abort with any value. */
+/**
+ * Returns the texts of an error, also of another realm; null when the value is no error, or throws. Callers can abort with any value,
+ * and the default reason of an `AbortSignal` is a `DOMException`.
+ */
 export function partsOf(value: unknown): Pick<Error, 'name' | 'message' | 'stack'> | null {
   try {
-    if (!isError(value)) return null;
+    if (!(value instanceof Error || types.isNativeError(value) || value instanceof DOMException)) return null;
     const { name, message, stack } = value;
     return { name, message, stack };
   } catch {
     return null;
   }
 }
-
-/** Includes errors of another realm, and the default reason of an `AbortSignal`. */
-const isError = (value: unknown): value is Error =>
-  value instanceof Error || types.isNativeError(value) || value instanceof DOMException;
 
 /** Returns the key template, never the key: there is no limit to the number of keys. */
 export const templateOf = ({ template }: Pick<LockEvent, 'template'>): string => template ?? 'other';
@@ -62,148 +237,89 @@ export const connectionOf = ({ connection }: Pick<LockSource, 'connection'>): st
  * held, led and waiting.
  */
 export function measureLocks(locks: LockSource, record: RecordMetric): () => void {
-  const gauges = {
-    held: new HeldGauge(record, 'held'),
-    leading: new HeldGauge(record, 'leading'),
-    waiting: new WaitingGauge(record),
-  };
-  const measured = { locks, record, ...gauges, listeners: new EventListeners(locks.events) };
-  measureAcquisitions(measured);
-  measureHolds(measured);
-  measureRenewals(measured);
-  measureLeaders(measured);
-  return () => {
-    measured.listeners.stop();
-    gauges.held.clear();
-    gauges.leading.clear();
-    gauges.waiting.clear();
-  };
-}
-
-interface Measured {
-  readonly locks: LockSource;
-  readonly record: RecordMetric;
-  readonly listeners: EventListeners;
-  readonly held: HeldGauge;
-  readonly leading: HeldGauge;
-  readonly waiting: WaitingGauge;
-}
-
-function labelsOf({ locks }: Measured, event: LockEvent): MetricLabels {
-  return { connection: connectionOf(locks), key_template: templateOf(event), mode: event.mode };
-}
-
-function measureAcquisitions(measured: Measured): void {
-  const { record, listeners, waiting } = measured;
-  const ended = (
-    event: LockEventMap['acquired' | 'acquireFailed'],
-    outcome: AcquireOutcome,
-    errorType?: string,
-  ): void => record('acquireDuration', event.waitedMs / 1_000, { ...labelsOf(measured, event), outcome }, errorType);
+  const connection = connectionOf(locks);
+  const byLeader = (event: LockEvent): MetricLabels => ({ connection, key_template: templateOf(event) });
+  const byLock = (event: LockEvent): MetricLabels => ({ ...byLeader(event), mode: event.mode });
+  // Waiters have no id, and those of one series are alike.
+  const seriesOf = (event: LockEvent): string => `${event.mode} ${templateOf(event)}`;
+  const [held, waiting, leading] = [
+    new Level('held', record),
+    new Level('waiting', record),
+    new Level('leading', record),
+  ];
   const waits = (event: LockEventMap['acquired' | 'acquireFailed']): void => {
-    if (event.waited) waiting.remove(labelsOf(measured, event));
+    if (event.waited) waiting.remove(seriesOf(event));
   };
-  listeners
-    .on('waiting', (event) => waiting.add(labelsOf(measured, event)))
-    .on('acquired', waits)
-    .on('acquireFailed', waits)
-    .on('acquired', (event) => ended(event, 'acquired'))
-    .on('acquireFailed', (event) => ended(event, outcomeOf(event), errorTypeOf(event.error)));
-}
-
-function measureHolds(measured: Measured): void {
-  const { record, listeners, held } = measured;
+  const asked = (event: LockEventMap['acquired' | 'acquireFailed'], outcome: AcquireOutcome, errorType?: string) =>
+    record('acquireDuration', event.waitedMs / 1_000, { ...byLock(event), outcome }, errorType);
+  const began = (event: LockEventMap['acquired' | 'adopted']): void => held.add(event.attempt, byLock(event));
   const ended = (event: LockEventMap[HoldOutcome], outcome: HoldOutcome): void => {
     // With the labels with which it began: a downgrade changes the mode.
-    const labels = held.remove(event.attempt) ?? labelsOf(measured, event);
+    const labels = held.remove(event.attempt) ?? byLock(event);
     record('holdDuration', event.heldMs / 1_000, { ...labels, outcome });
   };
-  const began = (event: LockEventMap['acquired' | 'adopted']): void =>
-    held.add(event.attempt, labelsOf(measured, event));
-  listeners
+  const listeners = new EventListeners(locks.events)
+    .on('waiting', (event) => waiting.add(seriesOf(event), byLock(event)))
+    .on('acquired', waits)
+    .on('acquireFailed', waits)
+    .on('acquired', (event) => asked(event, 'acquired'))
+    .on('acquireFailed', (event) => asked(event, outcomeOf(event), errorTypeOf(event.error)))
     .on('acquired', began)
     .on('adopted', began)
     .on('released', (event) => ended(event, 'released'))
     .on('transferred', (event) => ended(event, 'transferred'))
-    .on('lost', (event) => ended(event, 'lost'));
-}
-
-function measureRenewals({ locks, record, listeners }: Measured): void {
-  const connection = connectionOf(locks);
-  const renewal = (outcome: (typeof RENEWAL_OUTCOMES)[number], count = 1): void =>
-    record('renewals', count, { connection, outcome });
-  for (const outcome of RENEWAL_OUTCOMES) renewal(outcome, 0);
-  listeners
-    .on('renewed', () => renewal('renewed'))
-    .on('renewFailed', () => renewal('unknown'))
-    // A hold that exceeded `maxHoldMs` was renewed until then.
-    .on('lost', (event) => event.reason !== 'max-hold' && renewal('lost'));
-}
-
-function measureLeaders({ locks, record, listeners, leading }: Measured): void {
-  const labelsFor = (event: LockEvent): MetricLabels => ({
-    connection: connectionOf(locks),
-    key_template: templateOf(event),
-  });
-  listeners
-    .on('elected', (event) => record('elections', 1, labelsFor(event)))
-    .on('elected', (event) => leading.add(event.attempt, labelsFor(event)))
+    .on('lost', (event) => ended(event, 'lost'))
+    .on('elected', (event) => record('elections', 1, byLeader(event)))
+    .on('elected', (event) => leading.add(event.attempt, byLeader(event)))
     .on('demoted', (event) => void leading.remove(event.attempt));
+  countRenewals(listeners, (outcome, count = 1) => record('renewals', count, { connection, outcome }));
+  return () => {
+    listeners.stop();
+    for (const level of [held, waiting, leading]) level.clear();
+  };
 }
 
-/** Counts the locks acquired, adopted, or led with, since it began; the end of one that was held before is ignored. */
-class HeldGauge {
-  readonly #held = new Map<string, MetricLabels>();
+/** Each outcome is counted from 0, so that the first loss shows as a rise. */
+function countRenewals(
+  listeners: EventListeners,
+  count: (outcome: 'renewed' | 'unknown' | 'lost', times?: number) => void,
+): void {
+  for (const outcome of ['renewed', 'unknown', 'lost'] as const) count(outcome, 0);
+  listeners
+    .on('renewed', () => count('renewed'))
+    .on('renewFailed', () => count('unknown'))
+    // A hold that exceeded `maxHoldMs` was renewed until then.
+    .on('lost', (event) => event.reason !== 'max-hold' && count('lost'));
+}
+
+/** Counts what began since it was made: the end of what was there before must not count below 0. */
+class Level {
+  readonly #counted = new Map<string, { readonly labels: MetricLabels; count: number }>();
 
   constructor(
+    private readonly metric: 'held' | 'waiting' | 'leading',
     private readonly record: RecordMetric,
-    private readonly metric: 'held' | 'leading',
   ) {}
 
-  add(attempt: string, labels: MetricLabels): void {
-    this.#held.set(attempt, labels);
+  add(id: string, labels: MetricLabels): void {
+    const counted = this.#counted.get(id) ?? { labels, count: 0 };
+    this.#counted.set(id, counted);
+    counted.count += 1;
     this.record(this.metric, 1, labels);
   }
 
-  /** Returns the labels with which the lock was added. */
-  remove(attempt: string): MetricLabels | undefined {
-    const labels = this.#held.get(attempt);
-    if (this.#held.delete(attempt)) this.record(this.metric, -1, labels!);
-    return labels;
+  /** Returns the labels with which it was added. */
+  remove(id: string): MetricLabels | undefined {
+    const counted = this.#counted.get(id);
+    if (!counted) return undefined;
+    counted.count -= 1;
+    if (counted.count === 0) this.#counted.delete(id);
+    this.record(this.metric, -1, counted.labels);
+    return counted.labels;
   }
 
   clear(): void {
-    for (const attempt of this.#held.keys()) this.remove(attempt);
+    for (const { labels, count } of this.#counted.values()) this.record(this.metric, -count, labels);
+    this.#counted.clear();
   }
 }
-
-/** Counts the calls that began to wait since it began. Waiters have no id: earlier ones must not count below 0. */
-class WaitingGauge {
-  readonly #series = new Map<string, { readonly labels: MetricLabels; count: number }>();
-
-  constructor(private readonly record: RecordMetric) {}
-
-  add(labels: MetricLabels): void {
-    const name = seriesName(labels);
-    const series = this.#series.get(name) ?? { labels, count: 0 };
-    this.#series.set(name, series);
-    series.count += 1;
-    this.record('waiting', 1, labels);
-  }
-
-  remove(labels: MetricLabels): void {
-    const name = seriesName(labels);
-    const series = this.#series.get(name);
-    if (!series) return;
-    series.count -= 1;
-    if (series.count === 0) this.#series.delete(name);
-    this.record('waiting', -1, labels);
-  }
-
-  clear(): void {
-    for (const { labels, count } of this.#series.values()) this.record('waiting', -count, labels);
-    this.#series.clear();
-  }
-}
-
-const seriesName = ({ mode, key_template }: MetricLabels): string => `${mode} ${key_template}`;

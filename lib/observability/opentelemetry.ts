@@ -1,27 +1,50 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { type Attributes, type MeterProvider, metrics, trace, type TracerProvider } from '@opentelemetry/api';
+import {
+  type Attributes,
+  type Meter,
+  type MeterProvider,
+  metrics,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Tracer,
+  type TracerProvider,
+} from '@opentelemetry/api';
+import { EventListeners } from '../core/event-listeners.js';
+import { type HeldLockEvent, type LockEvent, type LockEventMap } from '../core/lock.events.js';
+import { messageOf } from '../core/reporter.js';
 import { findLockService } from './lock-services.js';
 import {
-  ACQUIRE_BUCKETS,
-  HOLD_BUCKETS,
-  LOCK_METRICS,
-  type MetricDefinition,
-  type MetricLabels,
-} from './lock-metrics.js';
-import { type LockSource, measureLocks, type RecordMetric } from './measure-locks.js';
-import {
-  BUCKET_NAMES,
+  boundsOf,
   type BucketOptions,
   checkExporterOptions,
+  connectionOf,
   type ConnectionsOption,
-} from './observability-options.js';
-import { type SpanOptions, traceLocks } from './opentelemetry-spans.js';
-import { sharedRuns } from './shared-runs.js';
+  errorTypeOf,
+  LOCK_METRICS,
+  type LockSource,
+  measureLocks,
+  METRIC_NAMES,
+  type MetricDefinition,
+  outcomeOf,
+  partsOf,
+  type RecordMetric,
+  sharedRuns,
+  templateOf,
+} from './measure-locks.js';
 
-export type { LockSource } from './measure-locks.js';
-export type { BucketOptions, ConnectionsOption } from './observability-options.js';
-export type { SpanOptions } from './opentelemetry-spans.js';
+export type { BucketOptions, ConnectionsOption, LockSource } from './measure-locks.js';
+
+/** What the spans report. */
+export interface SpanOptions {
+  /**
+   * Whether spans contain the key itself, and the texts of errors, which name it. Keys may hold personal data.
+   * @default false
+   */
+  recordKeys?: boolean;
+}
 
 /** How to instrument locks. The global providers are those registered at the time of the call. */
 export interface InstrumentLocksOptions extends BucketOptions, SpanOptions {
@@ -34,12 +57,7 @@ export interface InstrumentLocksOptions extends BucketOptions, SpanOptions {
 /** The options of `OpenTelemetryLockModule`. */
 export interface OpenTelemetryLockModuleOptions extends InstrumentLocksOptions, ConnectionsOption {}
 
-const OWN_NAMES = { meterProvider: true, tracerProvider: true, recordKeys: true } as const;
-const NAMES = { ...OWN_NAMES, ...BUCKET_NAMES } satisfies Record<keyof InstrumentLocksOptions, true>;
-const MODULE_NAMES = { ...OWN_NAMES, connections: true, ...BUCKET_NAMES } satisfies Record<
-  keyof OpenTelemetryLockModuleOptions,
-  true
->;
+const OWN_NAMES = ['meterProvider', 'tracerProvider', 'recordKeys'] as const;
 const shareMeasuring = sharedRuns();
 const shareTracing = sharedRuns();
 
@@ -51,7 +69,7 @@ const shareTracing = sharedRuns();
  * @throws LockConfigurationError for a wrong option
  */
 export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptions = {}): () => void {
-  const own = checkExporterOptions(options, 'instrumentLocks', NAMES);
+  const own = checkExporterOptions(options, 'instrumentLocks', OWN_NAMES);
   const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = own;
   const measure = () => measureLocks(locks, recorderOf(meterProvider, own));
   const stops = [
@@ -63,41 +81,112 @@ export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptio
   };
 }
 
-function recorderOf(provider: MeterProvider, { acquireBuckets, holdBuckets }: BucketOptions): RecordMetric {
+function recorderOf(provider: MeterProvider, buckets: BucketOptions): RecordMetric {
   const meter = provider.getMeter('nestjs-redis-lock');
-  const { acquireDuration, holdDuration, held, waiting, renewals, leading, elections } = LOCK_METRICS;
-  const histogram = ({ name, ...about }: MetricDefinition, bounds: readonly number[]) => {
-    const advice = { explicitBucketBoundaries: [...bounds] };
-    const instrument = meter.createHistogram(name, { ...describe(about), advice });
-    return (value: number, attributes: Attributes): void => instrument.record(value, attributes);
+  const recorders = new Map(METRIC_NAMES.map((name) => [name, createRecorder(meter, LOCK_METRICS[name], buckets)]));
+  return (metric, value, labels, errorType) => {
+    const attributes: Attributes = {};
+    for (const [name, text] of Object.entries(labels)) attributes[`redis_lock.${name}`] = text;
+    if (errorType !== undefined) attributes['error.type'] = errorType;
+    recorders.get(metric)!(value, attributes);
   };
-  const upDownCounter = ({ name, ...about }: MetricDefinition) => {
-    const instrument = meter.createUpDownCounter(name, describe(about));
-    return (value: number, attributes: Attributes): void => instrument.add(value, attributes);
-  };
-  const counter = ({ name, ...about }: MetricDefinition) => {
-    const instrument = meter.createCounter(name, describe(about));
-    return (value: number, attributes: Attributes): void => instrument.add(value, attributes);
-  };
-  const recorders = {
-    acquireDuration: histogram(acquireDuration, acquireBuckets ?? ACQUIRE_BUCKETS),
-    holdDuration: histogram(holdDuration, holdBuckets ?? HOLD_BUCKETS),
-    held: upDownCounter(held),
-    waiting: upDownCounter(waiting),
-    renewals: counter(renewals),
-    leading: upDownCounter(leading),
-    elections: counter(elections),
-  };
-  return (metric, value, labels, errorType) => recorders[metric](value, attributesOf(labels, errorType));
 }
 
-const describe = ({ unit, description }: Pick<MetricDefinition, 'unit' | 'description'>) => ({ unit, description });
+function createRecorder(meter: Meter, metric: MetricDefinition, buckets: BucketOptions) {
+  const { kind, name, unit, description } = metric;
+  if (kind === 'histogram') {
+    const advice = { explicitBucketBoundaries: boundsOf(metric, buckets) };
+    const histogram = meter.createHistogram(name, { unit, description, advice });
+    return (value: number, attributes: Attributes): void => histogram.record(value, attributes);
+  }
+  const about = { unit, description };
+  const counter = kind === 'gauge' ? meter.createUpDownCounter(name, about) : meter.createCounter(name, about);
+  return (value: number, attributes: Attributes): void => counter.add(value, attributes);
+}
 
-function attributesOf(labels: MetricLabels, errorType: string | undefined): Attributes {
-  const attributes: Attributes = {};
-  for (const [name, value] of Object.entries(labels)) attributes[`redis_lock.${name}`] = value;
-  if (errorType !== undefined) attributes['error.type'] = errorType;
-  return attributes;
+/**
+ * Creates a span for every acquisition when it ends, as a child of the caller's span. A loss is an event of the span that
+ * was active when the lock was acquired or adopted, if that span has not ended: the work runs under it.
+ */
+function traceLocks(locks: LockSource, provider: TracerProvider, options: SpanOptions): () => void {
+  const tracing = { locks, tracer: provider.getTracer('nestjs-redis-lock'), recordKeys: options.recordKeys ?? false };
+  const listeners = new EventListeners(locks.events)
+    .on('acquired', (event) => spanOfGrant(tracing, event))
+    .on('acquireFailed', (event) => spanOfFailure(tracing, event));
+  const holders = reportLosses(tracing, listeners);
+  return () => {
+    listeners.stop();
+    holders.clear();
+  };
+}
+
+interface Tracing {
+  readonly locks: LockSource;
+  readonly tracer: Tracer;
+  readonly recordKeys: boolean;
+}
+
+function attributesOf({ locks, recordKeys }: Tracing, event: LockEvent, outcome: string): Attributes {
+  return {
+    'redis_lock.connection': connectionOf(locks),
+    'redis_lock.key_template': templateOf(event),
+    'redis_lock.mode': event.mode,
+    'redis_lock.outcome': outcome,
+    ...(recordKeys ? { 'redis_lock.key': event.key } : {}),
+  };
+}
+
+/** Its parent is the active span, as the event arrives in the context of the caller. */
+function startSpan({ tracer }: Tracing, event: LockEvent, startTime: number, attributes: Attributes): Span {
+  return tracer.startSpan(`lock.acquire ${templateOf(event)}`, { kind: SpanKind.INTERNAL, startTime, attributes });
+}
+
+function spanOfGrant(tracing: Tracing, event: LockEventMap['acquired']): void {
+  const now = Date.now();
+  const attributes = { ...attributesOf(tracing, event, 'acquired'), 'redis_lock.fencing_token': event.fencingToken };
+  startSpan(tracing, event, now - event.waitedMs, attributes).end(now);
+}
+
+function spanOfFailure(tracing: Tracing, event: LockEventMap['acquireFailed']): void {
+  const [now, outcome, errorType] = [Date.now(), outcomeOf(event), errorTypeOf(event.error)];
+  const attributes = { ...attributesOf(tracing, event, outcome), 'error.type': errorType };
+  const span = startSpan(tracing, event, now - event.waitedMs, attributes);
+  if (outcome === 'timeout' || outcome === 'error') recordError(span, event.error, { ...tracing, errorType, now });
+  span.end(now);
+}
+
+/** Adds losses to the spans of the holders; returns those spans, by attempt. */
+function reportLosses(tracing: Tracing, listeners: EventListeners): Map<string, Span> {
+  const holders = new Map<string, Span>();
+  const forget = ({ attempt }: HeldLockEvent): void => void holders.delete(attempt);
+  const note = ({ attempt }: HeldLockEvent): void => {
+    const holder = trace.getActiveSpan();
+    if (holder?.isRecording()) holders.set(attempt, holder);
+  };
+  listeners
+    .on('acquired', note)
+    .on('adopted', note)
+    .on('lost', (event) => {
+      const holder = holders.get(event.attempt);
+      if (!holder?.isRecording()) return;
+      const loss = { 'redis_lock.lost.reason': event.reason, 'redis_lock.fencing_token': event.fencingToken };
+      holder.addEvent('redis_lock.lost', { ...attributesOf(tracing, event, 'lost'), ...loss });
+    })
+    .on('lost', forget)
+    .on('released', forget)
+    .on('transferred', forget);
+  return holders;
+}
+
+/** The text of an error names the key, so it is recorded only with `recordKeys`. */
+function recordError(
+  span: Span,
+  error: unknown,
+  { errorType, recordKeys, now }: { readonly errorType: string; readonly recordKeys: boolean; readonly now: number },
+): void {
+  const { name, message, stack } = partsOf(error) ?? new Error(messageOf(error));
+  span.recordException(recordKeys ? { code: errorType, name, message, stack } : { code: errorType, name }, now);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: recordKeys ? message : errorType });
 }
 
 /** Provider token of the options; internal. */
@@ -116,7 +205,7 @@ export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutd
 
   /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
   static forRoot(options: OpenTelemetryLockModuleOptions = {}): DynamicModule {
-    const own = checkExporterOptions(options, 'OpenTelemetryLockModule', MODULE_NAMES);
+    const own = checkExporterOptions(options, 'OpenTelemetryLockModule', [...OWN_NAMES, 'connections']);
     return { module: OpenTelemetryLockModule, providers: [{ provide: OPTIONS, useValue: own }] };
   }
 

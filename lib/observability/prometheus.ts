@@ -1,19 +1,26 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { register } from 'prom-client';
+import { Counter, Gauge, Histogram, type OpenMetricsContentType, register, type Registry } from 'prom-client';
 import { findLockService } from './lock-services.js';
-import { type LockSource, measureLocks } from './measure-locks.js';
 import {
-  BUCKET_NAMES,
+  boundsOf,
   type BucketOptions,
   checkExporterOptions,
   type ConnectionsOption,
-} from './observability-options.js';
-import { type AnyRegistry, recorderOf } from './prometheus-metrics.js';
-import { sharedRuns } from './shared-runs.js';
+  LOCK_METRICS,
+  type LockMetric,
+  type LockSource,
+  measureLocks,
+  METRIC_NAMES,
+  type MetricLabels,
+  type RecordMetric,
+  sharedRuns,
+} from './measure-locks.js';
 
-export type { LockSource } from './measure-locks.js';
-export type { BucketOptions, ConnectionsOption } from './observability-options.js';
+export type { BucketOptions, ConnectionsOption, LockSource } from './measure-locks.js';
+
+/** A registry of either text format; internal. */
+type AnyRegistry = Registry | Registry<OpenMetricsContentType>;
 
 /** How to collect metrics. The first service in a registry decides the buckets; later ones share its histograms. */
 export interface CollectLockMetricsOptions extends BucketOptions {
@@ -27,11 +34,6 @@ export interface CollectLockMetricsOptions extends BucketOptions {
 /** The options of `PrometheusLockModule`. */
 export interface PrometheusLockModuleOptions extends CollectLockMetricsOptions, ConnectionsOption {}
 
-const NAMES = { registry: true, ...BUCKET_NAMES } satisfies Record<keyof CollectLockMetricsOptions, true>;
-const MODULE_NAMES = { registry: true, connections: true, ...BUCKET_NAMES } satisfies Record<
-  keyof PrometheusLockModuleOptions,
-  true
->;
 const shareRun = sharedRuns();
 
 /**
@@ -42,9 +44,65 @@ const shareRun = sharedRuns();
  * @throws LockConfigurationError for a wrong option
  */
 export function collectLockMetrics(locks: LockSource, options: CollectLockMetricsOptions = {}): () => void {
-  const own = checkExporterOptions(options, 'collectLockMetrics', NAMES);
+  const own = checkExporterOptions(options, 'collectLockMetrics', ['registry']);
   const { registry = register } = own;
   return shareRun(locks.events, registry, () => measureLocks(locks, recorderOf(registry, own)));
+}
+
+type AnyMetric = Counter | Gauge | Histogram;
+
+/** The series of a metric in a registry, of all services and of every copy of the package; `level` is the value of a gauge. */
+type Series = Map<string, { readonly labels: MetricLabels; level: number }>;
+
+const ALL_SERIES = Symbol.for('nestjs-redis-lock:prometheus-series');
+
+/**
+ * Writes measurements into a registry. Metrics that exist are used, so that several services share them. When they are
+ * reset, or the registry is cleared, their series start over: counters and histograms at 0, gauges with the locks and
+ * waiters that there are.
+ */
+function recorderOf(registry: AnyRegistry, buckets: BucketOptions): RecordMetric {
+  const all = ((registry as { [ALL_SERIES]?: Map<string, Series> })[ALL_SERIES] ??= new Map<string, Series>());
+  for (const name of METRIC_NAMES) if (!all.has(name)) all.set(name, new Map());
+  const find = (name: LockMetric) =>
+    registry.getSingleMetric(LOCK_METRICS[name].prometheusName) as AnyMetric | undefined;
+  const registerAll = (): void => {
+    for (const name of METRIC_NAMES) if (!find(name)) keepSeries(createMetric(name, registry, buckets), all.get(name)!);
+  };
+  registerAll();
+  return (name, value, labels) => {
+    if (!find(name)) registerAll();
+    const series = all.get(name)!;
+    const id = JSON.stringify(LOCK_METRICS[name].labels.map((label) => labels[label]));
+    const one = series.get(id) ?? { labels, level: 0 };
+    series.set(id, one);
+    one.level += value;
+    const metric = find(name)!;
+    if ('observe' in metric) metric.observe(labels, value);
+    else metric.inc(labels, value);
+  };
+}
+
+function createMetric(name: LockMetric, registry: AnyRegistry, buckets: BucketOptions): AnyMetric {
+  const { kind, prometheusName, description, labels } = LOCK_METRICS[name];
+  const configuration = { name: prometheusName, help: description, labelNames: [...labels], registers: [registry] };
+  if (kind === 'gauge') return new Gauge(configuration);
+  if (kind === 'counter') return new Counter(configuration);
+  return new Histogram({ ...configuration, buckets: boundsOf(LOCK_METRICS[name], buckets) });
+}
+
+/** Lets the series begin, now and at each reset. */
+function keepSeries(metric: AnyMetric, series: Series): void {
+  const reset = metric.reset.bind(metric);
+  metric.reset = () => {
+    reset();
+    for (const { labels, level } of series.values()) {
+      if ('observe' in metric) metric.zero(labels);
+      else if ('set' in metric) metric.set(labels, level);
+      else metric.inc(labels, 0);
+    }
+  };
+  metric.reset();
 }
 
 /** Provider token of the options; internal. */
@@ -63,7 +121,7 @@ export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown
 
   /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
   static forRoot(options: PrometheusLockModuleOptions = {}): DynamicModule {
-    const own = checkExporterOptions(options, 'PrometheusLockModule', MODULE_NAMES);
+    const own = checkExporterOptions(options, 'PrometheusLockModule', ['registry', 'connections']);
     return { module: PrometheusLockModule, providers: [{ provide: OPTIONS, useValue: own }] };
   }
 

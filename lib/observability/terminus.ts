@@ -1,13 +1,12 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
-import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
 import { systemRandomness } from '../core/randomness.js';
 import { randomAttempt } from '../core/store/attempt-ids.js';
 import type { RedisLockService } from '../redis-lock.service.js';
-import { findLockService, lockServicesIn } from './lock-services.js';
-import { RecentLosses } from './recent-losses.js';
+import { findLockService, lockServicesIn, RecentLosses } from './lock-services.js';
 
 /** What to check. */
 export interface LockHealthOptions {

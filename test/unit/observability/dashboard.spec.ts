@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { LockLostError } from '../../../lib/core/lock.errors.js';
 import { type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
-import { LOCK_METRICS } from '../../../lib/observability/lock-metrics.js';
+import { LOCK_METRICS } from '../../../lib/observability/measure-locks.js';
 import { collectLockMetrics } from '../../../lib/observability/prometheus.js';
 import { FakeReporter } from '../../support/core/fake-store.js';
 

@@ -1,7 +1,6 @@
 import { type AcquireFailure, type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockBusyError, LockLostError, type LockLostReason } from '../../../lib/core/lock.errors.js';
-import { type LockMetric } from '../../../lib/observability/lock-metrics.js';
-import { errorTypeOf, measureLocks } from '../../../lib/observability/measure-locks.js';
+import { errorTypeOf, type LockMetric, measureLocks } from '../../../lib/observability/measure-locks.js';
 import { FakeReporter } from '../../support/core/fake-store.js';
 
 const LOCK = {

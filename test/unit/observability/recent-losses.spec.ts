@@ -1,5 +1,5 @@
 import { LockEvents } from '../../../lib/core/lock.events.js';
-import { RecentLosses } from '../../../lib/observability/recent-losses.js';
+import { RecentLosses } from '../../../lib/observability/lock-services.js';
 import { FakeReporter } from '../../support/core/fake-store.js';
 
 function setUp() {
