@@ -60,13 +60,15 @@ describe('ls', () => {
 
   it.each(['ls', 'watch', 'jobs'])('shows with %s why a lock cannot be read, and the others', async (command) => {
     const locks = openStoreOf(url);
-    await redis.admin.hset('lock:damaged', { s: `A${'0'.repeat(13)}`, 'job:Job': 'a secret' });
+    await redis.admin.hset('lock:older', { v: '1', 'run:Job': 'a secret', 'hold:a': 'a secret' });
+    await redis.admin.hset('lock:newer', { s: 'X of a secret form', by: 'a secret' });
     await runJob(locks, 'report', 'Reports.read');
     const { text, end, ended } = startCli([command, '--url', url]);
-    await eventually(() => text.stdout.split('\n').length > 2);
+    await eventually(() => text.stdout.split('\n').length > 3);
     end();
     const { code, stdout } = await ended;
-    expect([code, stdout]).toEqual([0, expect.stringMatching(/damaged.*A newer version/)]);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/older.*An earlier version/)]);
+    expect(stdout).toMatch(/newer.*A newer version/);
     expect(stdout).toContain('report');
     expect(stdout).not.toContain('secret');
   });
