@@ -1,19 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { systemClock } from '../core/clock.js';
 import { LockConfigurationError, LockError, LockKeyError } from '../core/lock.errors.js';
-import { doctor } from './commands/doctor.js';
-import { history } from './commands/history.js';
-import { inspect } from './commands/inspect.js';
-import { jobs } from './commands/jobs.js';
-import { ls } from './commands/ls.js';
-import { release } from './commands/release.js';
-import { watch } from './commands/watch.js';
-import { errorText } from './error-text.js';
+import { doctor } from './doctor/doctor.js';
+import { history, inspect, jobs, ls, release, watch } from './commands.js';
+import { errorText, jsonLine } from './output/text.js';
 import { type Terminal } from './output/terminal.js';
-import { jsonLine } from './output/text.js';
-import { type Environment, isOn, readArguments, variableOf } from './read-arguments.js';
+import { type Environment, isOn, readArguments, settingsOf, variableOf } from './settings.js';
 import { openLocks, type Session } from './session.js';
-import { settingsOf } from './settings.js';
 import { type CommandName, EXIT, type ExitCode, HELP, UsageError } from './usage.js';
 
 /** What a command does; the word is there where the command needs one. */

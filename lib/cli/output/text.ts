@@ -1,4 +1,30 @@
+import { type LockHistoryEntry } from '../../core/history/history-entry.js';
+import { LockError } from '../../core/lock.errors.js';
 import { printable, UNPRINTABLE } from '../../core/printable.js';
+import { messageOf } from '../../core/reporter.js';
+import { type LockCaller } from '../../core/store/holder-text.js';
+import { type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
+import { type Table } from './terminal.js';
+
+/** The advice of the module names its options; here are those of the tool. */
+const INSTEAD: readonly (readonly [of: RegExp, instead: string])[] = [
+  [/`connection: \{ cluster: \[\.\.\.\] \}`/g, '`--cluster`'],
+  [/`connection: \{ sentinels: \[\.\.\.\], name \}`/g, '`--sentinel` and `--sentinel-name`'],
+  [/give one in `connection`/g, 'set REDIS_LOCK_PASSWORD'],
+  [/Check user and password of `connection`/g, 'Check --username and REDIS_LOCK_PASSWORD'],
+  [/leave out `cluster`/g, 'use `--url`'],
+  [/give another `db` in `connection`/g, 'give another one in `--url`'],
+  [/Give the locks a `keyPrefix` of their own/gi, 'Give the locks of the app a `keyPrefix` of their own'],
+  [/Redis could not serve the lock "(?:doctor|[^"]*\*)": /g, ''],
+];
+
+/** A text of the module, in the words of the tool. */
+export const inWordsOfTool = (text: string): string =>
+  INSTEAD.reduce((result, [of, instead]) => result.replace(of, instead), text);
+
+/** An error for people, on one line. */
+export const errorText = (error: unknown): string =>
+  printable(error instanceof LockError ? inWordsOfTool(messageOf(error)) : messageOf(error));
 
 const escaped = (char: string): string =>
   [...Array(char.length).keys()].map((i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join('');
@@ -32,3 +58,98 @@ export const timeText = (date: Date): string =>
 export const shown = (text: string): string => (text === '' ? '-' : printable(text));
 
 export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
+
+/** Where a caller is: `host:pid`. */
+export const instanceText = ({ host, pid }: { readonly host: string; readonly pid: number }): string =>
+  shown(host === '' ? '' : `${host}:${pid}`);
+
+/** What a caller does: its method, and the label that the app gave to the call. */
+export const workText = ({ where, note }: Pick<LockCaller, 'where' | 'note'>): string =>
+  shown([where, note && `"${note}"`].filter(Boolean).join(' '));
+
+const sinceText = (since: Date, now: number): string => `${timeText(since)} (${durationText(now - since.getTime())})`;
+
+/** How long the lease still is. A holder without a token has released the lock, which stays taken for a while. */
+const leaseText = ({ remainingMs, fencingToken }: LockHolder): string =>
+  `${durationText(remainingMs)}${fencingToken === 0 ? ' (released)' : ''}`;
+
+/** The locks, one a line: the first holder stands for the others. `now`: in milliseconds since the epoch. */
+export const locksTable = (locks: readonly LockState[], now: number): Table => ({
+  titles: ['KEY', 'MODE', 'HOLDER', 'METHOD', 'HELD SINCE', 'LEASE', 'WAITERS'],
+  rows: locks.map(({ key, mode, holders, waiters, problem }) => {
+    const [first] = holders;
+    if (!first) return [shown(key), mode, problem ?? '-', '-', '-', '-', problem ? '-' : String(waiters)];
+    const more = holders.length > 1 ? ` (+${holders.length - 1})` : '';
+    return [
+      shown(key),
+      mode,
+      instanceText(first) + more,
+      workText(first),
+      sinceText(first.since, now),
+      leaseText(first),
+      String(waiters),
+    ];
+  }),
+});
+
+export const holdersTable = (holders: readonly LockHolder[], now: number): Table => ({
+  titles: ['HOLDER', 'METHOD', 'MODE', 'HELD SINCE', 'LEASE', 'TOKEN', 'OWNER'],
+  rows: holders.map((holder) => [
+    instanceText(holder),
+    workText(holder),
+    holder.mode,
+    sinceText(holder.since, now),
+    leaseText(holder),
+    String(holder.fencingToken),
+    shown(holder.owner === holder.attempt ? '' : holder.owner),
+  ]),
+});
+
+export const queueTable = (queue: readonly LockWaiter[], now: number): Table => ({
+  titles: ['PLACE', 'WAITER', 'METHOD', 'MODE', 'WAITS SINCE', 'GIVES UP'],
+  rows: queue.map((waiter) => [
+    String(waiter.place),
+    instanceText(waiter),
+    workText(waiter),
+    waiter.mode,
+    sinceText(waiter.since, now),
+    waiter.until === null ? '-' : `in ${durationText(waiter.until.getTime() - now)}`,
+  ]),
+});
+
+/** One line about a lock: `read, 3 holders, 3 of 5 permits taken, 1 waiter`. */
+export const summaryOf = ({ mode, holders, permits, waiters, problem }: LockState): string =>
+  problem ??
+  [
+    mode,
+    ...(mode === 'free' ? [] : [counted(holders.length, 'holder')]),
+    ...(permits ? [`${permits.used} of ${counted(permits.allowed, 'permit')} taken`] : []),
+    counted(waiters, 'waiter'),
+  ].join(', ');
+
+/** The events of locks, one a line. */
+export const eventsTable = (entries: readonly LockHistoryEntry[]): Table => ({
+  titles: ['TIME', 'EVENT', 'KEY', 'INSTANCE', 'METHOD', 'HOW LONG', 'REASON', 'TOKEN'],
+  rows: entries.map((entry) => [
+    timeText(entry.at),
+    entry.event,
+    shown(entry.key),
+    instanceText(entry),
+    workText({ where: entry.where ?? '', note: entry.note ?? '' }),
+    howLong(entry),
+    reasonText(entry),
+    entry.fencingToken ? String(entry.fencingToken) : '-',
+  ]),
+});
+
+function howLong({ event, ms }: LockHistoryEntry): string {
+  if (ms === undefined) return '-';
+  const verb = event === 'released' || event === 'lost' ? 'held' : 'waited';
+  return `${verb} ${durationText(ms)}`;
+}
+
+function reasonText({ event, reason = '', by, count = 0 }: LockHistoryEntry): string {
+  if (event === 'forced') return shown(by === undefined ? '' : `by ${by}`);
+  if (event === 'waited') return shown(reason === '' ? '' : `held by ${reason}`);
+  return event === 'dropped' ? counted(count, 'entry', 'entries') : shown(reason);
+}

@@ -1,6 +1,5 @@
-import { checkOffset, checkSpread } from '../../../lib/cli/doctor/clock.js';
-import { checkInfo } from '../../../lib/cli/doctor/info.js';
-import { type Stored, recognize } from '../../../lib/cli/doctor/leftovers.js';
+import { checkInfo, checkOffset, checkSpread } from '../../../lib/cli/doctor/server-checks.js';
+import { type Stored, recognize } from '../../../lib/cli/doctor/lock-checks.js';
 
 const SINGLE = { isCluster: false, findsMaster: false, minReplicas: 0 };
 const HEALTHY = ['redis_version:7.2.0', 'role:master', 'maxmemory:0', 'aof_enabled:1', 'connected_slaves:0'];
@@ -68,6 +67,11 @@ describe('what is stored under the prefix', () => {
   const text = (value: string, isTimed = true, type = 'string'): Stored => ({ type, text: value, isTimed });
   it.each<[string, Stored, string]>([
     ['order:1', { type: 'hash', fields: ['s', 'by'] }, 'this library'],
+    [
+      'order:1',
+      { type: 'hash', fields: ['v', 'token'], kind: 'a lock that cannot be read' },
+      'a lock that cannot be read',
+    ],
     ['order:1', { type: 'hash', fields: [`${uuid}:42`] }, 'Redisson'],
     ['order:1', { type: 'hash', fields: ['name'] }, 'something else (a hash)'],
     ['order:1', text('0123456789abcdef0123456789abcdef'), 'redlock'],

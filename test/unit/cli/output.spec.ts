@@ -1,4 +1,4 @@
-import { cutTo, tableLines } from '../../../lib/cli/output/table.js';
+import { cutTo, tableLines } from '../../../lib/cli/output/terminal.js';
 import { durationText, jsonLine, timeText } from '../../../lib/cli/output/text.js';
 
 describe('a duration for people', () => {

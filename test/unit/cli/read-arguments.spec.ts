@@ -1,6 +1,4 @@
-import { readArguments } from '../../../lib/cli/read-arguments.js';
-import { settingsOf } from '../../../lib/cli/settings.js';
-import { type Environment } from '../../../lib/cli/read-arguments.js';
+import { type Environment, readArguments, settingsOf } from '../../../lib/cli/settings.js';
 import { HELP, UsageError } from '../../../lib/cli/usage.js';
 
 function settings(args: readonly string[], env: Environment = {}) {

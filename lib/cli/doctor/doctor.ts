@@ -1,30 +1,38 @@
-import { readServerFacts } from '../../redis/connection/server-facts.js';
-import { type RedisConnection } from '../../redis/client/redis-connection.js';
 import { systemRandomness } from '../../core/randomness.js';
-import { errorText } from '../error-text.js';
-import { checkOffset, checkSpread, clockOffset, type ClockOffset } from '../doctor/clock.js';
-import { checkCluster, optionOf } from '../doctor/cluster.js';
-import {
-  type CheckName,
-  checked,
-  type DoctorFinding,
-  ok,
-  problem,
-  type Result,
-  refusalOf,
-  skipped,
-  warn,
-} from '../doctor/finding.js';
-import { checkInfo, checkSpreadKeys, fieldsOf } from '../doctor/info.js';
-import { checkLeftovers } from '../doctor/leftovers.js';
-import { checkHandover, checkLock, removeTraces } from '../doctor/lock-test.js';
-import { checkRights } from '../doctor/rights.js';
-import { Place, reached, type Server } from '../doctor/servers.js';
+import { type RedisConnection } from '../../redis/client/redis-connection.js';
+import { readServerFacts } from '../../redis/connection/server-facts.js';
+import { errorText, jsonLine, shown } from '../output/text.js';
 import { type Style } from '../output/terminal.js';
-import { jsonLine, shown } from '../output/text.js';
 import { type Session } from '../session.js';
 import { type Settings } from '../settings.js';
 import { EXIT, type ExitCode } from '../usage.js';
+import { checkHandover, checkLeftovers, checkLock, removeTraces } from './lock-checks.js';
+import {
+  checkCluster,
+  checkInfo,
+  checkOffset,
+  checkRights,
+  checkSpread,
+  checkSpreadKeys,
+  clockOffset,
+  type ClockOffset,
+  fieldsOf,
+  optionOf,
+} from './server-checks.js';
+import {
+  checked,
+  type CheckName,
+  type DoctorFinding,
+  ok,
+  Place,
+  problem,
+  reached,
+  refusalOf,
+  type Result,
+  type Server,
+  skipped,
+  warn,
+} from './servers.js';
 
 const STYLES = { ok: 'green', warn: 'yellow', problem: 'red', skipped: 'dim' } as const satisfies Record<
   DoctorFinding['level'],

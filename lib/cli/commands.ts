@@ -1,0 +1,357 @@
+import { hostname, userInfo } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../core/clock.js';
+import { NO_FACTS } from '../core/history/history-entry.js';
+import { MAX_HISTORY_ENTRIES } from '../core/history/history.options.js';
+import { LockError } from '../core/lock.errors.js';
+import { ownHost } from '../core/store/holder-text.js';
+import { byStart, type JobOfKey, type LastRun, type LockState, type UnreadableKey } from '../core/store/lock-state.js';
+import {
+  counted,
+  durationText,
+  errorText,
+  eventsTable,
+  holdersTable,
+  instanceText,
+  jsonLine,
+  locksTable,
+  queueTable,
+  shown,
+  summaryOf,
+  timeText,
+  workText,
+} from './output/text.js';
+import { type Table, type Terminal } from './output/terminal.js';
+import { allWithin, type Session, within } from './session.js';
+import { EXIT, type ExitCode, UsageError } from './usage.js';
+
+/** The locks whose keys begin with a prefix, sorted, and whether there may be more of them. */
+export async function listed(
+  session: Session,
+  prefix: string,
+): Promise<{ readonly locks: readonly LockState[]; readonly hasMore: boolean }> {
+  const { settings, locks: store } = session;
+  const found = await allWithin(session, store.list({ prefix, limit: settings.limit + 1 }));
+  const locks = found.slice(0, settings.limit).sort((a, b) => (a.key < b.key ? -1 : 1));
+  return { locks, hasMore: found.length > settings.limit };
+}
+
+export async function ls(session: Session, prefix = ''): Promise<ExitCode> {
+  const { settings, terminal } = session;
+  const { locks, hasMore } = await listed(session, prefix);
+  if (settings.json) terminal.write(jsonLine({ locks, hasMore }));
+  else if (locks.length > 0) terminal.table(locksTable(locks, Date.now()));
+  else terminal.complain(noLocks(prefix));
+  if (hasMore) terminal.complain(`There are more than ${settings.limit} locks: see --limit, or give a prefix.`);
+  return locks.length > 0 ? EXIT.ok : EXIT.no;
+}
+
+export const noLocks = (prefix: string): string =>
+  `No lock is held or waited for${prefix === '' ? '' : ` whose key begins with ${shown(prefix)}`}.`;
+
+export async function inspect({ settings, terminal, locks }: Session, key: string): Promise<ExitCode> {
+  locks.checkKey(key);
+  const state = await within(settings, locks.inspect(key));
+  if (settings.json) terminal.write(jsonLine(state));
+  else printLock(terminal, state);
+  return state.mode === 'free' && state.waiters === 0 ? EXIT.no : EXIT.ok;
+}
+
+/** One lock, for people: its holders, then its queue. */
+export function printLock(terminal: Terminal, state: LockState): void {
+  const now = Date.now();
+  terminal.line(terminal.styled(shown(state.key), 'bold'));
+  terminal.line(`${summaryOf(state)}; last fencing token: ${state.fencingToken || 'none is remembered'}`);
+  if (state.holders.length > 0) {
+    terminal.line();
+    terminal.table(holdersTable(state.holders, now));
+  }
+  if (state.queue.length > 0) {
+    terminal.line();
+    terminal.table(queueTable(state.queue, now));
+  }
+}
+
+/** What one look has shown. */
+type Look = Awaited<ReturnType<typeof listed>>;
+
+/** Shows the looks one after the other; `error` when one has failed. */
+interface View {
+  show(look: Look): void | Promise<void>;
+  error(text: string): void;
+  end(): void;
+}
+
+/** Looks again and again until Ctrl-C. Only the first look may fail: later, Redis may be away for a while. */
+export async function watch(session: Session, prefix = ''): Promise<ExitCode> {
+  const { settings, terminal } = session;
+  terminal.endsBySignals();
+  const first = await listed(session, prefix);
+  // What was listed until Ctrl-C is not all.
+  if (terminal.signal.aborted) return EXIT.ok;
+  const view = terminal.canPaint && !settings.json ? screenView(session, prefix) : lineView(session);
+  try {
+    await view.show(first);
+    while (await pause(settings.intervalMs, terminal.signal)) {
+      try {
+        const look = await listed(session, prefix);
+        if (!terminal.signal.aborted) await view.show(look);
+      } catch (error) {
+        if (!(error instanceof LockError)) throw error;
+        if (!terminal.signal.aborted) view.error(errorText(error));
+      }
+    }
+  } finally {
+    view.end();
+  }
+  return EXIT.ok;
+}
+
+/** Returns false when the tool is to end. */
+async function pause(ms: number, signal: AbortSignal): Promise<boolean> {
+  try {
+    await sleep(ms, undefined, { signal });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** For people: the table, in place. */
+function screenView({ settings, terminal }: Session, prefix: string): View {
+  let last: Look = { locks: [], hasMore: false };
+  let status = '';
+  const paint = (next: string): void => {
+    status = next;
+    const { locks, hasMore } = last;
+    const lines = locks.length > 0 ? terminal.linesOf(locksTable(locks, Date.now())) : [noLocks(prefix)];
+    const more = hasMore ? [`More than ${settings.limit}: see --limit.`] : [];
+    terminal.repaint([`${timeText(new Date())}  ${status}`, '', ...lines, ...more]);
+  };
+  const giveBack = terminal.takeScreen(() => paint(status));
+  return {
+    show: (look) => {
+      last = look;
+      paint(`every ${settings.intervalMs} ms; Ctrl-C ends`);
+    },
+    error: (text) => paint(text),
+    end: giveBack,
+  };
+}
+
+/**
+ * For files and other programs: one line for each change. Of more locks than the limit, it follows the first ones to their end, since
+ * a look may show others each time.
+ */
+function lineView({ settings, terminal, locks: store }: Session): View {
+  let before = new Map<string, LockState>();
+  let failure = '';
+  let isCut = false;
+  const say = (change: 'held' | 'changed' | 'gone', lock: LockState): void => {
+    const at = new Date();
+    if (settings.json) return terminal.write(jsonLine({ at, change, lock }));
+    const [holder] = change === 'gone' ? [] : lock.holders;
+    const by = holder ? ` by ${instanceText(holder)} ${workText(holder)}` : '';
+    const state = change === 'gone' ? '' : `: ${summaryOf(lock)}${by}`;
+    terminal.line(`${timeText(at)}  ${change.padEnd(7)}  ${shown(lock.key)}${state}`);
+  };
+  /** One that cannot be read stays as it is known: a list shows why. */
+  const again = async (known: LockState): Promise<LockState> =>
+    known.problem === undefined ? within(settings, store.inspect(known.key)) : known;
+  return {
+    show: async ({ locks, hasMore }) => {
+      failure = '';
+      if (hasMore && !isCut)
+        terminal.complain(`There are more than ${settings.limit} locks: see --limit, or give a prefix.`);
+      isCut = hasMore;
+      const listed = new Map(locks.map((lock) => [lock.key, lock]));
+      const now = new Map<string, LockState>();
+      for (const known of before.values()) {
+        const lock = listed.get(known.key) ?? (hasMore ? await again(known) : undefined);
+        if (!lock || (lock.mode === 'free' && lock.waiters === 0)) {
+          say('gone', known);
+          continue;
+        }
+        now.set(lock.key, lock);
+        if (signOf(known) !== signOf(lock)) say('changed', lock);
+      }
+      for (const lock of locks) {
+        if (before.has(lock.key) || now.size >= settings.limit) continue;
+        now.set(lock.key, lock);
+        say('held', lock);
+      }
+      before = now;
+    },
+    error: (text) => {
+      if (text !== failure) terminal.complain(text);
+      failure = text;
+    },
+    end: () => undefined,
+  };
+}
+
+/** What must differ for a lock to have changed: not its leases. */
+const signOf = (state: LockState): string =>
+  JSON.stringify([
+    state.mode,
+    state.waiters,
+    state.holders.map(({ attempt }) => attempt).sort(),
+    state.queue.map(({ attempt }) => attempt),
+  ]);
+
+/** The last events of all locks, or of one. `key` is undefined where it was left out. */
+export async function history(session: Session, key?: string): Promise<ExitCode> {
+  const { settings, terminal, locks } = session;
+  if (key !== undefined) locks.checkKey(key);
+  const found = await locks.history.read({ key, limit: settings.limit + 1 }, settings.timeoutMs);
+  const entries = found.slice(0, settings.limit);
+  const hasMore = found.length > settings.limit;
+  if (settings.json) terminal.write(jsonLine({ entries, hasMore }));
+  else if (entries.length > 0) terminal.table(eventsTable(entries));
+  if (entries.length === 0) terminal.complain(await noEvents(session, key));
+  if (hasMore) terminal.complain('There are older events: see --limit.');
+  return entries.length > 0 ? EXIT.ok : EXIT.no;
+}
+
+/** Whether there is a history at all. @throws LockStoreError */
+export const hasHistory = async ({ settings, locks }: Session): Promise<boolean> =>
+  (await locks.history.read({ limit: 1 }, settings.timeoutMs)).length > 0;
+
+async function noEvents(session: Session, key: string | undefined): Promise<string> {
+  if (key !== undefined && (await hasHistory(session))) return `The history has no event of ${shown(key)}.`;
+  return (
+    'There is no history under this prefix. The app writes one with the option `history: true` of RedisLockModule, and ' +
+    'keeps it for a day after the last event, unless the option says otherwise.'
+  );
+}
+
+/** The jobs whose keys begin with a prefix, the last one that began first. */
+export async function jobs(session: Session, prefix = ''): Promise<ExitCode> {
+  const { settings, terminal, locks } = session;
+  // One more than is shown tells that there are more.
+  const found = await allWithin(session, locks.jobs({ prefix, limit: settings.limit + 1 }));
+  const shownJobs = found.slice(0, settings.limit).sort(unreadableFirst);
+  const hasMore = found.length > settings.limit;
+  if (settings.json) terminal.write(jsonLine({ jobs: shownJobs, hasMore }));
+  else if (shownJobs.length > 0) terminal.table(jobsTable(shownJobs, Date.now()));
+  else terminal.complain(noJobs(prefix));
+  if (hasMore) terminal.complain(`There are more than ${settings.limit} jobs: see --limit, or give a prefix.`);
+  return shownJobs.length > 0 ? EXIT.ok : EXIT.no;
+}
+
+const unreadableFirst = (a: JobOfKey | UnreadableKey, b: JobOfKey | UnreadableKey): number =>
+  'problem' in a || 'problem' in b ? Number('problem' in b) - Number('problem' in a) : byStart(a, b);
+
+const jobsTable = (all: readonly (JobOfKey | UnreadableKey)[], now: number): Table => ({
+  titles: ['JOB', 'KEY', 'LAST FIRE', 'WINNER', 'BEGAN', 'TOOK', 'OUTCOME'],
+  rows: all.map((run) =>
+    'problem' in run
+      ? ['-', shown(run.key), '-', '-', '-', '-', run.problem]
+      : [
+          shown(run.job),
+          shown(run.key),
+          timeText(run.fire),
+          shown(run.instance),
+          timeText(run.started),
+          tookText(run, now),
+          run.outcome,
+        ],
+  ),
+});
+
+/** Nobody knows when a run has ended that did not report it. */
+function tookText({ started, ended, outcome }: LastRun, now: number): string {
+  if (outcome === 'running') return `${durationText(now - started.getTime())} so far`;
+  return ended ? durationText(ended.getTime() - started.getTime()) : '-';
+}
+
+const noJobs = (prefix: string): string =>
+  `No run of a job with \`oncePer\` is remembered${prefix === '' ? '' : ` whose key begins with ${shown(prefix)}`}.`;
+
+/**
+ * Takes a lock away from its holders, after a question.
+ * @throws UsageError when it may not, or cannot ask
+ */
+export async function release(session: Session, key: string): Promise<ExitCode> {
+  const { settings, terminal, locks } = session;
+  if (settings.readOnly) throw new UsageError('`release` is not allowed with --read-only.');
+  if (!settings.yes && !terminal.canAsk) {
+    throw new UsageError('`release` asks before it takes a lock away, and there is no terminal to ask on. Give --yes.');
+  }
+  locks.checkKey(key);
+  const before = await within(settings, locks.inspect(key));
+  if (before.holders.length === 0) return answer(session, key, false, `Nobody holds ${shown(key)}.`);
+  if (!settings.yes && !(await isConfirmed(session, before)))
+    return answer(session, key, false, 'Nothing was released.');
+  const now = await within(settings, locks.inspect(key));
+  if (!settings.yes && holdsOf(now) !== holdsOf(before)) {
+    const text = 'The lock has changed hands since it was shown, and nothing was released. Look again.';
+    return answer(session, key, false, text);
+  }
+  const { by = operator() } = settings;
+  // Before the holders can tell that they have lost it.
+  const at = systemClock.now();
+  const isReleased = await within(settings, locks.forceRelease(key));
+  if (!isReleased) return answer(session, key, false, `Nobody holds ${shown(key)} any more.`);
+  const next = now.waiters > 0 ? ` ${counted(now.waiters, 'call')} waited for it; the first one gets it.` : '';
+  const told = 'Its holders are told that they have lost it; what they do may still be running.';
+  const named = (await tellHistory(session, { key, by, at })) ? ` The history names ${shown(by)}.` : '';
+  return answer(session, key, true, `Released ${shown(key)}. ${told}${next}${named}`, by);
+}
+
+/** Who uses the tool, as the machine knows them. */
+function operator(): string {
+  const user = (): string => {
+    try {
+      return userInfo().username;
+    } catch {
+      // In a container, a user may have no name.
+      return String(process.getuid?.());
+    }
+  };
+  return `${user()}@${hostname()}`.slice(0, 128);
+}
+
+/** Drops nothing that the app keeps, which knows its own limits. */
+const MOST = { maxEntries: MAX_HISTORY_ENTRIES, keepMs: Infinity };
+
+/**
+ * Tells the history of the app who has released a lock; an app without one gets none. The lock is released by then, so a failure is
+ * only told.
+ */
+async function tellHistory(
+  session: Session,
+  { key, by, at }: { readonly key: string; readonly by: string; readonly at: number },
+): Promise<boolean> {
+  const { settings, terminal, locks } = session;
+  try {
+    if (!(await hasHistory(session))) return false;
+    const record = { ...NO_FACTS, event: 'forced', key, keys: [key], by, at } as const;
+    const writer = { id: `${locks.clientId}.1`, host: ownHost(), pid: process.pid };
+    const batch = { ...writer, ...MOST, now: systemClock.now(), records: [record] };
+    await within(settings, locks.history.append(batch));
+    return true;
+  } catch (error) {
+    terminal.complain(`The lock is released, but its history cannot say who did it: ${errorText(error)}`);
+    return false;
+  }
+}
+
+async function isConfirmed({ settings, terminal }: Session, state: LockState): Promise<boolean> {
+  if (settings.json) terminal.complain(jsonLine(state).trimEnd());
+  else printLock(terminal, state);
+  return terminal.asks('Take this lock away from its holders? Their work may still be running.');
+}
+
+const holdsOf = ({ holders }: LockState): string =>
+  holders
+    .map(({ attempt, fencingToken }) => `${attempt} ${fencingToken}`)
+    .sort()
+    .join();
+
+/** `by`: who has released it. */
+function answer({ settings, terminal }: Session, key: string, released: boolean, text: string, by?: string): ExitCode {
+  if (settings.json) terminal.write(jsonLine({ key, released, by, text }));
+  else terminal.line(text);
+  return released ? EXIT.ok : EXIT.no;
+}
