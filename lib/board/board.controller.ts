@@ -21,17 +21,23 @@ import { messageOf } from '../core/reporter.js';
 import { logger } from '../interceptor/lock-logger.js';
 import { findLockService } from '../observability/lock-services.js';
 import { type RedisLockService } from '../redis-lock.service.js';
-import { answer, answerJson, beginEvents, type BoardResponse, refuseRequest } from './answers.js';
+import {
+  answer,
+  answerJson,
+  beginEvents,
+  type BoardRequest,
+  type BoardResponse,
+  isOfAnotherSite,
+  linkBase,
+  refuseRequest,
+  whyNoAction,
+} from './requests.js';
 import { type BoardMount, type BoardSettings } from './board.options.js';
 import { jobsIn } from '../interceptor/jobs.js';
-import { Feeds } from './live/feeds.js';
-import { eventText } from './live/page-stream.js';
-import { OwnLosses } from './losses.js';
-import { pageText } from './page/page.js';
+import { eventText, Feeds } from './live.js';
+import { BoardTopics, OwnLosses } from './topics.js';
+import { pageText, STYLE } from './page/page.js';
 import { SCRIPT } from './page/script.js';
-import { STYLE } from './page/style.js';
-import { type BoardRequest, isOfAnotherSite, linkBase, whyNoAction } from './requests.js';
-import { BoardTopics } from './topics.js';
 
 /** Provider tokens: the settings of a board, and where it is; internal. */
 export const BOARD_SETTINGS = Symbol.for('nestjs-redis-lock:board-settings');

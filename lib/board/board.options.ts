@@ -77,16 +77,14 @@ export interface BoardMount {
   readonly connection: string | undefined;
 }
 
-const FACTORY_NAMES = { actions: true, refreshMs: true } satisfies Record<keyof RedisLockBoardFactoryOptions, true>;
-const MOUNT_NAMES = {
-  path: true,
-  guard: true,
-  unguarded: true,
-  connection: true,
-  imports: true,
-} satisfies Record<keyof RedisLockBoardMountOptions, true>;
-const ACTION_NAMES = { forceRelease: true, user: true } satisfies Record<keyof BoardActions, true>;
-const ASYNC_NAMES = { inject: true, useFactory: true };
+const FACTORY_NAMES = ['actions', 'refreshMs'] satisfies readonly (keyof RedisLockBoardFactoryOptions)[];
+const MOUNT_NAMES = [
+  'path',
+  'guard',
+  'unguarded',
+  'connection',
+  'imports',
+] satisfies readonly (keyof RedisLockBoardMountOptions)[];
 
 const OF = 'RedisLockBoardModule';
 const REFRESH = { min: 250, max: 60_000 };
@@ -96,12 +94,12 @@ const PATH = /^\/?[\w.~-]+(\/[\w.~-]+)*\/?$/;
 
 /** @throws LockConfigurationError */
 export function readBoardOptions(options: RedisLockBoardOptions): RedisLockBoardOptions {
-  return readOptions(options, Object.keys({ ...MOUNT_NAMES, ...FACTORY_NAMES }), OF);
+  return readOptions(options, [...MOUNT_NAMES, ...FACTORY_NAMES], OF);
 }
 
 /** @throws LockConfigurationError */
 export function readAsyncOptions(options: RedisLockBoardAsyncOptions): RedisLockBoardAsyncOptions {
-  const own = readOptions(options, Object.keys({ ...MOUNT_NAMES, ...ASYNC_NAMES }), OF) as RedisLockBoardAsyncOptions;
+  const own = readOptions(options, [...MOUNT_NAMES, 'inject', 'useFactory'], OF) as RedisLockBoardAsyncOptions;
   if (typeof own.useFactory !== 'function') refuse('useFactory', own.useFactory, 'a function that returns options');
   return own;
 }
@@ -111,10 +109,10 @@ export function readAsyncOptions(options: RedisLockBoardAsyncOptions): RedisLock
  * @throws LockConfigurationError
  */
 export function settingsOf(options: RedisLockBoardFactoryOptions, connection: string | undefined): BoardSettings {
-  const own: RedisLockBoardFactoryOptions = readOptions(options, Object.keys(FACTORY_NAMES), OF);
+  const own: RedisLockBoardFactoryOptions = readOptions(options, FACTORY_NAMES, OF);
   const { actions = {}, refreshMs = 2_000 } = own;
   checkDuration(refreshMs, 'refreshMs', REFRESH);
-  const { forceRelease = false, user }: BoardActions = readOptions(actions, Object.keys(ACTION_NAMES), '`actions`');
+  const { forceRelease = false, user }: BoardActions = readOptions(actions, ['forceRelease', 'user'], '`actions`');
   checkBoolean(forceRelease, 'actions.forceRelease');
   if (user !== undefined && typeof user !== 'function') {
     refuse('actions.user', user, 'a function that returns the name of the user of a request');

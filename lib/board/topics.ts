@@ -1,11 +1,115 @@
+import { EventListeners } from '../core/event-listeners.js';
+import { type LockHistoryEntry } from '../core/history/history-entry.js';
 import { LockStoreError } from '../core/lock.errors.js';
-import { type JobOfKey, type LastRun, type UnreadableKey } from '../core/store/lock-state.js';
+import { type LockEvents } from '../core/lock.events.js';
+import {
+  type JobOfKey,
+  type LastRun,
+  type LockHolder,
+  type LockState,
+  type LockWaiter,
+  type UnreadableKey,
+} from '../core/store/lock-state.js';
 import { type LockStore } from '../core/store/lock-store.js';
-import { type RedisLockService } from '../redis-lock.service.js';
-import { historyView, type HistoryView } from './history-views.js';
 import { type Job } from '../interceptor/jobs.js';
-import { lockView, SHOWN_IN_LIST, SHOWN_OF_ONE } from './lock-views.js';
-import { allLosses, MAX_LOSSES, type OwnLosses } from './losses.js';
+import { type RedisLockService } from '../redis-lock.service.js';
+
+/** How many holders and waiters of a lock a list shows, and how many the page of that lock. */
+const SHOWN_IN_LIST = 20;
+const SHOWN_OF_ONE = 1_000;
+
+const instanceOf = ({ host, pid }: { readonly host: string; readonly pid: number }): string => `${host}:${pid}`;
+
+const callerView = (caller: LockHolder | LockWaiter, nowMs: number) => {
+  const { attempt, where, note, mode, since } = caller;
+  const ms = Math.max(0, nowMs - since.getTime());
+  return [{ attempt, instance: instanceOf(caller), where, note, mode }, ms] as const;
+};
+
+/**
+ * A lock, as a page gets it, with at most `shown` holders and waiters. Times are milliseconds, and the page counts them on from there;
+ * tokens are texts, since the page only shows them. `nowMs`: the time, since the epoch.
+ */
+function lockView(state: LockState, shown: number, nowMs: number) {
+  const { key, mode, waiters, permits, holders, queue, fencingToken, problem = '' } = state;
+  const lock = { key, mode, token: String(fencingToken), waiters, problem, permits };
+  return {
+    ...lock,
+    holderCount: holders.length,
+    queueCount: queue.length,
+    holders: holders.slice(0, shown).map((holder) => {
+      const [caller, heldMs] = callerView(holder, nowMs);
+      const { since, remainingMs, fencingToken } = holder;
+      return { ...caller, since: since.getTime(), heldMs, remainingMs, token: String(fencingToken) };
+    }),
+    queue: queue.slice(0, shown).map((waiter) => {
+      const [caller, waitedMs] = callerView(waiter, nowMs);
+      const { place, until } = waiter;
+      // null: it is not known when it gives up.
+      return { ...caller, place, waitedMs, leftMs: until && Math.max(0, until.getTime() - nowMs) };
+    }),
+  };
+}
+
+/** An entry of the history, as a page gets it. What it does not report is empty, or null. */
+function entryView(entry: LockHistoryEntry) {
+  const { id, at, event, key, where = '', note = '', ms = null, reason = '', by = '', count = null } = entry;
+  const token = String(entry.fencingToken ?? '');
+  return { id, at: at.getTime(), event, key, instance: instanceOf(entry), where, note, ms, reason, by, token, count };
+}
+
+/** How many losses an instance remembers, and a page shows. */
+const MAX_LOSSES = 200;
+
+/** A loss, as a page gets it; `id` tells it from others. */
+function lossView(entry: LockHistoryEntry) {
+  const { id, at, key, where = '', mode = '', ms = 0, reason = '', fencingToken = '' } = entry;
+  const instance = instanceOf(entry);
+  return { id, at: at.getTime(), key, instance, where, mode, heldMs: ms, reason, token: String(fencingToken) };
+}
+
+type LossView = ReturnType<typeof lossView>;
+
+/** Remembers the last losses of this instance, the latest first. */
+export class OwnLosses {
+  readonly #losses: LossView[] = [];
+  readonly #listeners: EventListeners;
+
+  /** `instance`: `host:pid`. */
+  constructor(events: LockEvents, instance: string) {
+    this.#listeners = new EventListeners(events).on(
+      'lost',
+      ({ key, where, mode, heldMs, reason, attempt, fencingToken }) => {
+        const token = String(fencingToken);
+        const id = `${attempt} ${token}`;
+        this.#losses.unshift({ id, at: Date.now(), key, instance, where, mode, heldMs, reason, token });
+        this.#losses.splice(MAX_LOSSES);
+      },
+    );
+  }
+
+  get all(): readonly LossView[] {
+    return this.#losses;
+  }
+
+  stop(): void {
+    this.#listeners.stop();
+  }
+}
+
+/**
+ * The losses in entries of the history, and those of this instance, the latest first, each once: the history goes back less far where
+ * locks are many, and may lack entries.
+ */
+function allLosses(entries: readonly LockHistoryEntry[], own: readonly LossView[]): LossView[] {
+  const losses = new Map<string, LossView>();
+  const known = entries.filter(({ event }) => event === 'lost').map(lossView);
+  for (const loss of [...known, ...own]) {
+    const id = `${loss.key}\n${loss.token}`;
+    if (!losses.has(id)) losses.set(id, loss);
+  }
+  return [...losses.values()].sort((a, b) => b.at - a.at).slice(0, MAX_LOSSES);
+}
 
 /** How many locks and jobs the lists show. */
 const MAX_LOCKS = 500;
@@ -77,10 +181,10 @@ export class BoardTopics {
   }
 
   /** Resolves to null without a history. */
-  async #history(limit: number, key?: string): Promise<HistoryView | null> {
+  async #history(limit: number, key?: string): Promise<object | null> {
     if (!this.sources.hasHistory) return null;
     const query = key === undefined ? { limit } : { key, limit };
-    return historyView(await this.sources.service.history(query), limit);
+    return { entries: (await this.sources.service.history(query)).map(entryView), limit };
   }
 
   async #job({ name, key, nextMs }: Job, nowMs: number): Promise<object> {

@@ -1,5 +1,4 @@
-import { Feeds } from '../../../lib/board/live/feeds.js';
-import { type RawResponse } from '../../../lib/board/live/page-stream.js';
+import { Feeds, type RawResponse } from '../../../lib/board/live.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 
 /** A response whose reader takes what is written, unless the test says otherwise. */

@@ -1,7 +1,6 @@
 import ts from 'typescript';
-import { pageText } from '../../../lib/board/page/page.js';
+import { pageText, STYLE } from '../../../lib/board/page/page.js';
 import { SCRIPT } from '../../../lib/board/page/script.js';
-import { STYLE } from '../../../lib/board/page/style.js';
 
 /** Names that are unknown, defined twice, or not used. */
 const OF_NAMES = [2304, 2451, 2552, 6133];

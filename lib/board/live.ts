@@ -1,0 +1,194 @@
+import { LockStoreError } from '../core/lock.errors.js';
+import { messageOf } from '../core/reporter.js';
+
+/** The parts of a response of Node that we use. With fastify, it is the `raw` one. */
+export interface RawResponse {
+  readonly writableEnded: boolean;
+  readonly destroyed: boolean;
+  writeHead(status: number, headers: Readonly<Record<string, string | number>>): unknown;
+  write(data: Uint8Array): boolean;
+  end(data?: string | Uint8Array): unknown;
+  destroy(): unknown;
+  on(event: 'close' | 'error', listener: () => void): unknown;
+  once(event: 'drain', listener: () => void): unknown;
+}
+
+/** After so many messages during which a reader took nothing, it is dropped. The page connects again by itself. */
+const MAX_MISSED = 5;
+
+/** How long a stream lasts: the guard is asked again for the next one, so that nobody reads on for long after the end of a session. */
+const MAX_AGE_MS = 60_000;
+
+/** How much of a message is given to the response at a time, which copies it. */
+const CHUNK_BYTES = 16_384;
+
+/** One server-sent event, encoded once for all pages. JSON has no line breaks of its own. */
+export const eventText = (name: string, data: object): Buffer =>
+  Buffer.from(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
+
+/** Has the page connect again at once. */
+const AGAIN = eventText('again', {});
+
+/**
+ * A page that listens to server-sent events. A reader that is slower than the messages misses some, and is dropped when it takes
+ * nothing: never is more than one message kept for it, which it shares with the other pages.
+ */
+export class PageStream {
+  #rest: Buffer | null = null;
+  #missed = 0;
+  readonly #openedAt = performance.now();
+
+  constructor(private readonly response: RawResponse) {}
+
+  /** Returns whether the reader is still there. */
+  send(message: Buffer): boolean {
+    if (this.response.writableEnded || this.response.destroyed) return false;
+    if (performance.now() - this.#openedAt >= MAX_AGE_MS) {
+      this.end(AGAIN);
+      return false;
+    }
+    if (this.#rest) this.#missed += 1;
+    else this.#write(message);
+    if (this.#missed < MAX_MISSED) return true;
+    this.response.destroy();
+    return false;
+  }
+
+  /** A reader that does not read would keep the server of the app from closing. */
+  end(last?: Buffer): void {
+    if (this.#rest) this.response.destroy();
+    else this.response.end(last);
+  }
+
+  /** `#rest` is null when the reader has taken everything. */
+  #write(message: Buffer): void {
+    this.#rest = message;
+    while (this.#rest.length > 0) {
+      const takesMore = this.response.write(this.#rest.subarray(0, CHUNK_BYTES));
+      this.#rest = this.#rest.subarray(CHUNK_BYTES);
+      if (!takesMore) return void this.response.once('drain', this.#onDrain);
+    }
+    this.#rest = null;
+  }
+
+  readonly #onDrain = (): void => {
+    this.#missed = 0;
+    this.#write(this.#rest!);
+  };
+}
+
+/** A poll that takes long is followed by a pause of this many times as long: the board never keeps a Redis busy. */
+const PAUSE_PER_POLL = 4;
+
+/** What a feed needs to know. */
+interface FeedOptions {
+  readonly refreshMs: number;
+  /** Asks for what the pages show. */
+  readonly read: () => Promise<object>;
+  /** Called when nobody reads any more. */
+  readonly onIdle: () => void;
+}
+
+/** Asks for one thing again and again while pages read it, once for all of them, and tells them. */
+export class Feed {
+  readonly #readers = new Set<PageStream>();
+  #timer: NodeJS.Timeout | undefined;
+  #isAsking = false;
+  #last: Buffer | undefined;
+
+  constructor(private readonly options: FeedOptions) {}
+
+  get size(): number {
+    return this.#readers.size;
+  }
+
+  add(reader: PageStream): void {
+    this.#readers.add(reader);
+    if (this.#last !== undefined) this.#tell(reader, this.#last);
+    if (!this.#isAsking && this.#timer === undefined) void this.#ask();
+  }
+
+  remove(reader: PageStream): void {
+    if (!this.#readers.delete(reader) || this.#readers.size > 0 || this.#isAsking) return;
+    clearTimeout(this.#timer);
+    this.options.onIdle();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    for (const reader of this.#readers) reader.end();
+    this.#readers.clear();
+  }
+
+  async #ask(): Promise<void> {
+    this.#isAsking = true;
+    this.#timer = undefined;
+    const startedAt = performance.now();
+    const message = await this.#message();
+    for (const reader of this.#readers) this.#tell(reader, message);
+    this.#isAsking = false;
+    this.#last = message;
+    if (this.#readers.size === 0) return this.options.onIdle();
+    const pauseMs = Math.max(this.options.refreshMs, PAUSE_PER_POLL * (performance.now() - startedAt));
+    this.#timer = setTimeout(() => void this.#ask(), pauseMs);
+  }
+
+  #tell(reader: PageStream, message: Buffer): void {
+    if (!reader.send(message)) this.remove(reader);
+  }
+
+  async #message(): Promise<Buffer> {
+    try {
+      return eventText('state', await this.options.read());
+    } catch (error) {
+      return eventText('failed', {
+        error: messageOf(error),
+        isAway: error instanceof LockStoreError && error.retryable,
+      });
+    }
+  }
+}
+
+/** How many pages of one process may be open at once. */
+const MAX_PAGES = 100;
+
+/** The feeds of a board by their topic. Nothing is asked for that nobody reads. */
+export class Feeds {
+  readonly #feeds = new Map<string, Feed>();
+  #isClosed = false;
+
+  constructor(private readonly refreshMs: number) {}
+
+  /** Whether a page can be opened now. */
+  get isOpen(): boolean {
+    return !this.#isClosed && this.#pages < MAX_PAGES;
+  }
+
+  /** Tells a page about a topic until it goes away. `head` is what it is told first. */
+  connect(response: RawResponse, topic: string, read: () => Promise<object>, head: Buffer): void {
+    const feed = this.#feedOf(topic, read);
+    const page = new PageStream(response);
+    response.on('close', () => feed.remove(page));
+    response.on('error', () => feed.remove(page));
+    page.send(head);
+    feed.add(page);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const feed of this.#feeds.values()) feed.close();
+    this.#feeds.clear();
+  }
+
+  get #pages(): number {
+    return [...this.#feeds.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  #feedOf(topic: string, read: () => Promise<object>): Feed {
+    const known = this.#feeds.get(topic);
+    if (known) return known;
+    const feed = new Feed({ refreshMs: this.refreshMs, read, onIdle: () => this.#feeds.delete(topic) });
+    this.#feeds.set(topic, feed);
+    return feed;
+  }
+}
