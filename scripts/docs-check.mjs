@@ -1,5 +1,5 @@
-// Checks the documents: each ```ts block compiles in a user's project, each link has a target, and each option and error has its
-// entry. Needs a build.
+// Checks the documents: each ```ts block compiles in a user's project, each link has a target, each option and error has its entry,
+// and each log text is in the code. Needs a build.
 // A block is a module of its own. If it imports from './orders.service.js', that file is the block of the same document that
 // exports all of those names, or else a stub in which they are `any`. Code that must not compile says `// @ts-expect-error`.
 import { spawnSync } from 'node:child_process';
@@ -39,7 +39,8 @@ async function checkDocuments() {
   const paths = documents.map(({ path }) => path);
   const order = report('the order of the docs site', misplaced(paths));
   const entries = report('an entry for each option and error', missingEntries());
-  return countsOf([...results, checkLinks(paths), order, entries]);
+  const logs = report('the texts of the log', unknownLogTexts());
+  return countsOf([...results, checkLinks(paths), order, entries, logs]);
 }
 
 const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'scripts/README.md'];
@@ -192,6 +193,29 @@ function missingEntries() {
 function ownerOf(property) {
   const owner = property.declarations[0].parent;
   return `${owner.name?.text ?? owner.parent.name.text}.${property.name}`;
+}
+
+/** The rows of docs/log-messages.md whose text is not in the code; `…` stands for any text. */
+function unknownLogTexts() {
+  const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).filter((path) =>
+    path.endsWith('.ts'),
+  );
+  const code = files
+    .map((path) => readFileSync(join(root, 'lib', path), 'utf8'))
+    .join('\n')
+    // A text may be written in several pieces.
+    .replace(/['`] \+\s+['`]/g, '')
+    .replaceAll('\\`', '`');
+  const page = readFileSync(join(root, 'docs', 'log-messages.md'), 'utf8');
+  const texts = [...page.matchAll(/^\| (?:warn|error|debug)(?: ≤)? \| (`+)(.+?)\1 \|/gm)].map(([, , text]) => text);
+  if (texts.length === 0) return ['docs/log-messages.md has no rows'];
+  const isUnknown = (piece) => !code.includes(piece);
+  return texts.flatMap((text) =>
+    text
+      .split('…')
+      .filter(isUnknown)
+      .map((piece) => `no log text has "${piece}": ${text}`),
+  );
 }
 
 /** The title and the text of each section of a page. */

@@ -2,21 +2,26 @@
 // The pages of the API are made by typedoc; the decisions (`docs/adr`) are added where the site is built.
 // `node scripts/docs-check.mjs` fails if a page of `docs` is missing here, or the other way round.
 
+/** For contributors: it comes last on the site, with the decisions. */
+export const INTERNALS = 'Internals';
+
 /** @type {readonly { title: string, pages: readonly (readonly [file: string, title: string])[] }[]} */
 export const GROUPS = [
   {
     title: 'Start',
     pages: [
-      ['README', 'Reading order'],
-      ['why-a-lock', 'Why a lock, and when not'],
+      ['README', 'All pages'],
       ['quick-start', 'Quick start'],
+      ['cron', 'Run a cron job once'],
       ['choosing', 'Choosing'],
       ['recipes', 'Recipes'],
-      ['from-setnx', 'From SETNX to a lock'],
+      ['faq', 'FAQ'],
+      ['why-a-lock', 'Why a lock, and when not'],
+      ['alternatives', 'Alternatives'],
     ],
   },
   {
-    title: 'Use it',
+    title: 'Use',
     pages: [
       ['options', 'Options'],
       ['errors', 'Errors'],
@@ -25,43 +30,57 @@ export const GROUPS = [
       ['service', 'The service'],
       ['connections', 'Connections'],
       ['testing', 'Testing'],
+      ['writing-a-store', 'Writing a store'],
     ],
   },
   {
-    title: 'Know it',
+    title: 'Concepts',
     pages: [
       ['guarantees', 'Guarantees'],
       ['in-pictures', 'In pictures'],
-      ['how-it-works', 'How it works'],
+      ['from-setnx', 'From SETNX to a lock'],
       ['glossary', 'Glossary'],
     ],
   },
   {
-    title: 'Run it',
+    title: 'Operate',
     pages: [
       ['production', 'Going to production'],
-      ['troubleshooting', 'Troubleshooting'],
-      ['cli', 'The command line'],
-      ['board', 'The board'],
-      ['performance', 'Performance'],
-      ['capacity', 'Capacity'],
+      ['deploying', 'Deploying'],
+      ['managed-redis', 'Managed Redis'],
+      ['teams', 'Several teams on one Redis'],
       ['security', 'Security'],
-      ['observability', 'Health, metrics, traces'],
+      ['cost', 'What a lock costs'],
+      ['capacity', 'Capacity'],
+      ['redis-down', 'When Redis is down'],
+      ['upgrading', 'Upgrading'],
       ['compatibility', 'Compatibility'],
     ],
   },
   {
-    title: 'Beside others',
+    title: 'Observe and repair',
+    pages: [
+      ['observability', 'Health, metrics, traces'],
+      ['board', 'The board'],
+      ['cli', 'The command line'],
+      ['log-messages', 'Log messages'],
+      ['troubleshooting', 'Troubleshooting'],
+      ['runbooks', 'Runbooks'],
+    ],
+  },
+  {
+    title: 'Other libraries',
     pages: [
       ['comparison', 'Comparison'],
       ['migration', 'Migration'],
     ],
   },
   {
-    title: 'Build on it',
+    title: INTERNALS,
     pages: [
-      ['writing-a-store', 'Writing a store'],
+      ['how-it-works', 'How it works'],
       ['verification', 'How it is tested'],
+      ['performance', 'Performance laboratory'],
     ],
   },
 ];

@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vitepress';
 import { manifest, root } from '../entries.mjs';
-import { GROUPS } from '../pages.mjs';
+import { GROUPS, INTERNALS } from '../pages.mjs';
 import { forgeOf, linkOnSite } from '../repository-links.mjs';
 
 const docs = join(root, 'docs');
@@ -52,13 +52,16 @@ const decisions = readdirSync(join(docs, 'adr'))
 
 const linkOf = (file) => (file === 'README' ? '/' : `/${file}`);
 
+const groups = GROUPS.map(({ title, pages }) => ({
+  text: title,
+  items: pages.map(([file, text]) => ({ text, link: linkOf(file) })),
+}));
+
 const sidebar = [
-  ...GROUPS.map(({ title, pages }) => ({
-    text: title,
-    items: pages.map(([file, text]) => ({ text, link: linkOf(file) })),
-  })),
-  { text: 'Decisions', collapsed: true, items: decisions },
+  ...groups.filter(({ text }) => text !== INTERNALS),
   { text: 'API reference', link: '/api/' },
+  ...groups.filter(({ text }) => text === INTERNALS),
+  { text: 'Decisions', collapsed: true, items: decisions },
 ];
 
 export default defineConfig({
@@ -82,7 +85,8 @@ export default defineConfig({
       { text: 'Quick start', link: '/quick-start' },
       { text: 'Recipes', link: '/recipes' },
       { text: 'Options', link: '/options' },
-      { text: 'Troubleshooting', link: '/troubleshooting' },
+      { text: 'Production', link: '/production' },
+      { text: 'FAQ', link: '/faq' },
       { text: 'API', link: '/api/' },
     ],
     ...(address && { socialLinks: [{ icon: 'github', link: address }] }),
