@@ -1,5 +1,5 @@
-import { Controller, Headers, HttpCode, Injectable, Post, UseInterceptors } from '@nestjs/common';
-import { LockInterceptor } from '../../../lib/index.js';
+import { Controller, Headers, HttpCode, Injectable, Post, Req, UseInterceptors } from '@nestjs/common';
+import { LockInterceptor, lockKey } from '../../../lib/index.js';
 
 /** Where answers are kept: a table with the key as its primary key, or Redis with a time to live. */
 @Injectable()
@@ -16,6 +16,11 @@ export class Answers {
   }
 }
 
+/** A guard has set the user. */
+interface SignedIn {
+  readonly user: { readonly id: string };
+}
+
 @Controller('payments')
 export class Payments {
   charges = 0;
@@ -25,11 +30,15 @@ export class Payments {
   /** A client that repeats its request waits for the first one, and gets the same answer. Without the header: 400. */
   @Post()
   @HttpCode(200)
-  @UseInterceptors(LockInterceptor.for('payment:<0.headers.idempotency-key>', { waitMs: 5_000, status: 409 }))
-  async pay(@Headers('idempotency-key') key: string): Promise<string> {
-    const answer = await this.answers.get(key);
+  @UseInterceptors(
+    LockInterceptor.for('payment:<0.user.id>:<0.headers.idempotency-key>', { waitMs: 5_000, status: 409 }),
+  )
+  async pay(@Req() { user }: SignedIn, @Headers('idempotency-key') key: string): Promise<string> {
+    // With the user: two users may send the same key.
+    const id = lockKey`${user.id}:${key}`;
+    const answer = await this.answers.get(id);
     if (answer !== undefined) return answer;
     this.charges += 1;
-    return this.answers.keep(key, `charge ${this.charges}`);
+    return this.answers.keep(id, `charge ${this.charges}`);
   }
 }

@@ -1,5 +1,8 @@
+import { type ExecutionContext } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
 import { CommandBus, CqrsModule } from '@nestjs/cqrs';
 import { Query, Resolver } from '@nestjs/graphql';
+import { lockKey } from '../../../lib/index.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { startInstance, Work } from '../support/transports.js';
 import { ask as askGraphql, startGraphql } from '../support/transports-graphql.js';
@@ -44,10 +47,17 @@ it('the recipe of a command locks its order', async () => {
 });
 
 describe('the recipe of an idempotent endpoint', () => {
+  /** In place of a guard that checks who is signed in. */
+  const signIn = { canActivate: (context: ExecutionContext) => Boolean(signedIn(context.switchToHttp().getRequest())) };
+  const signedIn = (request: { headers: Record<string, string>; user?: object }) =>
+    (request.user = { id: request.headers['x-user'] });
+
   const start = async () => {
-    const { app, acquired } = await startInstance({ controllers: [Payments], providers: [Answers] }, new Work());
+    const providers = [Answers, { provide: APP_GUARD, useValue: signIn }];
+    const { app, acquired } = await startInstance({ controllers: [Payments], providers }, new Work());
     const url = `${await app.getUrl()}/payments`;
-    const pay = (headers: Record<string, string>) => fetch(url, { method: 'POST', headers });
+    const pay = (headers: Record<string, string>, user = 'ann') =>
+      fetch(url, { method: 'POST', headers: { 'x-user': user, ...headers } });
     return { acquired, payments: app.get(Payments), pay };
   };
 
@@ -57,7 +67,16 @@ describe('the recipe of an idempotent endpoint', () => {
     const answers = await Promise.all([1, 2, 3].map(() => pay({ 'idempotency-key': key })));
     expect(await Promise.all(answers.map((answer) => answer.text()))).toEqual(['charge 1', 'charge 1', 'charge 1']);
     expect(payments.charges).toBe(1);
-    expect(acquired).toEqual(Array.from({ length: 3 }, () => `payment:${key}`));
+    expect(acquired).toEqual(Array.from({ length: 3 }, () => lockKey`payment:${'ann'}:${key}`));
+  });
+
+  it('gives no user the answer of another one', async () => {
+    const { payments, pay } = await start();
+    const key = freshKey();
+    const answers = await Promise.all(['ann', 'bob'].map((user) => pay({ 'idempotency-key': key }, user)));
+    const texts = await Promise.all(answers.map((answer) => answer.text()));
+    expect(texts.toSorted()).toEqual(['charge 1', 'charge 2']);
+    expect(payments.charges).toBe(2);
   });
 
   it('answers 400 to a request without a key', async () => {
