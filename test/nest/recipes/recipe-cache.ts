@@ -7,7 +7,7 @@ export abstract class Cache {
   abstract set(key: string, value: string): Promise<void>;
 }
 
-/** What is slow, or dear. */
+/** The slow or expensive source. */
 export abstract class PriceSource {
   abstract load(sku: string): Promise<string>;
 }
