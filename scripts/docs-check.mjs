@@ -1,5 +1,5 @@
-// Checks the documents: each ```ts block compiles in a user's project, each link has a target, each option and error has its entry,
-// and each log text is in the code. Needs a build.
+// Checks the documents: each ```ts block compiles in a user's project, each link has a target, each option, error and alert has its
+// entry, and each log text is in the code. Needs a build.
 // A block is a module of its own. If it imports from './orders.service.js', that file is the block of the same document that
 // exports all of those names, or else a stub in which they are `any`. Code that must not compile says `// @ts-expect-error`.
 import { spawnSync } from 'node:child_process';
@@ -38,7 +38,7 @@ async function checkDocuments() {
   });
   const paths = documents.map(({ path }) => path);
   const order = report('the order of the docs site', misplaced(paths));
-  const entries = report('an entry for each option and error', missingEntries());
+  const entries = report('an entry for each option, error and alert', missingEntries());
   const logs = report('the texts of the log', unknownLogTexts());
   return countsOf([...results, checkLinks(paths), order, entries, logs]);
 }
@@ -155,7 +155,7 @@ const OTHERS = /^(Redis(Client|Cluster|Connection|Shared)|RedisLockModuleAsync)O
 /** A sentence describes their options. */
 const IN_SENTENCES = /^(WaitUntilFreeOptions|LeaderHooks)\./;
 
-/** What docs/options.md has no row for, and what docs/errors.md does not explain, one sentence each. */
+/** What docs/options.md has no row for, and what docs/errors.md and docs/runbooks.md do not explain, one sentence each. */
 function missingEntries() {
   const files = ENTRIES.map((entry) => join(root, 'dist', 'esm', `${entry}.d.ts`));
   const program = ts.createProgram(files, { module: ts.ModuleKind.NodeNext, skipLibCheck: true });
@@ -176,7 +176,12 @@ function missingEntries() {
   const words = typesOf(/^(LockErrorCode|LockLostReason)$/).flatMap((symbol) =>
     declared(symbol).types.map((t) => t.value),
   );
+  const alerts = [...readFileSync(join(root, 'docs', 'observability.md'), 'utf8').matchAll(/- alert: (\w+)/g)];
+  const runbooks = sectionsOf('runbooks.md').map(({ title }) => title);
   return [
+    ...alerts
+      .filter(([, name]) => !runbooks.includes(name))
+      .map(([, name]) => `docs/runbooks.md has no section for ${name}`),
     ...[...owned]
       .filter((path) => !IN_SENTENCES.test(path) && !hasRow(path.split('.')))
       .map((path) => `docs/options.md has no row for ${path}`),
