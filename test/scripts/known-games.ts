@@ -83,6 +83,8 @@ const owned: Partial<Profile> = { modes: ['write'], jobs: true };
 export const KNOWN_GAMES: readonly Game[] = [
   // So many are released on the plain path that the first is forgotten.
   game(any, ...times(9, () => [request({ leaseMs: 10_000 }), release(1)])),
+  // Of seven that were released, the first is still remembered; of eight, it is not: with and without the fast lane.
+  ...[writes, annWrites].flatMap((one) => [7, 8].map((count) => game(any, ...times(count, () => [one, release(1)]), again(0)))),
   // An attempt is released (8: the first that there ever was) whose fingerprint another has left meanwhile.
   game(any, request({ leaseMs: 1_000 }), request({ client: 'q2-03bd77a', leaseMs: 10_000 }, 2_000_000),
     release(8), release(1), release(1)),

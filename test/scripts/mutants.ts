@@ -255,6 +255,7 @@ export const BATCH_MUTANTS: readonly Mutant[] = [
   ['a renewal has no token', 'ARGV[3 + terms], one, its_token', "ARGV[3 + terms], one, ''"],
   ['the fast lane grants to an attempt that was released', 'kind ~= 110 and string.find(ended, id, 1, true)', 'false'],
   ['the fast lane forgets an attempt that was released', 'text_of = string.sub(ended', 'text_of = ended or string.sub(ended'],
+  ['the fast lane remembers too few attempts that have ended', '#ended > 55', '#ended > 46'],
   ['the fast lane grants too late', 'sent > micros or micros > until_micros', 'false'],
   ['the fast lane does not look at the lease', 'attempt or deadline <= now or', 'attempt or'],
   ['the fast lane does not notice a clock that stepped back', 'or deadline - now > span then', 'then'],
