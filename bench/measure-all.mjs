@@ -10,10 +10,11 @@ import { cycles } from './measure/cycles.mjs';
 import { handOver } from './measure/hand-over.mjs';
 import { leases } from './measure/leases.mjs';
 import { overhead } from './measure/overhead.mjs';
+import { scripts } from './measure/scripts.mjs';
 import { watchServers } from './measure/server.mjs';
 import { table } from './table.mjs';
 
-const MEASURES = { capacity, cluster, compare, compiler, cycles, handOver, leases, overhead };
+const MEASURES = { capacity, cluster, compare, compiler, cycles, handOver, leases, overhead, scripts };
 
 /** Shows in minutes that everything works; its figures mean nothing. */
 const TINY = {

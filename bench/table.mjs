@@ -69,6 +69,7 @@ const COLUMNS = {
     'of them without the name of a lock': plain('others'),
     'memory of Redis, KiB': plain('redisKiB'),
   },
+  scripts: { value: ({ value, unit }) => `${number(value)} ${unit}` },
   capacity: { value: ({ value, unit }) => `${number(value)} ${unit}`.trim() },
   compiler: {
     methods: plain('methods'),

@@ -142,6 +142,12 @@ export const WORKLOADS = [
     methods: 300,
   },
   {
+    name: 'scripts',
+    title: 'What pairs of commands cost the server',
+    measure: 'scripts',
+    isAsked: true,
+  },
+  {
     name: 'capacity',
     title: 'What one core of Redis carries, and what locks, calls and instances cost',
     measure: 'capacity',

@@ -6,9 +6,13 @@ import { warmUp } from './side-by-side.mjs';
 const PROCESSES = 2;
 const HOLD_MS = 2;
 
-/** Measures the time from a call of `release` to the grant in the other process, in round trips of the baseline. */
+/**
+ * Measures the time from a call of `release` to the grant in the other process, in round trips of the baseline: one median for all
+ * candidates, of what was measured between them.
+ */
 export async function handOver({ candidates, ms, rounds }, { servers: [{ port }], watch }) {
   const rows = [];
+  const roundTrips = [];
   const baseline = await startSide(BASELINE, { port });
   try {
     await warmUp({ sides: [baseline] }, { loop: { callers: 1 }, ms });
@@ -17,7 +21,7 @@ export async function handOver({ candidates, ms, rounds }, { servers: [{ port }]
       try {
         for (let i = 0; i < PROCESSES; i++) sides.push(await startSide(name, { port }));
         await warmUp({ sides }, { loop: { callers: 1, hot: true }, ms });
-        rows.push({ name, ...(await turnsOf(sides, baseline, { watch, ms, rounds })) });
+        rows.push({ name, ...(await turnsOf(sides, baseline, roundTrips, { watch, ms, rounds })) });
       } catch (error) {
         if (isOwn(name)) throw error;
         rows.push({ name, failed: error.message.split('\n')[0] });
@@ -28,12 +32,15 @@ export async function handOver({ candidates, ms, rounds }, { servers: [{ port }]
   } finally {
     await baseline.end();
   }
-  return rows;
+  const roundTrip = median(roundTrips);
+  return rows.map((row) =>
+    row.failed ? row : { ...row, inRoundTrips: row.p50 / roundTrip, p99InRoundTrips: row.p99 / roundTrip },
+  );
 }
 
-async function turnsOf(sides, baseline, { watch, ms, rounds }) {
+/** Adds what it measures of the baseline to `roundTrips`. */
+async function turnsOf(sides, baseline, roundTrips, { watch, ms, rounds }) {
   const latencies = [];
-  const roundTrips = [];
   let [turns, failures] = [0, 0];
   for (let round = 0; round < rounds; round++) {
     await watch.clear();
@@ -45,16 +52,7 @@ async function turnsOf(sides, baseline, { watch, ms, rounds }) {
     latencies.push(...latenciesOf(both));
   }
   const [p50, p99] = latencies.length > 0 ? [0.5, 0.99].map((share) => quantile(latencies, share)) : [NaN, NaN];
-  const roundTrip = median(roundTrips);
-  return {
-    p50,
-    p99,
-    roundTrip,
-    inRoundTrips: p50 / roundTrip,
-    p99InRoundTrips: p99 / roundTrip,
-    changes: latencies.length / turns,
-    failures,
-  };
+  return { p50, p99, changes: latencies.length / turns, failures };
 }
 
 /** Only turns that went to another process. */
