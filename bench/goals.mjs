@@ -61,6 +61,16 @@ const kept = ({ timers, listeners }) => `${timers} timers and ${listeners} liste
 
 const seconds = ({ plain, locked }) => `${short(locked.median)} s; with plain decorators, ${short(plain.median)} s`;
 
+const figureOf = (rows, name) => rows.find((row) => row.name === name).value;
+const ofFree = (kind) => (_row, rows) =>
+  figureOf(rows, `CPU of a pair, ${kind}`) / figureOf(rows, 'CPU of a pair, free');
+const figure = (name) => (_row, rows) => figureOf(rows, name);
+const pairsInScripts = (_row, rows) =>
+  `a free pair takes ${short(figureOf(rows, 'CPU of a pair, free'))} µs of Redis; by hand, ${short(figureOf(rows, 'CPU of a pair, by hand'))} µs`;
+const inHash = () => 'a hash with the state, the attempts that ended last, and the text of the last holder';
+const inCommands = () =>
+  'the state and the record of a waiter, the message of the grant, and the attempts that ended last';
+
 const isLast = ({ name }) => name.startsWith(OURS) && name.endsWith('3 masters');
 const clientOf = (rows, name) => rows.find((row) => row.name === name).clientMicros;
 
@@ -105,6 +115,11 @@ const GOALS = [
     value: (row) => row.p99InRoundTrips,
     limit: roundTrips,
   },
+  { workload: 'hand-over', figure: 'p50, of a token in a list', most: 1.6, value: (row, rows) => row.p50 / rows.find(({ name }) => name === TOKEN_IN_LIST).p50, limit: roundTrips }, // prettier-ignore
+  { workload: 'scripts', figure: 'CPU of a contended pair, of a free one', most: 2, value: ofFree('contended, 8 wait'), limit: pairsInScripts, row: () => true }, // prettier-ignore
+  { workload: 'scripts', figure: 'CPU of a read pair, of a free one', most: 1.3, value: ofFree('read, alone'), limit: pairsInScripts, row: () => true }, // prettier-ignore
+  { workload: 'scripts', figure: 'bytes to a replica of a contended pair', most: 700, value: figure('bytes to a replica of a pair, contended, 8 wait'), limit: inCommands, row: () => true }, // prettier-ignore
+  { workload: 'scripts', figure: 'memory of an idle free lock, bytes', most: 180, value: figure('memory of an idle free lock'), limit: inHash, row: () => true }, // prettier-ignore
   { workload: 'leases-30s', figure: 'commands a second', most: 20, value: ({ perSecond }) => perSecond, limit: held },
   { workload: 'leases-30s', figure: 'bytes of heap each', most: 600, value: ({ heap }) => heap, limit: held },
   { workload: 'leases-30s', figure: 'CPU of the client, %', most: 2, value: ({ client }) => client, limit: renewals },

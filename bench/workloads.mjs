@@ -145,7 +145,6 @@ export const WORKLOADS = [
     name: 'scripts',
     title: 'What pairs of commands cost the server',
     measure: 'scripts',
-    isAsked: true,
   },
   {
     name: 'capacity',

@@ -19,8 +19,8 @@
 --- @include clock
 local now, counted, own, replies, Lock = math.floor(micros / 1000), {}, ARGV[3], {}, nil
 
--- The usual case, a lock that is free and then held once, without what is rare. It does what the text behind it would do, which costs twice
--- as much because of its functions alone. In another case, it returns nothing, and what it has read.
+-- The usual case, a lock that is free and then held once, without what is rare. It does what the text behind it would do at twice
+-- the cost (ADR 21). In another case, it returns nothing, and what it has read.
 local function usual(key, text, attempt, token)
   local kind, keep, mode, lease, permits, take, holder = string.byte(text), nil, nil, nil, nil, nil, nil
   if kind == 97 then
