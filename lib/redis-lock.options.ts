@@ -1,14 +1,26 @@
-import { type HistoryLimits, type LockHistoryOptions, resolveHistory } from './core/history/history.options.js';
-import { LockConfigurationError } from './core/lock.errors.js';
-import { type LockDefaults, checkLockOptions } from './core/lock.options.js';
 import {
+  HISTORY,
+  type HistoryLimits,
+  type LockHistoryOptions,
+  resolveHistory,
+} from './core/history/history.options.js';
+import { LockConfigurationError } from './core/lock.errors.js';
+import { LOCK_OPTIONS, type LockDefaults } from './core/lock.options.js';
+import {
+  BOOLEAN,
+  checkOptions,
+  CONNECTION_NAME,
+  duration,
+  KEY_PREFIX,
+  type Kind,
+  kindOf,
+  ON_UNAVAILABLE,
   type OnUnavailable,
-  checkConnectionName,
-  checkDuration,
-  checkKeyPrefix,
-  checkOnUnavailable,
+  option,
+  type OptionTable,
+  whole,
 } from './core/option-checks.js';
-import { checkIsObject, readOptions, refuse } from './core/read-options.js';
+import { checkIsObject, readOptions } from './core/read-options.js';
 import type { LockStoreFactory } from './core/store/given-store.js';
 import type { LockStore } from './core/store/lock-store.js';
 import type { RedisConnection } from './redis/client/redis-connection.js';
@@ -117,71 +129,73 @@ export interface RedisLockModuleOptions {
   hashTag?: (key: string) => string | undefined;
 }
 
-/** The options with all defaults filled in. */
-export interface ResolvedModuleOptions extends LockDefaults {
+/** The options with all defaults filled in; `connection` is undefined if none was given, and if there is a `store`. */
+export interface ResolvedModuleOptions
+  extends
+    LockDefaults,
+    Readonly<
+      Required<Pick<RedisLockModuleOptions, 'keyPrefix' | 'drainMs' | 'keepMs' | 'minReplicas' | 'replicaTimeoutMs'>>
+    > {
   readonly name: string | undefined;
-  /** Undefined if none was given, and if there is a `store`. */
-  readonly connection: RedisConnection | readonly RedisConnection[] | undefined;
-  readonly store: LockStore | LockStoreFactory | undefined;
-  readonly keyPrefix: string;
-  readonly drainMs: number;
-  readonly keepMs: number;
-  readonly minReplicas: number;
-  readonly replicaTimeoutMs: number;
-  readonly hashTag: ((key: string) => string | undefined) | undefined;
+  readonly connection: RedisLockModuleOptions['connection'];
+  readonly store: RedisLockModuleOptions['store'];
+  readonly hashTag: RedisLockModuleOptions['hashTag'];
   readonly onUnavailable: OnUnavailable;
   /** Null: none is written. */
   readonly history: HistoryLimits | null;
 }
 
-const OPTIONS = {
-  name: true, isGlobal: true, connection: true, store: true, memoryInProduction: true, keyPrefix: true, leaseMs: true, waitMs: true, maxHoldMs: true,
-  awaitRelease: true, drainMs: true, keepMs: true, onUnavailable: true, minReplicas: true, replicaTimeoutMs: true,
-  hashTag: true, history: true,
-} satisfies Record<keyof RedisLockModuleOptions, true>; // prettier-ignore
+/** Checked by `checkPlace`, with the options that it goes with. */
+const PLACE: Kind = { expected: 'see the connections', check: () => undefined };
+const { leaseMs, waitMs, maxHoldMs, awaitRelease } = LOCK_OPTIONS;
+
+/** The options of the module. A new one needs a row here, and its type and text above. */
+export const MODULE_OPTIONS = {
+  name: option(CONNECTION_NAME),
+  isGlobal: option(BOOLEAN, true),
+  connection: option(PLACE),
+  store: option(PLACE),
+  memoryInProduction: option(BOOLEAN, false),
+  keyPrefix: option(KEY_PREFIX, 'lock:'),
+  leaseMs: option(leaseMs.kind, 30_000),
+  waitMs: option(waitMs.kind, 10_000),
+  maxHoldMs: option(maxHoldMs.kind, Infinity),
+  awaitRelease: option(awaitRelease.kind, true),
+  drainMs: option(duration({ min: 0, max: 3_600_000 }), 10_000),
+  keepMs: option(duration({ min: 60_000, max: 31 * 24 * 3_600_000 }), 600_000),
+  onUnavailable: option(ON_UNAVAILABLE, 'fail'),
+  history: option(HISTORY, false),
+  minReplicas: option(whole({ min: 0, max: 100 }), 0),
+  replicaTimeoutMs: option(duration({ min: 1, max: 60_000 }), 500),
+  hashTag: option(kindOf('a function of the key', (value) => typeof value === 'function')),
+} satisfies OptionTable<RedisLockModuleOptions>;
 
 /** The options that Nest needs when the module is imported, before a factory makes the others. */
 export type Extras = Pick<RedisLockModuleOptions, 'name' | 'isGlobal'>;
 
-const EXTRAS = { name: true, isGlobal: true } satisfies Record<keyof Extras, true>;
+const { name, isGlobal } = MODULE_OPTIONS;
+const EXTRAS: OptionTable<Extras> = { name, isGlobal };
 
 /**
  * Copies the options of the module.
  * @throws LockConfigurationError for an unknown one
  */
 export const readModuleOptions = (options: RedisLockModuleOptions): RedisLockModuleOptions =>
-  readOptions(options, Object.keys(OPTIONS), 'RedisLockModule');
+  readOptions(options, Object.keys(MODULE_OPTIONS), 'RedisLockModule');
 
 /**
  * Checks the options of the module and fills in the defaults.
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
-  const own = readModuleOptions(options);
-  checkPlace(own);
-  const { name, connection, store, keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
-  const { awaitRelease = true, drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = own;
-  const { minReplicas = 0, replicaTimeoutMs = 500, history = false } = own;
-  checkOnUnavailable(onUnavailable);
-  checkLockOptions({ leaseMs, waitMs, maxHoldMs, awaitRelease });
-  checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
-  checkDuration(keepMs, 'keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
-  checkKeyPrefix(keyPrefix);
-  checkHashTag(hashTag);
-  const filled = { leaseMs: leaseMs ?? 30_000, waitMs: waitMs ?? 10_000, maxHoldMs: maxHoldMs ?? Infinity };
-  checkReplicas(minReplicas, replicaTimeoutMs, filled.leaseMs);
-  const place = { connection, store, keyPrefix, keepMs, minReplicas, replicaTimeoutMs, hashTag };
-  const isQuorum = Array.isArray(connection);
-  return {
-    name,
-    awaitRelease,
-    drainMs,
-    onUnavailable,
-    isQuorum,
-    history: resolveHistory(history),
-    ...place,
-    ...filled,
-  };
+  const given = readModuleOptions(options);
+  checkPlace(given);
+  const own = checkOptions(given, MODULE_OPTIONS, 'RedisLockModule');
+  const defaults = Object.entries(MODULE_OPTIONS).map(([option, row]) => [option, row.default]);
+  const filled = { ...Object.fromEntries(defaults), ...own } as ResolvedModuleOptions & typeof own;
+  checkReplicas(filled);
+  const { isGlobal: _isGlobal, memoryInProduction: _memoryInProduction, ...resolved } = filled;
+  return { ...resolved, isQuorum: Array.isArray(own.connection), history: resolveHistory(own.history ?? false) };
 }
 
 /**
@@ -190,9 +204,10 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
  */
 export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | undefined): void {
   checkIsObject(options, 'RedisLockModule');
-  const { name, isGlobal } = options;
-  checkConnectionName(name, 'name');
-  if (isGlobal !== undefined && typeof isGlobal !== 'boolean') refuse('isGlobal', isGlobal, 'true or false');
+  for (const [option, { kind }] of Object.entries(EXTRAS)) {
+    const value = (options as Record<string, unknown>)[option];
+    if (value !== undefined) kind.check(value, option);
+  }
 }
 
 /**
@@ -209,16 +224,7 @@ export function checkNoExtras(options: object | null): void {
   );
 }
 
-function checkHashTag(hashTag: unknown): void {
-  if (hashTag === undefined || typeof hashTag === 'function') return;
-  throw new LockConfigurationError(`Expected \`hashTag\` to be a function of the key, got ${typeof hashTag}.`);
-}
-
-function checkReplicas(minReplicas: unknown, replicaTimeoutMs: number, leaseMs: number): void {
-  if (!Number.isInteger(minReplicas) || (minReplicas as number) < 0 || (minReplicas as number) > 100) {
-    refuse('minReplicas', minReplicas, 'a whole number from 0 to 100');
-  }
-  checkDuration(replicaTimeoutMs, 'replicaTimeoutMs', { min: 1, max: 60_000 });
+function checkReplicas({ minReplicas, replicaTimeoutMs, leaseMs }: ResolvedModuleOptions): void {
   if (minReplicas === 0 || replicaTimeoutMs < leaseMs) return;
   throw new LockConfigurationError(
     `Expected \`replicaTimeoutMs\` to be shorter than the lease of ${leaseMs} ms, got ${replicaTimeoutMs}: a grant would ` +

@@ -1,5 +1,4 @@
 import { LockConfigurationError } from './core/lock.errors.js';
-import { checkBoolean } from './core/option-checks.js';
 import { type Reporter } from './core/reporter.js';
 import { checkStore } from './core/store/given-store.js';
 import { checkConnection } from './redis/client/check-connection.js';
@@ -44,8 +43,7 @@ type PlaceOptions = {
  * @throws LockConfigurationError
  */
 export function checkPlace(options: PlaceOptions): void {
-  const { connection, store, memoryInProduction } = options;
-  if (memoryInProduction !== undefined) checkBoolean(memoryInProduction, 'memoryInProduction');
+  const { connection, store } = options;
   if (store !== undefined) checkGiven(options);
   else if (connection === MEMORY) checkMemory(options);
   else if (connection !== undefined) checkConnection(connection);

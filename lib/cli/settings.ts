@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { HISTORY_LIMIT } from '../core/history/history-entry.js';
-import { checkKeyPrefix, checkOwner } from '../core/option-checks.js';
+import { KEY_PREFIX, OWNER } from '../core/option-checks.js';
 import { printable } from '../core/printable.js';
 import { messageOf } from '../core/reporter.js';
 import { checkConnection } from '../redis/client/check-connection.js';
@@ -350,12 +350,12 @@ export function settingsOf(call: Call, env: Environment): Settings {
 }
 
 function prefixOf(given = 'lock:'): string {
-  checkedAs('--prefix', '`keyPrefix`', () => checkKeyPrefix(given));
+  checkedAs('--prefix', '`keyPrefix`', () => KEY_PREFIX.check(given, 'keyPrefix'));
   return given;
 }
 
 function byOf(given: string | undefined): string | undefined {
-  if (given !== undefined) checkedAs('--by', '`by`', () => checkOwner(given, 'by'));
+  if (given !== undefined) checkedAs('--by', '`by`', () => OWNER.check(given, 'by'));
   return given;
 }
 

@@ -1,8 +1,7 @@
 import { checkedKey } from './key.js';
 import { LockConfigurationError, LockKeyError } from './lock.errors.js';
-import { checkSomeOptions, type LockOptions } from './lock.options.js';
-import { checkOwner } from './option-checks.js';
-import { readOptions } from './read-options.js';
+import { LOCK_OPTIONS, type LockOptions } from './lock.options.js';
+import { checkOptions, option, OWNER } from './option-checks.js';
 import { messageOf } from './reporter.js';
 
 /** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
@@ -45,11 +44,6 @@ export interface ForceReleaseOptions {
   by?: string;
 }
 
-const FORCE_RELEASE_NAMES = ['by'] satisfies readonly (keyof ForceReleaseOptions)[];
-const WAIT_OPTIONS = { waitMs: true, signal: true } satisfies Record<keyof WaitUntilFreeOptions, true>;
-const TRANSFER_OPTIONS = { leaseMs: true } satisfies Record<keyof TransferOptions, true>;
-const ADOPT_OPTIONS = { leaseMs: true, maxHoldMs: true, renew: true } satisfies Record<keyof AdoptOptions, true>;
-
 /** @throws LockKeyError for anything but a text, or a list with texts only */
 export function keysOf(key: Key): readonly string[] {
   if (typeof key === 'string') return [key];
@@ -90,20 +84,19 @@ export function checkJob(key: string, job: unknown): string {
   );
 }
 
+const { leaseMs, maxHoldMs, renew, waitMs, signal } = LOCK_OPTIONS;
+
 /** @throws LockConfigurationError */
 export const checkWaitOptions = (options: WaitUntilFreeOptions): WaitUntilFreeOptions =>
-  checkSomeOptions(options, WAIT_OPTIONS);
+  checkOptions(options, { waitMs, signal });
 
 /** @throws LockConfigurationError */
-export const checkTransferOptions = (options: TransferOptions): TransferOptions =>
-  checkSomeOptions(options, TRANSFER_OPTIONS);
+export const checkTransferOptions = (options: TransferOptions): TransferOptions => checkOptions(options, { leaseMs });
 
 /** @throws LockConfigurationError */
-export const checkAdoptOptions = (options: AdoptOptions): AdoptOptions => checkSomeOptions(options, ADOPT_OPTIONS);
+export const checkAdoptOptions = (options: AdoptOptions): AdoptOptions =>
+  checkOptions(options, { leaseMs, maxHoldMs, renew });
 
 /** @throws LockConfigurationError */
-export function checkForceReleaseOptions(options: ForceReleaseOptions): ForceReleaseOptions {
-  const checked: ForceReleaseOptions = readOptions(options, FORCE_RELEASE_NAMES, 'forceRelease()');
-  if (checked.by !== undefined) checkOwner(checked.by, 'by');
-  return checked;
-}
+export const checkForceReleaseOptions = (options: ForceReleaseOptions): ForceReleaseOptions =>
+  checkOptions(options, { by: option(OWNER) }, 'forceRelease()');

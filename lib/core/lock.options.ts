@@ -1,7 +1,7 @@
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
-import { checkBoolean, checkDuration, checkFits, checkNote, checkOwner } from './option-checks.js';
-import { checkPermits, checkSignal, checkWhole } from './option-checks.js';
-import { readOptions, refuse } from './read-options.js';
+import { BOOLEAN, checkFits, checkOptions, duration, NOTE, oneOf, option, type OptionTable } from './option-checks.js';
+import { OWNER, PERMITS, SIGNAL, whole } from './option-checks.js';
+import { refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
 export interface LockOptions {
@@ -97,35 +97,20 @@ export interface LockOptions {
   awaitRelease?: boolean;
 }
 
-/** The options of an acquisition with all defaults filled in. */
-export interface ResolvedLockOptions {
-  readonly mode: LockMode;
-  readonly leaseMs: number;
-  readonly waitMs: number;
-  /** 0: no limit. */
-  readonly maxWaiters: number;
-  readonly maxHoldMs: number;
-  readonly holdAtLeastMs: number;
-  readonly renew: boolean;
-  /** 0: no limit. */
-  readonly permits: number;
-  readonly take: number;
-  /** 0: no limit. */
-  readonly perInstance: number;
-  readonly fair: boolean | 'strict';
+/** The options of an acquisition with all defaults filled in: 0 is no limit, and an empty `note` none. */
+export interface ResolvedLockOptions extends Readonly<Required<Omit<LockOptions, 'owner' | 'signal'>>> {
   readonly owner: string | undefined;
-  /** Empty: none. */
-  readonly note: string;
   readonly signal: AbortSignal | undefined;
-  readonly reentrant: boolean;
-  readonly awaitRelease: boolean;
 }
 
 /** The defaults that the module sets for its calls. */
-export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'awaitRelease'> {
+export interface LockDefaults extends Pick<ResolvedLockOptions, (typeof OF_MODULE)[number]> {
   /** Whether the store is a quorum of masters, which has no queue and no semaphores. */
   readonly isQuorum: boolean;
 }
+
+/** The options whose default is an option of the module. */
+const OF_MODULE = ['leaseMs', 'waitMs', 'maxHoldMs', 'awaitRelease'] as const;
 
 /** A lease must outlast a round trip and a late timer; one of more than 30 days is a mistake of units. */
 const MIN_LEASE_MS = 50;
@@ -133,62 +118,57 @@ export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
 /** A store counts the waiters one by one. */
 const MAX_WAITERS = 1_000;
 
-const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
-  mode: (value, where) => {
-    if (value !== 'write' && value !== 'read') refuse(where, value, `'write' or 'read'`);
-  },
-  leaseMs: (value, where) => checkDuration(value, where, { min: MIN_LEASE_MS, max: MAX_LEASE_MS }),
-  waitMs: (value, where) => checkDuration(value, where, { min: 0, max: Infinity }),
-  maxWaiters: (value, where) => checkWhole(value, where, { min: 1, max: MAX_WAITERS }),
-  maxHoldMs: (value, where) => checkDuration(value, where, { min: 1, max: Infinity }),
-  holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
-  renew: checkBoolean,
-  permits: checkPermits,
-  take: checkPermits,
-  perInstance: checkPermits,
-  fair: (value, where) => {
-    if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
-  },
-  owner: checkOwner,
-  note: checkNote,
-  signal: checkSignal,
-  reentrant: checkBoolean,
-  awaitRelease: checkBoolean,
-};
-
-/** The names of all options of an acquisition. */
-export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);
+/** The options of an acquisition, by their names. A new one needs a row here, and its type and text in `LockOptions`. */
+export const LOCK_OPTIONS = {
+  mode: option(oneOf('write', 'read'), 'write'),
+  leaseMs: option(duration({ min: MIN_LEASE_MS, max: MAX_LEASE_MS })),
+  waitMs: option(duration({ min: 0, max: Infinity })),
+  maxWaiters: option(whole({ min: 1, max: MAX_WAITERS }), 0),
+  maxHoldMs: option(duration({ min: 1, max: Infinity })),
+  holdAtLeastMs: option(duration({ min: 0, max: MAX_LEASE_MS }), 0),
+  renew: option(BOOLEAN, true),
+  permits: option(PERMITS, 0),
+  take: option(PERMITS, 1),
+  perInstance: option(PERMITS, 0),
+  fair: option(oneOf(true, false, 'strict'), true),
+  owner: option(OWNER),
+  note: option(NOTE, ''),
+  signal: option(SIGNAL),
+  reentrant: option(BOOLEAN, true),
+  awaitRelease: option(BOOLEAN),
+} satisfies OptionTable<LockOptions>;
 
 /**
- * Checks the options of one call and returns a copy of them; `allowed` names further ones, which the caller checks.
+ * Checks the options of one call and returns a copy of them.
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
-export function checkLockOptions(options: object, allowed: readonly string[] = []): LockOptions {
+export function checkLockOptions(options: LockOptions): LockOptions {
   if (typeof options !== 'object' || options === null) refuse('options', options, 'an object such as { waitMs: 0 }');
-  const names = allowed.length === 0 ? LOCK_OPTION_NAMES : [...LOCK_OPTION_NAMES, ...allowed];
-  const own = readOptions(options, names, undefined, 'lock option') as LockOptions;
-  for (const name of Object.keys(own) as (keyof LockOptions)[]) {
-    if (!allowed.includes(name)) CHECKS[name](own[name], name);
-  }
-  const { mode, permits, take, perInstance } = own;
+  const own = checkOptions(options, LOCK_OPTIONS, undefined, 'lock option');
+  checkTogether(own);
+  return own;
+}
+
+/** @throws LockConfigurationError for options that do not go together */
+export function checkTogether({
+  mode,
+  permits,
+  take,
+  perInstance,
+}: { readonly [name in keyof LockOptions]?: unknown }) {
   if (mode !== 'read') {
     if (permits !== undefined) refuse('permits', permits, FOR_READERS);
     if (take !== undefined) refuse('take', take, FOR_READERS);
   }
   if (perInstance !== undefined && permits === undefined)
     refuse('perInstance', perInstance, 'left out, or used with `permits`');
-  checkFits(own);
-  return own;
+  checkFits({ permits, take, perInstance });
 }
 
 const FOR_READERS = "left out, or used with `mode: 'read'`";
 
-/**
- * Checks the options of a call that takes only some of those of an acquisition: the names in `known`.
- * @throws LockConfigurationError
- */
-export const checkSomeOptions = (options: object, known: object): LockOptions =>
-  checkLockOptions(readOptions(options, Object.keys(known)));
+/** What calls without options get, by the defaults of their module. */
+const withoutOptions = new WeakMap<LockDefaults, ResolvedLockOptions>();
 
 /**
  * Fills in the defaults of options that have been checked.
@@ -196,24 +176,17 @@ export const checkSomeOptions = (options: object, known: object): LockOptions =>
  */
 export function resolveLockOptions(options: LockOptions, defaults: LockDefaults): ResolvedLockOptions {
   if (defaults.isQuorum) checkQuorumOptions(options);
-  return {
-    mode: options.mode ?? 'write',
-    leaseMs: options.leaseMs ?? defaults.leaseMs,
-    waitMs: options.waitMs ?? defaults.waitMs,
-    maxWaiters: options.maxWaiters ?? 0,
-    maxHoldMs: options.maxHoldMs ?? defaults.maxHoldMs,
-    holdAtLeastMs: options.holdAtLeastMs ?? 0,
-    renew: options.renew ?? true,
-    permits: options.permits ?? 0,
-    take: options.take ?? 1,
-    perInstance: options.perInstance ?? 0,
-    fair: options.fair ?? !defaults.isQuorum,
-    owner: options.owner,
-    note: options.note ?? '',
-    signal: options.signal,
-    reentrant: options.reentrant ?? true,
-    awaitRelease: options.awaitRelease ?? defaults.awaitRelease,
-  };
+  const resolved: Record<string, unknown> = { ...(withoutOptions.get(defaults) ?? fill(defaults)) };
+  for (const [name, value] of Object.entries(options)) if (value !== undefined) resolved[name] = value;
+  return resolved as unknown as ResolvedLockOptions;
+}
+
+function fill(defaults: LockDefaults): ResolvedLockOptions {
+  const rows = Object.entries(LOCK_OPTIONS).map(([name, row]) => [name, row.default]);
+  const ofModule = OF_MODULE.map((name) => [name, defaults[name]]);
+  const filled = { ...Object.fromEntries([...rows, ...ofModule]), fair: !defaults.isQuorum } as ResolvedLockOptions;
+  withoutOptions.set(defaults, filled);
+  return filled;
 }
 
 /** Majorities could admit more holders than there are permits, and the queues of the masters may differ in order. */

@@ -1,12 +1,18 @@
 import { type Locker } from './acquire/locker.js';
 import { type ForceReleaseOptions, type Key, checkForceReleaseOptions, checkJob, keysOf } from './call-arguments.js';
 import { jobName } from './key.js';
-import { checkSetPermits } from './option-checks.js';
+import { kindOf, MAX_PERMITS } from './option-checks.js';
 import { printable } from './printable.js';
 import { readOptions } from './read-options.js';
 import { askEach } from './store/ask-each.js';
 import { type LastRun, LIST_OPTION_NAMES, type ListOptions, type LockState } from './store/lock-state.js';
 import { type LockStore } from './store/lock-store.js';
+
+/** A number of permits from now on. */
+const SET_PERMITS = kindOf(
+  `a whole number from 0 (no reader gets in) to ${MAX_PERMITS}, or null (the calls say it again)`,
+  (value) => value === null || (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PERMITS),
+);
 
 /** What people ask of locks that they do not hold. Each is documented where the service offers it. */
 export class OperatorCalls {
@@ -45,7 +51,7 @@ export class OperatorCalls {
   }
 
   async setPermits(key: string, permits: number | null): Promise<void> {
-    checkSetPermits(permits);
+    SET_PERMITS.check(permits, 'permits');
     await this.#askEach(key, (one) => this.store.setPermits(one, permits));
   }
 

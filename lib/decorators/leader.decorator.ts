@@ -2,9 +2,8 @@ import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { checkedKey, quoted } from '../core/key.js';
 import { LockConfigurationError, LockKeyError } from '../core/lock.errors.js';
-import { checkLockOptions } from '../core/lock.options.js';
-import { checkConnectionName } from '../core/option-checks.js';
-import { readOptions } from '../core/read-options.js';
+import { LOCK_OPTIONS } from '../core/lock.options.js';
+import { checkOptions, CONNECTION_NAME, option, type OptionTable } from '../core/option-checks.js';
 import { messageOf } from '../core/reporter.js';
 import {
   addBuilt,
@@ -38,7 +37,10 @@ export interface LeaderOptions {
  */
 export type LeaderDecorator = (target: abstract new (...args: any[]) => LeaderHooks & object) => void;
 
-const OPTIONS = { leaseMs: true, connection: true } satisfies Record<keyof LeaderOptions, true>;
+const LEADER_OPTIONS = {
+  leaseMs: LOCK_OPTIONS.leaseMs,
+  connection: option(CONNECTION_NAME),
+} satisfies OptionTable<LeaderOptions>;
 
 /**
  * Has one instance of the app lead at a time: the object of this class there is elected, and its methods with `@Cron`,
@@ -62,7 +64,7 @@ export function Leader(key: string, options: LeaderOptions = {}): LeaderDecorato
     if (isMarkedLeader(prototype)) {
       throw new LockConfigurationError(`${where}: the class has two keys; write the decorator once.`);
     }
-    const { connection, leaseMs } = checkOptions(key, options, where);
+    const { connection, leaseMs } = checkLeader(key, options, where);
     markLeader(prototype, { key, connection, leaseMs });
     // An app without the module does not start.
     const token = getLockServiceToken(connection);
@@ -92,15 +94,12 @@ function refuseNoKey(key: unknown): void {
   );
 }
 
-function checkOptions(key: unknown, options: LeaderOptions, where: string): LeaderOptions {
+function checkLeader(key: unknown, options: LeaderOptions, where: string): LeaderOptions {
   try {
     if (checkedKey(key).includes('<')) {
       throw new LockKeyError(`the key ${quoted(key as string)} has a placeholder, but a class has no arguments.`);
     }
-    const own: LeaderOptions = readOptions(options, Object.keys(OPTIONS));
-    checkLockOptions({ leaseMs: own.leaseMs });
-    checkConnectionName(own.connection, 'connection');
-    return own;
+    return checkOptions(options, LEADER_OPTIONS);
   } catch (error) {
     const Kind = error instanceof LockKeyError ? LockKeyError : LockConfigurationError;
     throw new Kind(`${where}: ${messageOf(error)}`, { cause: error });

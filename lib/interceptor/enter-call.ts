@@ -10,7 +10,7 @@ import {
   LockWaitTimeoutError,
 } from '../core/lock.errors.js';
 import { type LockEventMap } from '../core/lock.events.js';
-import { type LockOptions } from '../core/lock.options.js';
+import { LOCK_OPTIONS, type LockOptions } from '../core/lock.options.js';
 import { type OnUnavailable, checkFits } from '../core/option-checks.js';
 import { systemRandomness } from '../core/randomness.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
@@ -19,7 +19,7 @@ import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { jobOf, type LockedCall } from './locked-call.js';
-import { PER_CALL } from './locked.options.js';
+import { LOCKED_OPTIONS } from './locked.options.js';
 
 /** The parts of the module that a locked call is entered with. */
 export interface EntryHost {
@@ -42,8 +42,6 @@ export type Refused =
   | { readonly kind: 'unlocked'; readonly run: UnlockedHandle; readonly cause: LockStoreError }
   | { readonly kind: 'skipped'; readonly answer: unknown };
 
-const DEFAULT_SPREAD_MS = 50;
-
 /**
  * The options of one call whose options are not the same for all calls. A call that waits for the end of a run waits for two
  * leases by default.
@@ -55,7 +53,7 @@ export function optionsOf({ leaseMs }: EntryHost, call: LockedCall, { self, args
   if (options.rerunOnLoss) own.waitMs = options.waitMs ?? 2 * (lock.leaseMs ?? leaseMs);
   const results = perCall.map((name): unknown => (options[name] as Function).apply(self, [...args]));
   try {
-    perCall.forEach((name, i) => PER_CALL[name].check(results[i], name));
+    perCall.forEach((name, i) => LOCK_OPTIONS[name].kind.check(results[i], name));
     Object.assign(own, Object.fromEntries(perCall.map((name, i) => [name, results[i]])));
     checkFits(own);
   } catch (error) {
@@ -132,7 +130,10 @@ async function fireOf(
 }
 
 /** The first claim wins, and without a delay the fastest instance would always be first. */
-async function spread({ options: { spreadMs = DEFAULT_SPREAD_MS } }: LockedCall, locker: Locker): Promise<void> {
+async function spread(
+  { options: { spreadMs = LOCKED_OPTIONS.spreadMs.default! } }: LockedCall,
+  locker: Locker,
+): Promise<void> {
   if (spreadMs === 0) return;
   await new Promise<void>((resume) => {
     const delay = {

@@ -2,16 +2,10 @@ import 'reflect-metadata';
 import { type Entry } from '../core/acquire/request.js';
 import { isGeneratedName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { LOCK_OPTION_NAMES, type LockOptions } from '../core/lock.options.js';
+import { LOCK_OPTIONS, type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 import { IN_A_TEST } from '../redis-lock.tokens.js';
-import {
-  type LockedBy,
-  type LockedOptions,
-  PER_CALL_NAMES,
-  type PerCall,
-  checkLockedOptions,
-} from './locked.options.js';
+import { type LockedBy, type LockedOptions, PER_CALL, checkLockedOptions } from './locked.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** A locked method, compiled when its class is defined. Its options and key templates have been checked. */
@@ -32,7 +26,7 @@ export interface LockedCall {
   /** The options of the acquisition, without those that are functions of the arguments. */
   readonly lock: LockOptions;
   /** The options of the acquisition that are functions of the arguments. */
-  readonly perCall: readonly PerCall[];
+  readonly perCall: readonly (typeof PER_CALL)[number][];
   /** Whether `lock` has the options of all calls. */
   readonly isSame: boolean;
   /** The label of its acquisitions, one object: the holds of one label share their terms. */
@@ -98,7 +92,7 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
   if (own.perInstance !== undefined && typeof key !== 'function') checkIsOneKey(key, where, 'perInstance');
   const keyOf = own.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
   const template = describeKeySpec(key);
-  const perCall = PER_CALL_NAMES.filter((name) => typeof own[name] === 'function');
+  const perCall = PER_CALL.filter((name) => typeof own[name] === 'function');
   const isSame = perCall.length === 0 && !own.rerunOnLoss;
   const entry = { label: { where, template } };
   return { where, kind, template, keyOf, options: own, lock: lockOptionsOf(own, perCall), perCall, isSame, entry };
@@ -107,7 +101,7 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
 /** The options of the acquisition; a call that does not wait tries once. */
 function lockOptionsOf(options: LockedCall['options'], perCall: readonly string[]): LockOptions {
   const { oncePer, ifBusy = oncePer === undefined ? 'wait' : 'skip' } = options;
-  const names = LOCK_OPTION_NAMES.filter((name) => name in options && !perCall.includes(name));
+  const names = Object.keys(LOCK_OPTIONS).filter((name) => name in options && !perCall.includes(name));
   const own: LockOptions = Object.fromEntries(names.map((name) => [name, options[name as keyof typeof options]]));
   return ifBusy === 'wait' || ifBusy === 'share' ? own : { ...own, waitMs: 0 };
 }

@@ -1,9 +1,20 @@
 import { isGeneratedName } from '../core/key.js';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
-import { type LockOptions, checkLockOptions, LOCK_OPTION_NAMES, MAX_LEASE_MS } from '../core/lock.options.js';
-import { type OnUnavailable, checkConnectionName, checkDuration, checkNote } from '../core/option-checks.js';
-import { checkOnUnavailable, checkPermits, MAX_PERMITS } from '../core/option-checks.js';
-import { readOptions } from '../core/read-options.js';
+import { checkTogether, LOCK_OPTIONS, type LockOptions, MAX_LEASE_MS } from '../core/lock.options.js';
+import {
+  BOOLEAN,
+  checkOptions,
+  CONNECTION_NAME,
+  duration,
+  type Kind,
+  kindOf,
+  ON_UNAVAILABLE,
+  type OnUnavailable,
+  option,
+  type Option,
+  type OptionTable,
+} from '../core/option-checks.js';
+import { refuse } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
@@ -81,28 +92,55 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'p
   onUnavailable?: OnUnavailable;
 }
 
-/** The options that may be functions of the arguments: how a result is checked, and a value that stands for it until then. */
-export const PER_CALL = {
-  // One that fits to any number of permits.
-  permits: { check: checkPermits, standIn: MAX_PERMITS },
-  perInstance: { check: checkPermits, standIn: MAX_PERMITS },
-  take: { check: checkPermits, standIn: 1 },
-  note: { check: checkNote, standIn: '' },
-} satisfies { readonly [name in keyof LockOptions]: unknown };
+/** The options that may be functions of the arguments. */
+export const PER_CALL = ['permits', 'perInstance', 'take', 'note'] as const;
 
-export type PerCall = keyof typeof PER_CALL;
+const orFunction = ({ kind, default: value }: Option): Option =>
+  option(
+    {
+      expected: `${kind.expected}, or a function of the arguments`,
+      check: (given, where) => {
+        if (typeof given !== 'function') kind.check(given, where);
+      },
+    },
+    value,
+  );
 
-export const PER_CALL_NAMES = Object.keys(PER_CALL) as readonly PerCall[];
+const { mode: _mode, ...ofLock } = LOCK_OPTIONS;
 
-/** The options that only decorators have. */
-const DECORATOR_OPTIONS = {
-  ifBusy: true, oncePer: true, job: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
-} satisfies Record<Exclude<keyof LockedOptions, keyof LockOptions>, true>; // prettier-ignore
+/** The options of the decorators, which set the mode themselves. A new one needs a row here, and its type and text above. */
+export const LOCKED_OPTIONS = {
+  ...ofLock,
+  permits: orFunction(ofLock.permits),
+  perInstance: orFunction(ofLock.perInstance),
+  take: orFunction(ofLock.take),
+  note: orFunction(ofLock.note),
+  ifBusy: option(
+    kindOf(
+      "'wait', 'share', 'skip', 'throw' or a function",
+      (value) => ['wait', 'share', 'skip', 'throw'].includes(value) || typeof value === 'function',
+    ),
+    'wait',
+  ),
+  oncePer: option(oncePerKind()),
+  job: option(
+    kindOf("the name of the job, such as 'Reports.noon'", (value) => typeof value === 'string' && value !== ''),
+  ),
+  spreadMs: option(duration({ min: 0, max: 3_600_000 }), 50),
+  rerunOnLoss: option(BOOLEAN, false),
+  connection: option(CONNECTION_NAME),
+  onUnavailable: option(ON_UNAVAILABLE),
+} satisfies OptionTable<LockedOptions>;
 
-/** The decorator itself sets the mode. */
-const NAMES = [...LOCK_OPTION_NAMES.filter((name) => name !== 'mode'), ...Object.keys(DECORATOR_OPTIONS)];
-
-const MAX_SPREAD_MS = 3_600_000;
+function oncePerKind(): Kind {
+  const slot = duration({ min: 1, max: MAX_LEASE_MS }, "'fire', a function that returns a Date, or ");
+  return {
+    expected: slot.expected,
+    check: (value, where) => {
+      if (value !== 'fire' && typeof value !== 'function') slot.check(value, where);
+    },
+  };
+}
 
 /** What the decorator says itself, beside its options. */
 export interface LockedBy {
@@ -121,15 +159,12 @@ export function checkLockedOptions(
   { mode, permits, kind, where }: LockedBy,
 ): LockedOptions & Pick<LockOptions, 'mode'> {
   try {
-    const isObject = typeof options === 'object' && options !== null;
-    if (isObject && 'mode' in options) {
-      fail('`mode` is set by the decorator: use @ReadLocked or @WriteLocked.');
-    }
-    const own: LockedOptions = isObject ? readOptions(options, NAMES, undefined, 'lock option') : options;
-    if (isObject && permits !== undefined) own.permits = permits;
-    checkLockOptions(isObject ? { ...own, mode, ...standIns(own) } : own, Object.keys(DECORATOR_OPTIONS));
-    checkConnectionName(own.connection, 'connection');
-    if (own.onUnavailable !== undefined) checkOnUnavailable(own.onUnavailable);
+    if (typeof options !== 'object' || options === null) refuse('options', options, 'an object such as { waitMs: 0 }');
+    if ('mode' in options) fail('`mode` is set by the decorator: use @ReadLocked or @WriteLocked.');
+    const own = checkOptions(options, LOCKED_OPTIONS, undefined, 'lock option');
+    if (permits !== undefined) LOCKED_OPTIONS.permits.kind.check((own.permits = permits), 'permits');
+    LOCK_OPTIONS.mode.kind.check(mode, 'mode');
+    checkTogether({ ...own, mode });
     checkIfBusy(own, kind);
     checkOncePer(own, mode);
     checkJobName(own, where);
@@ -139,18 +174,9 @@ export function checkLockedOptions(
   }
 }
 
-/** The result of a function is checked when it is called. */
-const standIns = (options: LockedOptions): Pick<LockOptions, PerCall> =>
-  Object.fromEntries(
-    PER_CALL_NAMES.filter((name) => typeof options[name] === 'function').map((name) => [name, PER_CALL[name].standIn]),
-  );
-
 function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
   const { oncePer, rerunOnLoss, waitMs, maxWaiters } = options;
   const { ifBusy = oncePer === undefined ? 'wait' : 'skip' } = options;
-  if (!['wait', 'share', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
-    fail(`Expected \`ifBusy\` to be 'wait', 'share', 'skip', 'throw' or a function, got ${typeof ifBusy}.`);
-  }
   if (ifBusy === 'share') return checkShare(options, kind);
   if (typeof ifBusy === 'function' && kind !== 'promise') {
     fail("A function as `ifBusy` cannot answer for a method that returns a stream; use 'wait', 'skip' or 'throw'.");
@@ -184,16 +210,11 @@ function checkOncePer(
   { oncePer, job, spreadMs, rerunOnLoss, permits, reentrant }: LockedOptions,
   mode: LockMode,
 ): void {
-  checkBoolean('rerunOnLoss', rerunOnLoss);
-  if (spreadMs !== undefined) checkDuration(spreadMs, 'spreadMs', { min: 0, max: MAX_SPREAD_MS });
   if (oncePer === undefined) {
     if (job !== undefined || spreadMs !== undefined || rerunOnLoss !== undefined) {
       fail('`job`, `spreadMs` and `rerunOnLoss` are for scheduled jobs; give them an `oncePer`, or leave them out.');
     }
     return;
-  }
-  if (oncePer !== 'fire' && typeof oncePer !== 'function') {
-    checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS }, "'fire', a function that returns a Date, or ");
   }
   if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
@@ -201,26 +222,14 @@ function checkOncePer(
 
 /** Instances that know a job by different names each run its fires, and two jobs with one name share them. */
 function checkJobName({ oncePer, job }: LockedOptions, where: string): void {
-  if (oncePer === undefined) return;
-  if (job === undefined) {
-    const name = where.slice(0, where.indexOf('.'));
-    if (!isGeneratedName(name)) return;
-    fail(
-      'Expected a job to have a name that is the same in each build and process, got ' +
-        `${name === '' ? 'a class without a name' : `the class "${name}"`}, as minifiers and mixin() of Nest name classes. ` +
-        "Name it: `job: 'Reports.noon'`.",
-    );
-  }
-  if (typeof job === 'string' && job !== '') return;
+  if (oncePer === undefined || job !== undefined) return;
+  const name = where.slice(0, where.indexOf('.'));
+  if (!isGeneratedName(name)) return;
   fail(
-    "Expected `job` to be the name of the job, such as 'Reports.noon', got " +
-      `${job === '' ? 'an empty string' : `a value of type ${typeof job}`}.`,
+    'Expected a job to have a name that is the same in each build and process, got ' +
+      `${name === '' ? 'a class without a name' : `the class "${name}"`}, as minifiers and mixin() of Nest name classes. ` +
+      "Name it: `job: 'Reports.noon'`.",
   );
-}
-
-function checkBoolean(name: string, value: unknown): void {
-  if (value !== undefined && typeof value !== 'boolean')
-    fail(`Expected \`${name}\` to be true or false, got ${typeof value}.`);
 }
 
 function fail(text: string): never {

@@ -1,5 +1,5 @@
-import { type LockOptions, checkLockOptions } from '../core/lock.options.js';
-import { readOptions, refuse } from '../core/read-options.js';
+import { LOCK_OPTIONS, type LockOptions } from '../core/lock.options.js';
+import { checkOptions, FUNCTION, option, type OptionTable } from '../core/option-checks.js';
 import { type LeaderHooks } from './leadership.js';
 
 /** The options of `lead`. */
@@ -8,22 +8,12 @@ export interface LeadOptions extends LeaderHooks, Pick<LockOptions, 'leaseMs'> {
   signal?: AbortSignal;
 }
 
-const OPTIONS = { onElected: true, onDemoted: true, leaseMs: true, signal: true } satisfies Record<
-  keyof LeadOptions,
-  true
->;
+const { leaseMs, signal } = LOCK_OPTIONS;
+const HOOK = option(FUNCTION);
+const LEAD_OPTIONS = { onElected: HOOK, onDemoted: HOOK, leaseMs, signal } satisfies OptionTable<LeadOptions>;
 
 /**
  * Checks the options of `lead` and returns a copy of them.
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
-export function checkLeadOptions(options: LeadOptions): LeadOptions {
-  const own: LeadOptions = readOptions(options, Object.keys(OPTIONS), 'lead()');
-  const { leaseMs, signal } = own;
-  checkLockOptions({ leaseMs, signal });
-  for (const name of ['onElected', 'onDemoted'] as const) {
-    const hook: unknown = own[name];
-    if (hook !== undefined && typeof hook !== 'function') refuse(name, hook, 'a function');
-  }
-  return own;
-}
+export const checkLeadOptions = (options: LeadOptions): LeadOptions => checkOptions(options, LEAD_OPTIONS, 'lead()');

@@ -1,5 +1,5 @@
-import { checkDuration, checkWhole } from '../option-checks.js';
-import { readOptions, refuse } from '../read-options.js';
+import { checkDuration, checkWhole, kindOf } from '../option-checks.js';
+import { readOptions } from '../read-options.js';
 
 /** How many entries a history may have. */
 export const MAX_HISTORY_ENTRIES = 100_000;
@@ -21,17 +21,20 @@ export interface LockHistoryOptions {
 /** The options with all defaults filled in. */
 export type HistoryLimits = Readonly<Required<LockHistoryOptions>>;
 
+/** The option `history` of the module. */
+export const HISTORY = kindOf(
+  'true, false or an object with `maxEntries` and `keepMs`',
+  (value) => typeof value === 'boolean' || (typeof value === 'object' && value !== null),
+);
+
 const NAMES = ['maxEntries', 'keepMs'] satisfies readonly (keyof LockHistoryOptions)[];
 
 /**
- * Checks the option `history` of the module; null: no history is written.
+ * Fills in the limits of a history; null: no history is written.
  * @throws LockConfigurationError
  */
 export function resolveHistory(given: boolean | LockHistoryOptions): HistoryLimits | null {
   if (given === false) return null;
-  if (given !== true && (typeof given !== 'object' || given === null)) {
-    refuse('history', given, 'true, false or an object with `maxEntries` and `keepMs`');
-  }
   const options: LockHistoryOptions = given === true ? {} : readOptions(given, NAMES, 'history');
   const { maxEntries = 10_000, keepMs = 24 * 3_600_000 } = options;
   checkWhole(maxEntries, 'history.maxEntries', { min: 100, max: MAX_HISTORY_ENTRIES });

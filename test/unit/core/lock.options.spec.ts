@@ -1,5 +1,5 @@
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { checkLockOptions, LOCK_OPTION_NAMES, resolveLockOptions } from '../../../lib/core/lock.options.js';
+import { checkLockOptions, LOCK_OPTIONS, resolveLockOptions } from '../../../lib/core/lock.options.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, awaitRelease: true, isQuorum: false };
 const NAMES = [
@@ -10,7 +10,7 @@ const DURATION = 'a whole number of milliseconds';
 
 describe('the options of a lock', () => {
   it('are listed completely', () => {
-    expect(LOCK_OPTION_NAMES).toEqual(NAMES);
+    expect(Object.keys(LOCK_OPTIONS)).toEqual(NAMES);
   });
 
   it.each([
@@ -39,11 +39,10 @@ describe('the options of a lock', () => {
   });
 
   it('refuse an unknown name, and list the known ones', () => {
-    expect(() => checkLockOptions({ timeout: 5 })).toThrow(
+    expect(() => checkLockOptions({ timeout: 5 } as object)).toThrow(
       `Unknown lock option \`timeout\`; expected one of ${NAMES.join(', ')}.`,
     );
-    expect(() => checkLockOptions({ toString: 1 })).toThrow('Unknown lock option `toString`');
-    expect(() => checkLockOptions({ ifBusy: 'skip' }, ['ifBusy'])).not.toThrow();
+    expect(() => checkLockOptions({ toString: 1 } as object)).toThrow('Unknown lock option `toString`');
   });
 
   it('are read once: the value that was checked is the one that counts', () => {
