@@ -145,16 +145,16 @@ export interface ResolvedModuleOptions
   readonly history: HistoryLimits | null;
 }
 
-/** Checked by `checkPlace`, with the options that it goes with. */
-const PLACE: Kind = { expected: 'see the connections', check: () => undefined };
+/** `checkPlace` checks the options that name a place, with those that they go with. */
+const placeKind = (expected: string): Kind => ({ expected, check: () => undefined });
 const { leaseMs, waitMs, maxHoldMs, awaitRelease } = LOCK_OPTIONS;
 
 /** The options of the module. A new one needs a row here, and its type and text above. */
 export const MODULE_OPTIONS = {
   name: option(CONNECTION_NAME),
   isGlobal: option(BOOLEAN, true),
-  connection: option(PLACE),
-  store: option(PLACE),
+  connection: option(placeKind("a URL, options, a client, a list of them, or 'memory'")),
+  store: option(placeKind('a store, or a function that makes one')),
   memoryInProduction: option(BOOLEAN, false),
   keyPrefix: option(KEY_PREFIX, 'lock:'),
   leaseMs: option(leaseMs.kind, 30_000),

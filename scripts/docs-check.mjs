@@ -40,7 +40,8 @@ async function checkDocuments() {
   const order = report('the order of the docs site', misplaced(paths));
   const entries = report('an entry for each option, error and alert', missingEntries());
   const logs = report('the texts of the log', unknownLogTexts());
-  return countsOf([...results, checkLinks(paths), order, entries, logs]);
+  const rows = report('the defaults and values of the options', await differingRows());
+  return countsOf([...results, checkLinks(paths), order, entries, logs, rows]);
 }
 
 const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'scripts/README.md'];
@@ -135,17 +136,41 @@ function checkLinks(paths) {
   return report('the links of all documents', status === 0 ? [] : ['see above']);
 }
 
-/** Where the docs site does not lead to each page of `docs` once, and to no other. */
+/** The pages of `docs` that the docs site does not lead to once, and those that it lists and are not there. */
 function misplaced(paths) {
   const inDocs = paths.filter((path) => /^docs.(?!adr)/.test(path));
   const listed = GROUPS.flatMap(({ pages }) => pages.map(([file]) => join('docs', `${file}.md`)));
-  return [
-    ...inDocs.filter((path) => !listed.includes(path)).map((path) => `${path} is not in site/pages.mjs`),
-    ...listed
-      .filter((path) => !inDocs.includes(path))
-      .map((path) => `site/pages.mjs lists ${path}, which is not there`),
-    ...listed.filter((path, at) => listed.indexOf(path) !== at).map((path) => `site/pages.mjs lists ${path} twice`),
-  ];
+  const countIn = (all, path) => all.filter((one) => one === path).length;
+  return [...new Set([...inDocs, ...listed])]
+    .filter((path) => countIn(listed, path) !== 1 || countIn(inDocs, path) !== 1)
+    .map(
+      (path) =>
+        `site/pages.mjs lists ${path} ${countIn(listed, path)} times; it is there ${countIn(inDocs, path)} times`,
+    );
+}
+
+/** The tables of options in lib, each with the section of docs/options.md that shows its defaults and values. */
+const TABLES = [
+  ['redis-lock.options', 'MODULE_OPTIONS', 'RedisLockModuleOptions'],
+  ['core/lock.options', 'LOCK_OPTIONS', 'LockOptions'],
+  ['interceptor/locked.options', 'LOCKED_OPTIONS', 'LockedOptions'],
+];
+
+/** The rows that differ from their table. A default that stands for no value (0, empty) may be described in words. */
+async function differingRows() {
+  const flaws = TABLES.map(async ([file, name, type]) => {
+    const { [name]: table } = await import(`../dist/esm/${file}.js`);
+    const { text } = sectionsOf('options.md').find(({ title }) => title.includes(`\`${type}\``));
+    return Object.entries(table).flatMap(([option, { kind, default: value }]) => {
+      const row = text.split('\n').find((line) => line.startsWith(`| \`${option}\` |`));
+      const [, , shown, values] = row?.split(/ ?\| /) ?? [];
+      const words = typeof value === 'string' ? `'${value}'` : String(value).replace(/\B(?=(\d{3})+$)/g, '_');
+      const isDefault = !row || shown.startsWith(`\`${words}\``) || (!value && !shown.startsWith('`'));
+      if (!row || (isDefault && values === kind.expected)) return [];
+      return `docs/options.md: expected ${type}.${option} to be | \`${words}\` | ${kind.expected} |`;
+    });
+  });
+  return (await Promise.all(flaws)).flat();
 }
 
 /** Entries whose options and errors need one here; docs/testing.md has those of the tests. */
