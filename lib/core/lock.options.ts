@@ -168,7 +168,7 @@ export function checkTogether({
 const FOR_READERS = "left out, or used with `mode: 'read'`";
 
 /** What calls without options get, by the defaults of their module. */
-const withoutOptions = new WeakMap<LockDefaults, ResolvedLockOptions>();
+const withoutOptions = new WeakMap<LockDefaults, Record<string, unknown>>();
 
 /**
  * Fills in the defaults of options that have been checked.
@@ -176,15 +176,22 @@ const withoutOptions = new WeakMap<LockDefaults, ResolvedLockOptions>();
  */
 export function resolveLockOptions(options: LockOptions, defaults: LockDefaults): ResolvedLockOptions {
   if (defaults.isQuorum) checkQuorumOptions(options);
-  const resolved: Record<string, unknown> = { ...(withoutOptions.get(defaults) ?? fill(defaults)) };
-  for (const [name, value] of Object.entries(options)) if (value !== undefined) resolved[name] = value;
+  const filled = withoutOptions.get(defaults) ?? fill(defaults);
+  let resolved: Record<string, unknown> = filled;
+  for (const name in options) {
+    const value = options[name as keyof LockOptions];
+    if (value === undefined || value === resolved[name]) continue;
+    // A call that differs from the defaults has a copy.
+    if (resolved === filled) resolved = { ...filled };
+    resolved[name] = value;
+  }
   return resolved as unknown as ResolvedLockOptions;
 }
 
-function fill(defaults: LockDefaults): ResolvedLockOptions {
+function fill(defaults: LockDefaults): Record<string, unknown> {
   const rows = Object.entries(LOCK_OPTIONS).map(([name, row]) => [name, row.default]);
   const ofModule = OF_MODULE.map((name) => [name, defaults[name]]);
-  const filled = { ...Object.fromEntries([...rows, ...ofModule]), fair: !defaults.isQuorum } as ResolvedLockOptions;
+  const filled = { ...Object.fromEntries([...rows, ...ofModule]), fair: !defaults.isQuorum };
   withoutOptions.set(defaults, filled);
   return filled;
 }
