@@ -1,12 +1,226 @@
 import { ModulesContainer } from '@nestjs/core';
+import { type WaitLimits } from '../core/acquire/free-watch.js';
+import { type Acquired, Locker } from '../core/acquire/locker.js';
+import { eventOf, failedEvent, type LockRequest } from '../core/acquire/request.js';
+import { busyError, queueFullError, waitTimeoutError } from '../core/busy-errors.js';
 import { type Clock, systemClock } from '../core/clock.js';
-import { type LockLostReason } from '../core/lock.errors.js';
+import { unansweredError } from '../core/error-texts.js';
+import { type LockError, type LockLostReason, type LockMode, LockStoreError } from '../core/lock.errors.js';
+import { type ResolvedLockOptions } from '../core/lock.options.js';
+import { systemRuntime } from '../core/runtime.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type ReleaseReply,
+  type ReleaseRequest,
+} from '../core/store/lock-store.js';
+import { keyOfSubject, type Subject } from '../core/store/subject.js';
+import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { type LockedCall } from '../interceptor/locked-call.js';
+import { closedError, MemoryLockServer, MemoryLockStore } from '../memory/memory-lock-store.js';
+import { type MemoryLocks } from '../memory/memory-locks.js';
 import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
-import { type FakeLockCall, FakeLocker } from './fake-locker.js';
-import { type FakeKey, type FakeOutcome, FakeStore } from './fake-store.js';
+
+/** How a request ends; `full`: the lock is busy, and more calls wait than any other call accepts. */
+type FakeOutcome = 'grant' | 'refuse' | 'full' | 'fail';
+
+/** Which locks a rule applies to: a key, a pattern of keys, or (left out) all. */
+export type FakeKey = string | RegExp | undefined;
+
+/** Whether a rule applies to a key. */
+const matches = (which: FakeKey, key: string): boolean =>
+  which === undefined || (typeof which === 'string' ? which === key : key.search(which) >= 0);
+
+/** Who holds a lock that a test refuses; a semaphore reports no holder. */
+const holderFor = (permits: number): string | undefined => (permits > 0 ? undefined : 'the test');
+
+/**
+ * A store in memory that grants every request at once unless a test sets a rule: no hold excludes another. Everything else
+ * (owners, tokens, leases, states) is as in `MemoryLockStore`.
+ */
+class FakeStore extends MemoryLockStore {
+  /** The latest that applies to a key decides. */
+  readonly #rules: { readonly which: FakeKey; readonly outcome: FakeOutcome }[] = [];
+
+  constructor(clock: Clock) {
+    super(new MemoryLockServer({ clock }), { keyPrefix: '' });
+    this.server.locks.excludes = false;
+  }
+
+  rule(which: FakeKey, outcome: FakeOutcome): void {
+    // A rule for all keys replaces all earlier ones.
+    if (which === undefined) this.#rules.length = 0;
+    this.#rules.unshift({ which, outcome });
+  }
+
+  outcomeOf(keys: readonly string[]): FakeOutcome {
+    return this.#rules.find(({ which }) => keys.some((key) => matches(which, key)))?.outcome ?? 'grant';
+  }
+
+  override async acquire(request: AcquireRequest): Promise<AcquireReply> {
+    const { keys, claim, permits } = request;
+    const outcome = this.outcomeOf(keys);
+    if (outcome === 'fail') throw awayError(keys.join(', '));
+    if (outcome !== 'grant') {
+      const serverTimeMs = Math.floor(this.server.clock.wallNow());
+      return { outcome: 'busy', retryMs: 0, ahead: 0, holder: holderFor(permits), serverTimeMs };
+    }
+    // Every call of a job is a fire of its own.
+    if (claim) this.server.locks.all.get(keys[0]!)?.jobs.delete(claim.job);
+    return super.acquire(request);
+  }
+
+  /** Works even while a rule says `fail`: retries would take a second of the test's time. */
+  override async release(request: ReleaseRequest): Promise<ReleaseReply> {
+    return this.server.locks.release(request);
+  }
+
+  /** Keeps listening: a fake may outlive its app. */
+  override async close(): Promise<void> {
+    this.isClosed = true;
+  }
+
+  reopen(): void {
+    this.isClosed = false;
+  }
+
+  /** Replies at once, in the turn of the caller, unless a rule fails the command. */
+  protected override async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
+    if (this.isClosed) throw closedError(subject);
+    // What is about no lock fails only with all of them.
+    if (this.outcomeOf([keyOfSubject(subject) ?? '']) === 'fail') throw awayError(subject);
+    const { locks } = this.server;
+    locks.forgetUnused();
+    return command(locks);
+  }
+}
+
+/** The error of a command that a rule fails. */
+const awayError = (subject: Subject): LockStoreError => {
+  const what = typeof subject === 'string' ? `has the lock "${subject}" fail` : `does not let it ${subject.task},`;
+  return new LockStoreError(`The test ${what} as if Redis were away.`, { key: keyOfSubject(subject) });
+};
+
+/** One request for a lock. */
+export interface FakeLockCall {
+  /** In the order in which the call named them, without repetitions. */
+  readonly keys: readonly string[];
+  readonly mode: LockMode;
+  /** Class and method of a decorated call; else empty. */
+  readonly where: string;
+  readonly options: ResolvedLockOptions;
+}
+
+const silent = { debug: (): void => {}, warn: (): void => {}, error: (): void => {} };
+
+/** Grants at once unless a rule says otherwise; its locks are real ones of the core. */
+class FakeLocker extends Locker {
+  readonly calls: FakeLockCall[] = [];
+  #closed: Promise<void> | null = null;
+
+  /** `drainMs`: how long a shutdown waits for holders; undefined: as long as the module says. */
+  constructor(
+    clock: Clock,
+    readonly fakeStore: FakeStore,
+    private readonly drainMs: number | undefined,
+  ) {
+    super(systemRuntime(clock), fakeStore, silent, 'test:0');
+  }
+
+  rule(which: FakeKey, outcome: FakeOutcome): void {
+    this.fakeStore.rule(which, outcome);
+    this.onListening();
+  }
+
+  /** Forgets the calls and the rules, and opens again; locks that are held stay held. */
+  forget(): void {
+    this.calls.length = 0;
+    this.open();
+    this.rule(undefined, 'grant');
+  }
+
+  /** Opens for an app that starts: the fake may have been closed with the app of an earlier test. */
+  open(): this {
+    this.isClosing = false;
+    this.#closed = null;
+    this.fakeStore.reopen();
+    return this;
+  }
+
+  /** Closes once for all modules of an app that share it. */
+  override close(drainMs: number): Promise<void> {
+    this.#closed ??= super.close(this.drainMs ?? drainMs);
+    return this.#closed;
+  }
+
+  /** Returns how many locks were lost. */
+  lose(which: FakeKey, reason: LockLostReason): number {
+    const losing = [...this.holds].filter(({ keys }) => keys.some((key) => matches(which, key)));
+    for (const lock of losing) lock.lose(reason);
+    return losing.length;
+  }
+
+  override acquire(request: LockRequest): Promise<Acquired>;
+  override acquire<T>(request: LockRequest, toResult: (hold: Acquired) => T): Promise<T>;
+  override async acquire(
+    request: LockRequest,
+    toResult: (hold: Acquired) => unknown = (hold) => hold,
+  ): Promise<unknown> {
+    const { keys, options, label } = request;
+    this.fakeStore.groups(keys);
+    this.calls.push({ keys, mode: options.mode, where: label.where, options });
+    // A call after the close, or with an aborted signal, sends no request, whatever the rules say.
+    const isRequested = !this.isClosing && !options.signal?.aborted;
+    const failure = isRequested ? this.#failureOf(request) : undefined;
+    if (failure) throw failure;
+    // A fake excludes nobody: no call waits for others of its process either.
+    return super.acquire({ ...request, options: { ...options, perInstance: 0 } }, toResult);
+  }
+
+  override async waitUntilFree(keys: readonly string[], limits: WaitLimits): Promise<void> {
+    const { waitMs, signal } = limits;
+    const outcome = this.fakeStore.outcomeOf(keys);
+    if (outcome === 'grant' || waitMs === Infinity || this.isClosing || signal?.aborted) {
+      return super.waitUntilFree(keys, limits);
+    }
+    const name = { key: keys.join(', '), mode: 'write' as const };
+    if (outcome === 'fail') throw unansweredError(name, Math.max(waitMs, FIRST_ANSWER_MS), awayError(name.key));
+    const holder = holderFor(0);
+    throw waitMs === 0 ? busyError(name, { holder }) : waitTimeoutError(name, waitMs, { holder, ahead: 0 });
+  }
+
+  /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */
+  #failureOf(request: LockRequest): LockError | undefined {
+    const { mode, permits, waitMs, maxWaiters } = request.options;
+    const outcome = this.fakeStore.outcomeOf(request.keys);
+    const isFull = outcome === 'full' && maxWaiters > 0;
+    if (outcome === 'grant' || (waitMs === Infinity && !isFull)) return undefined;
+    const name = { key: request.name, mode };
+    const holder = holderFor(permits);
+    const limited = { ...name, permits };
+    if (outcome === 'fail') {
+      const waitedMs = Math.max(waitMs, FIRST_ANSWER_MS);
+      return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), request, waitedMs);
+    }
+    if (waitMs === 0) return this.#failed(busyError(limited, { holder }), request, 0);
+    if (isFull) return this.#failed(queueFullError(name, maxWaiters), request, 0);
+    const event = eventOf(request);
+    this.events.emit('waiting', () => ({ ...event, ahead: 0, holder }));
+    this.events.emit('timedOut', () => ({ ...event, waitedMs: waitMs, holder }));
+    return this.#failed(waitTimeoutError(limited, waitMs, { holder, ahead: 0 }), request, waitMs);
+  }
+
+  /** Emits the event of a failed call; returns the error. */
+  #failed(error: LockError, request: LockRequest, waitedMs: number): LockError {
+    const now = this.clock.now();
+    const hasWaited = error.code === 'LOCK_WAIT_TIMEOUT';
+    const failed = { ...request, startedAt: now - waitedMs };
+    this.events.emit('acquireFailed', () => failedEvent(failed, now, error, hasWaited));
+    return error;
+  }
+}
 
 /** The options of `FakeLockService`: those options of the module that matter to a fake. */
 export interface FakeLockOptions extends Pick<
@@ -61,7 +275,7 @@ export class FakeLockService extends RedisLockService {
   constructor({ clock = systemClock, ...options }: FakeLockOptions = {}) {
     const store = new FakeStore(clock);
     const defaults = resolveModuleOptions(options);
-    const locker = new FakeLocker({ clock, store, drainMs: options.drainMs });
+    const locker = new FakeLocker(clock, store, options.drainMs);
     super(locker, store, defaults);
     this.#locker = locker;
     this.#store = store;

@@ -14,7 +14,7 @@ import {
   OWN_SERVICE,
 } from '../redis-lock.tokens.js';
 import { FakeLockService } from './fake-lock.service.js';
-import { type Overriding } from './overriding.js';
+import { type Overriding } from './redis-lock-testing.module.js';
 
 /** The metadata key under which Nest keeps the injected properties of a class. */
 const PROPERTIES = 'self:properties_metadata';

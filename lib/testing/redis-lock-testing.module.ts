@@ -1,12 +1,18 @@
-import { type DynamicModule, type Provider } from '@nestjs/common';
+import { type DynamicModule, type FactoryProvider, type Provider } from '@nestjs/common';
 import { type Clock, systemClock } from '../core/clock.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { MemoryLockServer, MemoryLockStore } from '../memory/memory-lock-store.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import type { RedisLockModuleOptions, ResolvedModuleOptions } from '../redis-lock.options.js';
 import { LOCK_CLOCK, LOCK_STORE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
-import { MemoryLockServer } from '../memory/memory-lock-store.js';
-import { MemoryLockStore } from '../memory/memory-lock-store.js';
-import { type Overriding } from './overriding.js';
+
+/** The part of the `TestingModuleBuilder` of \@nestjs/testing that is used; that package is no dependency. */
+export interface Overriding {
+  overrideProvider(token: unknown): {
+    useValue(value: unknown): unknown;
+    useFactory(options: { factory: FactoryProvider['useFactory']; inject: FactoryProvider['inject'] }): unknown;
+  };
+}
 
 /** Where the locks of a test live. */
 export interface MemoryLockOptions {

@@ -95,25 +95,19 @@ function listen(events: LockEvents, buffer: HistoryBuffer): EventListeners {
     { key, keys, mode, where, note }: LockEvent,
     facts: Pick<LockHistoryFacts, 'event'> & Partial<LockHistoryFacts>,
   ) => buffer.add({ ...NO_FACTS, key, keys, mode, where: where || undefined, note, ...facts });
+  const held = ({ heldMs: ms, fencingToken }: LockEventMap['released' | 'transferred' | 'lost']) => ({
+    ms,
+    fencingToken,
+  });
   return new EventListeners(events)
     .on('acquired', (event) => {
-      const { waitedMs: ms, fencingToken } = event;
-      add(event, { event: 'acquired', ms, fencingToken });
+      add(event, { event: 'acquired', ms: event.waitedMs, fencingToken: event.fencingToken });
     })
     .on('adopted', (event) => add(event, { event: 'acquired', reason: 'adopted', fencingToken: event.fencingToken }))
     .on('waiting', (event) => add(event, { event: 'waited', reason: event.holder }))
-    .on('released', (event) => {
-      const { heldMs: ms, fencingToken } = event;
-      add(event, { event: 'released', ms, fencingToken });
-    })
-    .on('transferred', (event) => {
-      const { heldMs: ms, fencingToken } = event;
-      add(event, { event: 'released', reason: 'transferred', ms, fencingToken });
-    })
-    .on('lost', (event) => {
-      const { heldMs: ms, reason, fencingToken } = event;
-      add(event, { event: 'lost', ms, reason, fencingToken });
-    })
+    .on('released', (event) => add(event, { event: 'released', ...held(event) }))
+    .on('transferred', (event) => add(event, { event: 'released', reason: 'transferred', ...held(event) }))
+    .on('lost', (event) => add(event, { event: 'lost', reason: event.reason, ...held(event) }))
     .on('skipped', (event) => {
       if (!UNTOLD.has(event.reason)) add(event, { event: 'skipped', reason: event.reason });
     })
