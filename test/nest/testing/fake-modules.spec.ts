@@ -1,5 +1,5 @@
 import { Controller, Get, Injectable, type NestInterceptor, UseInterceptors } from '@nestjs/common';
-import { ScheduleModule, Cron } from '@nestjs/schedule';
+import { ScheduleModule } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
   InjectLockService,
@@ -278,25 +278,5 @@ describe('useFakeLocks', () => {
     const lock = await fake.acquire('left');
     await app.close();
     expect([lock.held, fake.activity]).toEqual([false, { held: 0, waiting: 0 }]);
-  });
-
-  it('runs a job at every call, with its scheduler too', async () => {
-    @Injectable()
-    class Reports {
-      @Cron('0 0 1 1 *')
-      @Locked('yearly', { oncePer: 'fire' })
-      async yearly(): Promise<string | undefined> {
-        return 'ran';
-      }
-    }
-    const imports = [RedisLockModule.forRoot({ connection: trap.url }), ScheduleModule.forRoot()];
-    const app = await startModule({ imports, providers: [Reports] }, (builder) => useFakeLocks(builder, locks));
-    expect([await app.get(Reports).yearly(), await app.get(Reports).yearly()]).toEqual(['ran', 'ran']);
-  });
-
-  it('changes nothing in an app without a lock module', async () => {
-    const app = await startModule({ providers: [{ provide: 'a', useValue: 1 }] }, (one) => useFakeLocks(one, locks));
-    expect(app.get<number>('a')).toBe(1);
-    expect(() => app.get(RedisLockService)).toThrow();
   });
 });

@@ -139,11 +139,6 @@ describe('useMemoryLocks', () => {
     const starting = startModule({ imports: [appModule(), RedisLockTestingModule.forRoot()] });
     await expect(starting).rejects.toThrow(/registered 2 times/);
   });
-
-  it('changes nothing in an app without a lock module', async () => {
-    const app = await startModule({ providers: [{ provide: 'a', useValue: 1 }] }, (one) => useMemoryLocks(one));
-    expect(app.get<number>('a')).toBe(1);
-  });
 });
 
 describe('RedisLockTestingModule', () => {

@@ -9,9 +9,6 @@ import {
   LockConfigurationError,
   Locked,
   LockLostError,
-  LockReentryError,
-  LockStoreError,
-  LockWaitTimeoutError,
   ReadLocked,
   RedisLockService,
   WriteLocked,
@@ -41,21 +38,6 @@ class Orders {
 
   @Limited('slots', 3, { ifBusy: 'skip' })
   async limited(): Promise<string | undefined> {
-    return 'ran';
-  }
-
-  @Locked('order:<0>', { ifBusy: (key, id) => `${key} of ${id} is busy` })
-  async answered(id: string): Promise<string> {
-    return id;
-  }
-
-  @Locked('skipped', { onUnavailable: 'skip' })
-  async skipped(): Promise<string | undefined> {
-    return 'ran';
-  }
-
-  @Locked('unlocked', { onUnavailable: 'run-unlocked' })
-  async unlocked(): Promise<string> {
     return 'ran';
   }
 }
@@ -107,24 +89,6 @@ describe('an object with fake locks', () => {
 });
 
 describe('a decorated method', () => {
-  it('does what its `ifBusy` says when a fake refuses the lock', async () => {
-    const skipped: unknown[] = [];
-    locks.refuse().events.on('skipped', ({ where, reason }) => skipped.push([where, reason]));
-    await expect(orders.charge('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
-    await expect(orders.write('1')).rejects.toBeInstanceOf(LockBusyError);
-    expect([await orders.limited(), await orders.answered('1')]).toEqual([undefined, 'order:1 of 1 is busy']);
-    expect(skipped).toEqual([
-      ['Orders.limited', 'busy'],
-      ['Orders.answered', 'busy'],
-    ]);
-  });
-
-  it('does what its `onUnavailable` says when a fake fails', async () => {
-    locks.fail();
-    expect(await rejection(orders.charge('1'))).toBeInstanceOf(LockStoreError);
-    expect([await orders.skipped(), await orders.unlocked()]).toEqual([undefined, 'ran']);
-  });
-
   it('rejects with a LockLostError when a fake loses its lock', async () => {
     let finish!: () => void;
     orders.until = new Promise<void>((resolve) => (finish = resolve));
@@ -218,11 +182,6 @@ class Jobs {
   async strict(): Promise<string | undefined> {
     return 'ran';
   }
-
-  @Locked('outer', { oncePer: 60_000 })
-  async outer(): Promise<unknown> {
-    return this.outer();
-  }
 }
 
 describe('a job under fake locks', () => {
@@ -234,18 +193,6 @@ describe('a job under fake locks', () => {
       ['ran', 'ran', 'ran', 'ran'],
     ); // prettier-ignore
     expect([jobs.runs, locks.keys]).toEqual([2, ['noon', 'noon', 'slot', 'strict']]);
-  });
-
-  it('is skipped when its lock is refused or its wait times out, unless its `ifBusy` says otherwise', async () => {
-    locks.refuse();
-    expect([await jobs.noon(), await jobs.slot()]).toEqual([undefined, undefined]);
-    await expect(jobs.strict()).rejects.toBeInstanceOf(LockBusyError);
-    locks.timeOut();
-    expect([await jobs.noon(), await jobs.slot(), jobs.runs]).toEqual([undefined, undefined, 0]);
-  });
-
-  it('does not run inside itself', async () => {
-    await expect(jobs.outer()).rejects.toBeInstanceOf(LockReentryError);
   });
 });
 
@@ -274,12 +221,6 @@ describe('streams under fake locks', () => {
     const values = streams.values();
     expect([await firstValueFrom(values), await firstValueFrom(values)]).toEqual([1, 1]);
     expect([locks.keys, locks.activity.held]).toEqual([['values', 'values'], 0]);
-  });
-
-  it('fail when their lock cannot be acquired', async () => {
-    locks.refuse('values').fail('items');
-    await expect(firstValueFrom(streams.values())).rejects.toBeInstanceOf(LockWaitTimeoutError);
-    await expect(streams.items().next()).rejects.toBeInstanceOf(LockStoreError);
   });
 
   it('end with a LockLostError when their lock is lost', async () => {
