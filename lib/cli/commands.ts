@@ -26,7 +26,7 @@ import { allWithin, type Session, within } from './session.js';
 import { EXIT, type ExitCode, UsageError } from './usage.js';
 
 /** The locks whose keys begin with a prefix, sorted, and whether there may be more of them. */
-export async function listed(
+async function listed(
   session: Session,
   prefix: string,
 ): Promise<{ readonly locks: readonly LockState[]; readonly hasMore: boolean }> {
@@ -46,7 +46,7 @@ export async function ls(session: Session, prefix = ''): Promise<ExitCode> {
   return locks.length > 0 ? EXIT.ok : EXIT.no;
 }
 
-export const noLocks = (prefix: string): string =>
+const noLocks = (prefix: string): string =>
   `No lock is held or waited for${prefix === '' ? '' : ` whose key begins with ${shown(prefix)}`}.`;
 
 export async function inspect({ settings, terminal, locks }: Session, key: string): Promise<ExitCode> {
@@ -58,7 +58,7 @@ export async function inspect({ settings, terminal, locks }: Session, key: strin
 }
 
 /** One lock, for people: its holders, then its queue. */
-export function printLock(terminal: Terminal, state: LockState): void {
+function printLock(terminal: Terminal, state: LockState): void {
   const now = Date.now();
   terminal.line(terminal.styled(shown(state.key), 'bold'));
   terminal.line(`${summaryOf(state)}; last fencing token: ${state.fencingToken || 'none is remembered'}`);
@@ -214,7 +214,7 @@ export async function history(session: Session, key?: string): Promise<ExitCode>
 }
 
 /** Whether there is a history at all. @throws LockStoreError */
-export const hasHistory = async ({ settings, locks }: Session): Promise<boolean> =>
+const hasHistory = async ({ settings, locks }: Session): Promise<boolean> =>
   (await locks.history.read({ limit: 1 }, settings.timeoutMs)).length > 0;
 
 async function noEvents(session: Session, key: string | undefined): Promise<string> {

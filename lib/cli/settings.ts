@@ -47,12 +47,12 @@ const OF_COMMAND_LINE = {
 const SECRET = ['password', 'pass', 'auth', 'sentinel-password'];
 
 /** Which of these says where the locks are; at most one is given. */
-export const PLACES = ['url', 'cluster', 'sentinel', 'quorum'] as const;
+const PLACES = ['url', 'cluster', 'sentinel', 'quorum'] as const;
 
 type Kinds = typeof OF_BOTH & typeof OF_COMMAND_LINE;
 
 /** The options as they were given, whether on the command line or in the environment. */
-export type Given = {
+type Given = {
   readonly [name in keyof Kinds]?: (Kinds[name] extends 'string' ? string : boolean) | undefined;
 };
 
@@ -166,7 +166,7 @@ interface Access {
  * The option `connection` of the module, from the options of the tool.
  * @throws UsageError
  */
-export function connectionOf(
+function connectionOf(
   given: Given,
   env: Environment,
   timeoutMs: number,

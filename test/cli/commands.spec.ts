@@ -3,6 +3,7 @@ import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { closeAll, freshKey } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
+import { type RedisLocks } from '../../lib/redis/open-store.js';
 import { cli, startCli } from './support/cli.js';
 import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
@@ -83,18 +84,6 @@ describe('ls', () => {
     const { stdout } = await cli(['ls', '--url', url, '--prefix', 'app:', '--hash-tag', 't']);
     expect(stdout).toContain('tagged');
     expect((await cli(['ls', '--url', url])).code).toBe(1);
-  });
-
-  it('lets no control character of a key or of a holder reach the terminal', async () => {
-    const hostile = 'a\x1b[2J\u009b31m\r\n\u202etxt\u0007';
-    await hold(openStoreOf(url), hostile, 'web\x1b[31m:1 Evil\u009b2J');
-    for (const args of [['ls'], ['ls', '--json'], ['inspect', hostile], ['inspect', hostile, '--json']]) {
-      const { code, stdout, stderr } = await cli([...args, '--url', url]);
-      expect(code).toBe(0);
-      expect(stdout.replaceAll('\n', '') + stderr).not.toMatch(/[\p{Cc}\p{Cf}]/u);
-    }
-    const { stdout } = await cli(['inspect', hostile, '--url', url, '--json']);
-    expect(JSON.parse(stdout)).toMatchObject({ key: hostile });
   });
 });
 
@@ -282,22 +271,6 @@ describe('history', () => {
   it('refuses a key that is none', async () => {
     expect(await cli(['history', '', '--url', url])).toMatchObject({ code: 2, stdout: '' });
   });
-
-  it('lets no control character of an event reach the terminal', async () => {
-    const hostile = 'a\x1b[2J\u009b31m\r\n\u202etxt\u0007';
-    const facts = { key: hostile, where: hostile, note: hostile, reason: hostile };
-    await tell(openStoreOf(url), { event: 'lost', ...facts }, { event: 'waited', ...facts });
-    await tell(openStoreOf(url), { event: 'forced', key: hostile, by: hostile });
-    for (const args of [['history'], ['history', hostile], ['history', '--json']]) {
-      const { code, stdout, stderr } = await cli([...args, '--url', url]);
-      expect(code).toBe(0);
-      expect(stdout.trimEnd().split('\n')).toHaveLength(args.includes('--json') ? 1 : 4);
-      expect(stdout.replaceAll('\n', '') + stderr).not.toMatch(/[\p{Cc}\p{Cf}]/u);
-    }
-    const { stdout } = await cli(['history', '--json', '--url', url]);
-    const { entries } = JSON.parse(stdout) as { entries: unknown[] };
-    expect(entries[0]).toMatchObject({ event: 'forced', key: hostile, by: hostile });
-  });
 });
 
 describe('jobs', () => {
@@ -342,14 +315,31 @@ describe('jobs', () => {
     const text = 'No run of a job with `oncePer` is remembered whose key begins with o.\n';
     expect(await cli(['jobs', 'o', '--url', url])).toEqual({ code: 1, stdout: '', stderr: text });
   });
+});
 
-  it('lets no control character of a job reach the terminal', async () => {
-    const hostile = 'a\x1b[2J\u009b31m\r\u202etxt\u0007';
-    await runJob(openStoreOf(url), hostile, hostile, 'done', { instance: 'web\x1b[31m:1' });
-    for (const args of [['jobs'], ['jobs', '--json']]) {
-      const { code, stdout } = await cli([...args, '--url', url]);
-      expect([code, stdout.trimEnd().split('\n').length]).toEqual([0, args.length === 1 ? 2 : 1]);
-      expect(stdout.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+const HOSTILE = 'a\x1b[2J\u009b31m\r\n\u202etxt\u0007';
+
+describe('no control character reaches the terminal', () => {
+  const facts = { key: HOSTILE, where: HOSTILE, note: HOSTILE, reason: HOSTILE, by: HOSTILE };
+  const instance = 'web\x1b[31m:1';
+
+  it.each<[string, (locks: RedisLocks) => Promise<unknown>, string[][], number]>([
+    ['of a key and a holder', (locks) => hold(locks, HOSTILE, `${instance} Evil\u009b2J`), [['ls']], 2],
+    ['of a lock', (locks) => hold(locks, HOSTILE, `${instance} Evil\u009b2J`), [['inspect', HOSTILE]], 5],
+    [
+      'of an event',
+      (locks) => tell(locks, { event: 'lost', ...facts }, { event: 'waited', ...facts }, { event: 'forced', ...facts }),
+      [['history'], ['history', HOSTILE]],
+      4,
+    ],
+    ['of a job', (locks) => runJob(locks, HOSTILE, HOSTILE.replace('\n', ''), 'done', { instance }), [['jobs']], 2],
+  ])('%s', async (_what, prepare, commands, lines) => {
+    await prepare(openStoreOf(url));
+    for (const args of [...commands, ...commands.map((one) => [...one, '--json'])]) {
+      const { code, stdout, stderr } = await cli([...args, '--url', url]);
+      expect([code, stdout.trimEnd().split('\n').length]).toEqual([0, args.includes('--json') ? 1 : lines]);
+      expect(stdout.replaceAll('\n', '') + stderr).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+      if (args.includes('--json')) expect(JSON.stringify(JSON.parse(stdout))).toContain(JSON.stringify(HOSTILE));
     }
   });
 });

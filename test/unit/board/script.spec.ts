@@ -1,5 +1,5 @@
 import ts from 'typescript';
-import { pageText, STYLE } from '../../../lib/board/page/page.js';
+import { STYLE } from '../../../lib/board/page/page.js';
 import { SCRIPT } from '../../../lib/board/page/script.js';
 
 /** Names that are unknown, defined twice, or not used. */
@@ -80,14 +80,5 @@ describe('the style of the page', () => {
     const low = pairs.filter(([text, page]) => contrast(colours[text!]!, colours[page!]!) < 4.5);
     const bars = ['bar', 'low'].filter((bar) => contrast(colours[bar]!, colours['track']!) < 3);
     expect([low, bars]).toEqual([[], []]);
-  });
-});
-
-describe('the page', () => {
-  it('has all of its files beside it, and no code of its own', () => {
-    const page = pageText('locks/');
-    expect(page).toContain('src="locks/board.js"');
-    expect(page).toContain('href="locks/board.css"');
-    expect(page).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=/);
   });
 });
