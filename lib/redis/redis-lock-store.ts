@@ -25,7 +25,7 @@ import {
 } from '../core/store/lock-state.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
-import { clientOf } from './client/client-libraries.js';
+import { openClient } from './client/client-libraries.js';
 import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
@@ -73,8 +73,7 @@ export class RedisLockStore implements LockStore, CallbackStore {
   constructor(options: RedisLockStoreOptions) {
     this.#options = options;
     const { connection, clock, random, reporter, keyPrefix, keepMs } = options;
-    const { client, isGiven } = clientOf(connection, { clock, random, reporter });
-    this.#client = client;
+    this.#client = openClient(connection, { clock, random, reporter });
     this.keyPrefix = keyPrefix;
     this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
@@ -82,12 +81,11 @@ export class RedisLockStore implements LockStore, CallbackStore {
     const countReceivers = !this.#client.isCluster;
     const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
-    this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
+    this.commands = new CommandRunner(this.#client, clock, reporter);
     this.history = new RedisHistory(this.commands, options.scripts, this.#keys, clock);
     this.#check = new ServerCheck({ ...options, commands: this.commands });
     this.commands.refusal = (key) => this.#check.refusal(key);
-    this.#replicas =
-      options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
+    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#client, options) : null;
     this.#batches = new OperationBatches({
       commands: this.commands,
       calls: this.#calls,

@@ -29,14 +29,12 @@ export async function* scanKeys(
   maxAnswers = 1_000_000,
 ): AsyncGenerator<string> {
   const progress: Progress = { seen: new Set(), newEnd: () => new EndOfScan(prefix, maxAnswers), at: undefined };
-  const first = commands.forAllNodes;
   try {
-    yield* scanNodes(first, keys, prefix, progress);
+    yield* scanNodes(commands, keys, prefix, progress);
   } catch (error) {
-    // The failure may have shown that a node is silent; then another client, or another node, serves in its place.
-    const second = commands.forAllNodes;
-    if (second === first && !(await isReplaced(first, progress.at))) throw error;
-    yield* scanNodes(second, keys, prefix, progress);
+    // Another node may serve in the place of the one that failed.
+    if (!(await isReplaced(commands, progress.at))) throw error;
+    yield* scanNodes(commands, keys, prefix, progress);
   }
 }
 
@@ -66,9 +64,7 @@ async function* scanNodes(
 ): AsyncGenerator<string> {
   const { seen, newEnd } = progress;
   const client = commands.liveClient();
-  // A client adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
-  const before = client.keyPrefix;
-  const pattern = keys.pattern(prefix, before);
+  const pattern = keys.pattern(prefix);
   const request = { subject: LISTING, timeoutMs: OPERATOR_TIMEOUT_MS };
   // A cluster knows all of its nodes when it is ready.
   const nodes: readonly SingleClient[] = client.isCluster
@@ -83,7 +79,7 @@ async function* scanNodes(
       const scan = () => node.scan(cursor, pattern, KEYS_PER_SCAN);
       const [next, found] = await commands.send(client, scan, { ...request, ...to });
       // The history of the locks has no name of a lock.
-      const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
+      const named = found.map((stored) => keys.keyOf(stored));
       for (const key of new Set(named.filter((name) => name !== '' && name.startsWith(prefix) && !seen.has(name)))) {
         seen.add(key);
         yield key;

@@ -28,9 +28,6 @@ export const SLOTS_REFRESH_MS = 30_000;
 /** The pause before the next connection, after `failures` failed ones: short, so that locks are back soon after Redis is. */
 export const reconnectDelayMs = (failures: number): number => Math.min(50 * failures, 1_000);
 
-/** How long a given client, or a node of a given cluster, may be away before its locks continue on a connection of ours. */
-export const GIVEN_CLIENT_AWAY_MS = 3_000;
-
 /** The pause before a cluster is asked for its slots again, so that a failover does not cause a storm of questions. */
 export const SLOTS_RETRY_MS = 100;
 

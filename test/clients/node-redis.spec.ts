@@ -5,8 +5,8 @@ import { type GivenClient } from './support/subject.js';
 
 const ignore = (): void => undefined;
 
-function give(url: string, keyPrefix?: string): GivenClient {
-  const client = createClient({ url, ...(keyPrefix && { keyPrefix }) });
+function give(url: string): GivenClient {
+  const client = createClient({ url });
   client.on('error', ignore);
   client.connect().catch(ignore);
   // A socket that still waits for its host would live on.
@@ -20,9 +20,7 @@ function give(url: string, keyPrefix?: string): GivenClient {
 clientConformance({
   name: 'node-redis',
   library: nodeRedisLibrary,
-  isSilentAboutSelect: true,
   give,
-  giveWithPrefix: give,
   giveCluster(port) {
     const client = createCluster({ rootNodes: [{ socket: { host: '127.0.0.1', port } }] });
     client.on('error', ignore);

@@ -2,10 +2,10 @@ import { RESP_TYPES } from 'redis';
 import { type RedisConnection } from '../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { LIBRARY, itOnNodeRedis } from '../support/clients/library.js';
-import { appClient, givenIoredis, givenNodeRedis } from '../support/redis/connections.js';
+import { givenIoredis, givenNodeRedis } from '../support/redis/connections.js';
 import { ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { untilRenewed, untilWaiting } from '../support/waiting/waiters.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 
 /** A Buffer for each text of a reply, and a text for each number: as node-redis names them. */
 const TYPE_MAPPING = { [RESP_TYPES.BLOB_STRING]: Buffer, [RESP_TYPES.NUMBER]: String };
@@ -16,18 +16,13 @@ const OF_NODE_REDIS: Record<string, object> = {
   'that maps the types of replies': { commandOptions: { typeMapping: TYPE_MAPPING } },
   'with a time limit for commands': { commandOptions: { timeout: 200 } },
   'with urgent commands': { commandOptions: { asap: true } },
-  'with a key prefix': { keyPrefix: 'shop:' },
   'that pings': { pingInterval: 50 },
   'that speaks RESP2': { RESP: 2 },
   'that speaks RESP3': { RESP: 3 },
 };
 
 /** Our own connections have these options in the words of ioredis; node-redis refuses those that it has no counterpart for. */
-const REFUSED_BY_NODE_REDIS = [
-  'that returns numbers as strings',
-  'with a key prefix',
-  'that returns the replies of RESP3',
-];
+const REFUSED_BY_NODE_REDIS = ['that returns numbers as strings', 'that returns the replies of RESP3'];
 
 /** Some are not known to the types of every ioredis. */
 const OPTIONS: Record<string, object> = {
@@ -36,7 +31,6 @@ const OPTIONS: Record<string, object> = {
   'that queues nothing': { enableOfflineQueue: false },
   'that retries no command': { maxRetriesPerRequest: 0 },
   'that returns numbers as strings': { stringNumbers: true },
-  'with a key prefix': { keyPrefix: 'shop:' },
   'that sends commands in pipelines': { enableAutoPipelining: true },
   'that speaks RESP2': { protocol: 2 },
   'that returns the replies of RESP3': { protocol: 3, replyMapping: 'resp3' },
@@ -55,7 +49,7 @@ const CLIENTS: readonly { readonly name: string; readonly open: (url: string) =>
     .map(([name, options]) => ({ name: `a connection ${name}`, open: (url: string) => optionsOf(url, options) })),
 ];
 
-describe('locks on a client of the application', () => {
+describe('locks with options of the client', () => {
   afterEach(closeAll);
 
   it.each(CLIENTS)(
@@ -85,39 +79,4 @@ describe('locks on a client of the application', () => {
     const connection = optionsOf('redis://127.0.0.1:6379', OPTIONS[name]!);
     await expect(startApp({ connection })).rejects.toThrow('node-redis has no counterpart for the option');
   });
-
-  it('leave it while a command of the application blocks it', async () => {
-    const { admin, url } = await ownRedis();
-    const app = appClient(url);
-    const [{ locks }, other] = [await startApp({ connection: app.client }), await startApp({ connection: url })];
-    const key = freshKey();
-    const held = await locks.acquire(key, { leaseMs: 6_000 });
-    const popped = app.send('BLPOP', 'jobs', '0');
-    // Longer than the lease: it is renewed by another connection.
-    await untilRenewed({ locks }, 4, { timeoutMs: 20_000 });
-    expect(held.held).toBe(true);
-    expect(await other.locks.tryAcquire(key)).toBeNull();
-    await admin.rpush('jobs', 'one');
-    expect(await popped).toEqual(['jobs', 'one']);
-    await held.release();
-    expect(await other.locks.tryAcquire(key)).not.toBeNull();
-  });
-
-  it.each(['quit', 'disconnect'] as const)(
-    'are renewed and released when the application ends it (%s)',
-    async (how) => {
-      const { url } = await ownRedis();
-      const app = appClient(url);
-      const [{ locks }, other] = [await startApp({ connection: app.client }), await startApp({ connection: url })];
-      const key = freshKey();
-      const held = await locks.acquire(key, { leaseMs: 3_000 });
-      const waiting = other.locks.acquire(key, { waitMs: 30_000 });
-      await untilWaiting(other, key);
-      await app[how]();
-      await untilRenewed({ locks }, 4, { timeoutMs: 20_000 });
-      expect(held.held).toBe(true);
-      await held.release();
-      expect((await waiting).fencingToken).toBeGreaterThan(held.fencingToken);
-    },
-  );
 });

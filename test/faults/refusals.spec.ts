@@ -1,18 +1,11 @@
 import { inspect } from 'node:util';
-import { type LockStoreError, type RedisConnection } from '../../lib/index.js';
+import { type LockStoreError } from '../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs';
 import { keyOn } from '../support/redis/cluster-slots.js';
-import { withGiven } from '../support/clients/library.js';
-import { givenClient } from '../support/redis/connections.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { ownRedis } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { rejection } from '../support/waiting/rejection.js';
-
-const KINDS: [string, (url: string) => RedisConnection][] = [
-  ['a connection of its own', (url) => url],
-  ['a given client', (url) => givenClient(url)],
-];
 
 /** A call that retries until the error says that a retry cannot help. */
 const PATIENT = { waitMs: Infinity };
@@ -21,13 +14,13 @@ const USE_CLUSTER = 'use `connection: { cluster: [...] }`';
 
 afterEach(closeAll);
 
-describe.each(withGiven(KINDS))('a single client of a node of a cluster, by %s,', (_kind, open) => {
+describe('a single client of a node of a cluster', () => {
   let cluster: StartedCluster;
   beforeAll(async () => void (cluster = await startCluster()), 60_000);
   afterAll(() => cluster.stop());
 
   it('is told at once to use a cluster, for a key of another node (MOVED)', async () => {
-    const { locks } = await startApp({ connection: open(cluster.masters[0]!.url) });
+    const { locks } = await startApp({ connection: cluster.masters[0]!.url });
     const error = await rejection<LockStoreError>(locks.acquire(keyOn(1), PATIENT));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, cause: { name: 'ReplyError' } });
     expect(error.message).toContain('MOVED');
@@ -37,7 +30,7 @@ describe.each(withGiven(KINDS))('a single client of a node of a cluster, by %s,'
   });
 
   it('is told at once to use a cluster, for several keys (CROSSSLOT)', async () => {
-    const { locks } = await startApp({ connection: open(cluster.masters[0]!.url) });
+    const { locks } = await startApp({ connection: cluster.masters[0]!.url });
     const error = await rejection<LockStoreError>(locks.acquire([keyOn(0), keyOn(1)], PATIENT));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
     expect(error.message).toContain('CROSSSLOT');
@@ -47,7 +40,7 @@ describe.each(withGiven(KINDS))('a single client of a node of a cluster, by %s,'
   it('is told to use a cluster, and asks again, while the cluster is down (CLUSTERDOWN)', async () => {
     const busPort = String(20_000 + Math.floor(Math.random() * 10_000));
     const { url } = await ownRedis(['--cluster-enabled', 'yes', '--cluster-port', busPort]);
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), BRIEF));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
     expect(error.message).toContain('CLUSTERDOWN');
@@ -55,10 +48,10 @@ describe.each(withGiven(KINDS))('a single client of a node of a cluster, by %s,'
   });
 });
 
-describe.each(withGiven(KINDS))('the error names what Redis answered and what to do, by %s:', (_kind, open) => {
+describe('the error names what Redis answered and what to do:', () => {
   it('OOM', async () => {
     const { url } = await ownRedis(['--maxmemory', '1mb', '--maxmemory-policy', 'noeviction']);
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     const key = freshKey();
     const { message } = await rejection(locks.acquire(key, BRIEF));
     expect(message).toMatch(/OOM.*raise its `maxmemory`/);
@@ -70,7 +63,7 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
     const [master, replica] = [await ownRedis(), await ownRedis()];
     await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
     await eventually(async () => (await replica.admin.info('replication')).includes('master_link_status:up'));
-    const { locks } = await startApp({ connection: open(replica.url) });
+    const { locks } = await startApp({ connection: replica.url });
     const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
     expect(message).toMatch(/READONLY.*connect to its master/);
     expect(message).not.toMatch(/reachable|user_script/);
@@ -80,14 +73,14 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
     const [master, replica] = [await ownRedis(), await ownRedis(['--replica-serve-stale-data', 'no'])];
     await master.kill();
     await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
-    const { locks } = await startApp({ connection: open(replica.url) });
+    const { locks } = await startApp({ connection: replica.url });
     const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
     expect(message).toMatch(/MASTERDOWN.*lost its master/);
   });
 
   it('NOAUTH', async () => {
     const { port } = await ownRedis(['--requirepass', 'secret']);
-    const { locks } = await startApp({ connection: open(`redis://127.0.0.1:${port}`) });
+    const { locks } = await startApp({ connection: `redis://127.0.0.1:${port}` });
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
     expect(error.message).toMatch(/NOAUTH.*asks for a password/);
     expect(error.retryable).toBe(false);
@@ -95,7 +88,7 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
 
   it('WRONGPASS', async () => {
     const { port } = await ownRedis(['--requirepass', 'secret']);
-    const { locks } = await startApp({ connection: open(`redis://:another@127.0.0.1:${port}`) });
+    const { locks } = await startApp({ connection: `redis://:another@127.0.0.1:${port}` });
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
     expect(error.message).toMatch(/WRONGPASS.*Check user and password/);
     expect(inspect(error, { depth: 9 })).not.toContain('another');
@@ -104,7 +97,7 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
   it('NOPERM', async () => {
     const { admin, port } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'locks', 'on', '>secret', '~*', '&*', '+info', '+time');
-    const { locks } = await startApp({ connection: open(`redis://locks:secret@127.0.0.1:${port}`) });
+    const { locks } = await startApp({ connection: `redis://locks:secret@127.0.0.1:${port}` });
     const { message } = await rejection(locks.acquire(freshKey(), PATIENT));
     expect(message).toMatch(/NOPERM.*docs\/security\.md/);
   });
@@ -113,7 +106,7 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
     const { admin, url } = await ownRedis();
     const key = freshKey();
     await admin.set(`lock:${key}`, 'of somebody else');
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     const { message } = await rejection(locks.acquire(key, PATIENT));
     expect(message).toMatch(/WRONGTYPE.*`keyPrefix`/);
     expect(message).not.toContain('user_script');
@@ -126,7 +119,7 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
     const { admin, url } = await ownRedis();
     const key = freshKey();
     await admin.hset(`lock:${key}`, hash);
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     const calls = [locks.acquire(key, PATIENT), locks.acquire([key, freshKey()], PATIENT), locks.inspect(key)];
     for (const error of await Promise.all(calls.map((call) => rejection<LockStoreError>(call)))) {
       expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
@@ -138,9 +131,9 @@ describe.each(withGiven(KINDS))('the error names what Redis answered and what to
 });
 
 describe('the advice of ioredis', () => {
-  it.each(withGiven(KINDS))('is not part of an error while Redis is away, by %s', async (_kind, open) => {
+  it('is not part of an error while Redis is away', async () => {
     const server = await ownRedis();
-    const { locks } = await startApp({ connection: open(server.url) });
+    const { locks } = await startApp({ connection: server.url });
     await locks.withLock(freshKey(), () => undefined);
     const asked = Array.from({ length: 20 }, () => rejection(locks.inspect(freshKey())).catch(() => undefined));
     await server.kill();

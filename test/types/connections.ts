@@ -10,8 +10,8 @@ import type {
 /** What `connection` must accept and refuse. The types are our own: they must fit the clients of every library. */
 declare function connect(connection: RedisConnection | readonly RedisConnection[]): void;
 
-/** An option that is missing here is refused as unknown. */
-type IsEmpty<Names> = [Names] extends [never] ? true : Names;
+/** An option that is missing here is refused as unknown; the module has a key prefix of its own. */
+type IsEmpty<Names> = [Exclude<Names, 'keyPrefix'>] extends [never] ? true : Names;
 export const knowsOptions: [
   IsEmpty<Exclude<keyof ioredis.RedisOptions | keyof iovalkey.RedisOptions, keyof RedisConnectionOptions>>,
   IsEmpty<Exclude<keyof ioredis.ClusterOptions | keyof iovalkey.ClusterOptions, keyof RedisClusterOptions>>,

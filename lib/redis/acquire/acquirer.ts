@@ -223,7 +223,7 @@ export class Acquirer {
   #learnTime({ keys }: AcquireRequest, timeoutMs: number): Promise<void> | null {
     const { commands } = this.parts;
     if (commands.isCluster || this.#serverClock.knows(ONLY_SERVER)) return null;
-    const client = commands.liveClient(this.parts.keys.storageKey(keys[0]!)) as SingleClient;
+    const client = commands.liveClient() as SingleClient;
     const key = keys.join(', ');
     const ask = (): Promise<number> => commands.send(client, () => client.time(), { subject: key, timeoutMs });
     return this.#serverClock.learn(ONLY_SERVER, timeoutMs, ask).catch((error: unknown) => {
@@ -234,7 +234,7 @@ export class Acquirer {
   /** The server of a lock, as far as it is known. */
   #serverOf(storageKey: string): string {
     const { commands } = this.parts;
-    const client = commands.isCluster && commands.liveClient(storageKey);
+    const client = commands.isCluster && commands.liveClient();
     const address = client && client.isCluster && client.masterAddressOf(storageKey);
     return address ? addressText(address) : ONLY_SERVER;
   }

@@ -15,6 +15,9 @@ interface ReplicaAcksOptions {
   readonly reporter: Reporter;
 }
 
+/** The place of the connection where there is no cluster. */
+const ONLY_MASTER = 'the master';
+
 /**
  * Proves that grants have reached replicas (WAIT, Redis docs). WAIT covers the writes of its own connection, and blocks all
  * that is sent there after it. Therefore this class has its own connections, one per master. It sends the same acquire, or
@@ -26,8 +29,7 @@ export class ReplicaAcks {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
 
   constructor(
-    /** Returns the client of a storage key. */
-    private readonly client: (storageKey: string) => RedisClient,
+    private readonly client: RedisClient,
     private readonly options: ReplicaAcksOptions,
   ) {}
 
@@ -36,11 +38,9 @@ export class ReplicaAcks {
    * @throws LockStoreError that says how many replicas have it
    */
   confirm(call: ScriptCall): Promise<string[]> {
-    const client = this.client(String(call.operands[1]));
+    const { client } = this;
     if (client.isCluster) return this.#confirmOnNode(client, call);
-    // A given client may select another database, and its locks move there.
-    const database = `database ${client.database}`;
-    const connection = this.#connections.get(database) ?? this.#open(database, () => client.duplicate())!;
+    const connection = this.#connections.get(ONLY_MASTER) ?? this.#open(ONLY_MASTER, () => client.duplicate())!;
     return connection.confirm(call);
   }
 
@@ -110,7 +110,7 @@ class AckConnection {
     client: SingleClient,
     private readonly options: ReplicaAcksOptions,
   ) {
-    this.commands = new CommandRunner(client, true, options.clock, options.reporter);
+    this.commands = new CommandRunner(client, options.clock, options.reporter);
   }
 
   confirm(call: ScriptCall): Promise<string[]> {

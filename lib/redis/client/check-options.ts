@@ -13,7 +13,7 @@ const OF_ACCESS = {
   connectTimeout: true, disconnectTimeout: true, socketTimeout: true, keepAlive: true, noDelay: true, protocol: true, replyMapping: true,
   stringNumbers: true, disableClientInfo: true, clientInfoTag: true, maxLoadingRetryTime: true, familyFallback: true, Connector: true,
   autoResubscribe: true, autoResendUnfulfilledCommands: true, reconnectOnError: true, commandTimeout: true, blockingTimeout: true,
-  blockingTimeoutGrace: true, maxRetriesPerRequest: true, offlineQueue: true, commandQueue: true, monitor: true, keyPrefix: true,
+  blockingTimeoutGrace: true, maxRetriesPerRequest: true, offlineQueue: true, commandQueue: true, monitor: true,
   natMap: true, lazyConnect: true, enableReadyCheck: true, enableOfflineQueue: true, enableAutoPipelining: true,
   autoPipeliningIgnoredCommands: true, scripts: true, himportFieldsets: true, showFriendlyErrorStack: true, readOnly: true,
   retryStrategy: true, name: true, role: true, sentinelUsername: true, sentinelPassword: true, sentinelTLS: true,
@@ -26,7 +26,7 @@ const OF_NODE = { host: true, port: true };
 
 const OF_CLUSTER = {
   cluster: true, redisOptions: true, clusterRetryStrategy: true, clusterNodeRetryStrategy: true, scaleReads: true, maxRedirections: true,
-  retryDelayOnFailover: true, retryDelayOnClusterDown: true, retryDelayOnTryAgain: true, retryDelayOnMoved: true, keyPrefix: true,
+  retryDelayOnFailover: true, retryDelayOnClusterDown: true, retryDelayOnTryAgain: true, retryDelayOnMoved: true,
   slotsRefreshTimeout: true, slotsRefreshInterval: true, shardedSubscribers: true, useSRVRecords: true, resolveSrv: true, natMap: true,
   dnsLookup: true, lazyConnect: true, enableReadyCheck: true, enableOfflineQueue: true, enableAutoPipelining: true, scripts: true,
   autoPipeliningIgnoredCommands: true, himportFieldsets: true, showFriendlyErrorStack: true,
@@ -34,11 +34,15 @@ const OF_CLUSTER = {
 
 const CLUSTER = '`cluster: [{ host, port }]`';
 
+/** That of the client would not apply to channels, and two instances that differ in it would not exclude each other. */
+const KEY_PREFIX = 'the `keyPrefix` of the module, beside `connection`,';
+
 /** What other libraries and modules call these options. */
 const WRITE: Readonly<Record<string, string>> = {
   uri: 'url', connectionString: 'url', redisUrl: 'url', hostname: 'host', server: 'host', ip: 'host', address: 'host', user: 'username', pass: 'password', auth: 'password',
   auth_pass: 'password', database: 'db', socket: '{ host, port } themselves', nodes: CLUSTER, rootNodes: CLUSTER, startupNodes: CLUSTER,
-  clusterNodes: CLUSTER, sentinelRootNodes: '`sentinels: [{ host, port }]`', masterName: 'name', RESP: 'protocol', ssl: 'tls', prefix: 'keyPrefix',
+  clusterNodes: CLUSTER, sentinelRootNodes: '`sentinels: [{ host, port }]`', masterName: 'name', RESP: 'protocol', ssl: 'tls',
+  keyPrefix: KEY_PREFIX, prefix: KEY_PREFIX,
   client: 'the client itself as `connection`', config: 'its values', options: 'its values', connection: 'its value',
   token: 'the redis:// or rediss:// URL of the database, not that of its REST API',
 }; // prettier-ignore

@@ -12,27 +12,16 @@ const LIBRARIES: readonly ClientLibrary[] = [ioredisLibrary, iovalkeyLibrary, no
 export const libraryOf = (value: unknown): ClientLibrary | undefined =>
   LIBRARIES.find((library) => library.isClient(value));
 
-/** The client of a connection, and whether it is that of the application: such a client is never closed. */
-export interface StoreClient {
-  readonly client: RedisClient;
-  readonly isGiven: boolean;
-}
-
 /**
- * Takes the client that was given, or opens one.
- * @throws LockConfigurationError when the store cannot use the client, or when no library can open one
+ * Opens a client of the store: a duplicate of the client that the application passed in, or one by a URL or options.
+ * @throws LockConfigurationError when the client cannot be duplicated, or when no library can open one
  */
-export function clientOf(connection: RedisConnection, parts: ClientParts): StoreClient {
-  const library = libraryOf(connection);
-  if (!library) return { client: openClient(connection as RedisAddress, parts), isGiven: false };
-  library.checkClient(connection as object, '`connection`');
-  const isGiven = library.isShared(connection as object);
-  return { client: library.clientsOf(parts).of(connection as object), isGiven };
-}
-
-function openClient(connection: RedisAddress, parts: ClientParts): RedisClient {
+export function openClient(connection: RedisConnection, parts: ClientParts): RedisClient {
+  const ofApp = libraryOf(connection);
+  ofApp?.checkClient(connection as object, '`connection`');
+  if (ofApp) return ofApp.clientsOf(parts).copyOf(connection as object);
   const library = LIBRARIES.find((one) => one.isInstalled());
-  if (library) return library.clientsOf(parts).open(connection);
+  if (library) return library.clientsOf(parts).open(connection as RedisAddress);
   throw new LockConfigurationError(
     'No Redis client is installed that could open `connection`: ioredis 5 or 6, iovalkey, or redis 5 or 6. Install one: ' +
       'npm install ioredis (or redis, or iovalkey). ' +

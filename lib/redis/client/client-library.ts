@@ -1,4 +1,6 @@
 import { type Clock } from '../../core/clock.js';
+import { LockConfigurationError } from '../../core/lock.errors.js';
+import { shortened } from '../../core/read-options.js';
 import { type Randomness } from '../../core/randomness.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type RedisClient } from './redis-client.js';
@@ -20,10 +22,13 @@ export type ServerPlace = Pick<RedisConnectionOptions, 'host' | 'port' | 'path' 
 
 /** The clients of one store, behind which a library works. */
 export interface Clients {
-  /** Returns the client of a client that was given: always the same one. It is ours to close if that is not shared. */
-  of(client: object): RedisClient;
   /**
-   * Opens a connection of our own; it connects when it is told to.
+   * Opens a duplicate of a client of the application, with the database of its options and without its key prefix; it connects when
+   * `connect` is called. Nothing that becomes of the client reaches it.
+   */
+  copyOf(client: object): RedisClient;
+  /**
+   * Opens a connection of our own; it connects when `connect` is called.
    * @throws LockConfigurationError for a URL that cannot be read, or for an option without a counterpart in the library
    */
   open(connection: RedisAddress): RedisClient;
@@ -44,8 +49,6 @@ export interface ClientLibrary {
    */
   checkClient(client: object, name: string): void;
   isCluster(client: object): boolean;
-  /** Whether commands are sent by a given client; otherwise only its options are used, for connections of our own. */
-  isShared(client: object): boolean;
   /** Where a single client leads. */
   placeOf(client: object): ServerPlace;
   /** Whether a package of the library is installed, so that it can open connections. */
@@ -55,3 +58,27 @@ export interface ClientLibrary {
 
 export const hasMethod = (value: unknown, name: string): boolean =>
   typeof (value as Record<string, unknown> | null | undefined)?.[name] === 'function';
+
+/**
+ * Checks what a client returned as its duplicate.
+ * @throws LockConfigurationError
+ */
+export function checkDuplicate<T extends object>(duplicate: T | undefined, method: string): T {
+  if (hasMethod(duplicate, method)) return duplicate!;
+  throw new LockConfigurationError(
+    'Expected `connection` to be a client that can be duplicated, got one whose `duplicate()` returns no client, as that of a mock. ' +
+      "Pass the client itself. In tests, use `RedisLockTestingModule`, or `connection: 'memory'`.",
+  );
+}
+
+/** The duplicates of a client lack its key prefix: locks would move when an application changes it. */
+export function warnOfKeyPrefix(
+  options: { readonly keyPrefix?: unknown } | undefined,
+  { reporter }: ClientParts,
+): void {
+  const { keyPrefix } = options ?? {};
+  const prefix = Buffer.isBuffer(keyPrefix) ? keyPrefix.toString() : keyPrefix;
+  if (typeof prefix !== 'string' || prefix === '') return;
+  const text = `The key prefix "${shortened(prefix)}" of the given Redis client does not apply to locks.`;
+  reporter.warn(`${text} Write it in the \`keyPrefix\` of the module, where all instances have the same.`);
+}

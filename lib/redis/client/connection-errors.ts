@@ -6,8 +6,5 @@ export const unsentError = (): Error => named('UnsentError', 'there was no conne
 /** The connection was lost before the answer came. */
 export const lostError = (cause?: unknown): Error => named('LostError', 'the connection was lost', cause);
 
-/** The client subscribes, and its server takes no other commands meanwhile. */
-export const subscriberError = (): Error => new Error('Connection in subscriber mode: the server refuses commands');
-
 const named = (name: string, message: string, cause?: unknown): Error =>
   Object.assign(new Error(message, { cause }), { name });

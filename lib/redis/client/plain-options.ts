@@ -239,9 +239,7 @@ function refuseOthers(given: Given, known: readonly string[], library: string, i
   const isOther = (name: string): boolean => given[name] !== undefined && given[name] !== null && !isImplied(name);
   const name = Object.keys(given).find((one) => isOther(one) && !known.includes(one) && !DECIDED.includes(one));
   if (name === undefined) return;
-  const instead =
-    name === 'keyPrefix' ? 'Give a `keyPrefix` to the module' : `Leave it out, pass a client of ${library}`;
   throw new LockConfigurationError(
-    `${library} has no counterpart for the option \`${inside}${name}\` of \`connection\`. ${instead}, or install ioredis.`,
+    `${library} has no counterpart for the option \`${inside}${name}\` of \`connection\`. Leave it out, pass a client of ${library}, or install ioredis.`,
   );
 }

@@ -15,8 +15,6 @@ export interface ClientEvents {
   ended: [];
   error: [error: Error];
   message: [channel: string, message: string];
-  /** The application has selected another database. */
-  database: [];
   /** A node of a cluster, named by its address, could not be reached. */
   nodeError: [address: string];
 }
@@ -46,8 +44,6 @@ interface BaseClient {
   readonly isWritable: boolean;
   /** Whether the connection stays closed once it has ended: another one replaces it. */
   readonly endsForGood: boolean;
-  /** What the client puts before each key, but not before channels and patterns. */
-  readonly keyPrefix: string;
 
   /** Returns a function that removes the listener. */
   on<E extends keyof ClientEvents>(event: E, listener: (...args: ClientEvents[E]) => void): () => void;
@@ -86,12 +82,12 @@ export interface SingleClient extends BaseClient {
   readonly isCluster: false;
   /** Where commands go, for people: never a password. */
   readonly address: string;
-  /** The database that is selected; while there is no connection, the one that will be. */
+  /** The database of each connection that it opens. */
   readonly database: number;
   /** Where the present connection leads; null while there is none. */
   readonly peer: ServerAddress | null;
 
-  /** Opens one more connection of our own to the same place, with the same database and key prefix. It connects by itself. */
+  /** Opens one more connection to the same place, with the same database. It connects by itself. */
   duplicate(): SingleClient;
   /** Ends the connection at once. */
   disconnect(): void;

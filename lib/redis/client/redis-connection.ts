@@ -53,7 +53,6 @@ export interface RedisSharedOptions {
 
 /** What a single connection and a cluster have in common. */
 export interface RedisClientOptions {
-  readonly keyPrefix?: string | undefined;
   readonly natMap?: RedisNatMap | undefined;
   readonly lazyConnect?: boolean | undefined;
   readonly enableReadyCheck?: boolean | undefined;

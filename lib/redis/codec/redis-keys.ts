@@ -44,15 +44,12 @@ export class RedisKeys {
     return encoded.replace(/%(25|7B|7D)/g, decodeURIComponent);
   }
 
-  /**
-   * A pattern for SCAN that matches at least the storage keys of all keys that begin with `prefix`; `before`: what the
-   * client puts before each storage key.
-   */
-  pattern(prefix: string, before = ''): string {
+  /** A pattern for SCAN that matches at least the storage keys of all keys that begin with `prefix`. */
+  pattern(prefix: string): string {
     const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
     // A tag stands before the key, and may be any.
     const anyTag = this.hashTag === NO_TAG ? '' : '*';
-    return `${literal(before + this.prefix)}${anyTag}${literal(encodeKey(prefix))}*`;
+    return `${literal(this.prefix)}${anyTag}${literal(encodeKey(prefix))}*`;
   }
 
   /** Each time, since a function of the application may return, or throw, something else than before. */
@@ -82,11 +79,11 @@ const tagText = (tag: string | undefined): string => (tag === undefined ? '' : `
 export function groupKeys(
   keys: readonly string[],
   storageKey: (key: string) => string,
-  { isCluster, keyPrefix }: Pick<RedisClient, 'isCluster' | 'keyPrefix'>,
+  { isCluster }: Pick<RedisClient, 'isCluster'>,
 ): readonly (readonly string[])[] {
   const groups = new Map<number, string[]>();
   for (const [stored, key] of inOrder(keys, storageKey)) {
-    const slot = isCluster ? slotOf(keyPrefix + stored) : 0;
+    const slot = isCluster ? slotOf(stored) : 0;
     groups.set(slot, [...(groups.get(slot) ?? []), key]);
   }
   return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group);

@@ -1,5 +1,5 @@
 import { type Clock } from '../../core/clock.js';
-import { GIVEN_CLIENT_AWAY_MS, SLOTS_RETRY_MS } from '../timing.js';
+import { SLOTS_RETRY_MS } from '../timing.js';
 import { type ClusterClient, type RedisClient, type SingleClient } from '../client/redis-client.js';
 
 /** Where a command goes: to this node of a cluster, or to the one that serves the storage key. */
@@ -27,9 +27,6 @@ interface NodeListener {
 /** The connections of a cluster client to its nodes: the library queues what is sent by one that is not ready. */
 export class ClusterNodes {
   readonly #refreshing = new WeakSet<ClusterClient>();
-  /** Since when a connection that a command needs is not ready. */
-  readonly #unreadySince = new WeakMap<SingleClient, number>();
-  readonly #silent = new WeakSet<SingleClient>();
 
   constructor(
     private readonly clock: Clock,
@@ -45,43 +42,17 @@ export class ClusterNodes {
       return false;
     }
     if (node.status === 'idle') void this.listener.inOurContext(() => node.connect().catch(() => undefined));
-    if (node.isWritable) return true;
-    if (!this.#unreadySince.has(node)) this.#unreadySince.set(node, this.clock.now());
-    return false;
-  }
-
-  /** Whether a node does not answer, as far as known. */
-  isSilent(node: SingleClient): boolean {
-    return (
-      this.#silent.has(node) || this.clock.now() - (this.#unreadySince.get(node) ?? Infinity) > GIVEN_CLIENT_AWAY_MS
-    );
-  }
-
-  /** Remembers that a node does not answer; false when that was known. */
-  markSilent(node: SingleClient): boolean {
-    if (this.#silent.has(node)) return false;
-    this.#silent.add(node);
-    return true;
-  }
-
-  /** A node has answered, however late. */
-  onAnswer(node: SingleClient): void {
-    this.#silent.delete(node);
+    return node.isWritable;
   }
 
   /** Follows the connections; returns a function that stops this. */
   watch(cluster: ClusterClient): () => void {
     return cluster.attachToNodes((node) => {
       const onReady = (): void => {
-        this.#unreadySince.delete(node);
         this.listener.onReady(node);
         this.listener.onChange();
       };
-      const onClose = (): void => {
-        this.#silent.delete(node);
-        this.listener.onLoss();
-      };
-      const stops = [node.on('ready', onReady), node.on('closed', onClose)];
+      const stops = [node.on('ready', onReady), node.on('closed', () => this.listener.onLoss())];
       return () => {
         for (const stop of stops) stop();
       };

@@ -4,7 +4,6 @@ import { type LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type Outcome } from '../../core/store/callback-store.js';
 import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
-import { type Destination } from './cluster-nodes.js';
 import { Command, type CommandHost, type CommandRequest, type Delivery } from './command.js';
 import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
@@ -33,8 +32,6 @@ export class CommandRunner {
   readonly #live: LiveClient;
   readonly #health: ConnectionHealth;
   readonly #host: CommandHost;
-  /** Serves the locks on nodes of a given cluster that do not answer its client. */
-  #spare: CommandRunner | null = null;
   /** The commands that have no answer yet. */
   readonly #commands = new FreshMap<Command<any, any>, true>();
   /** Why no lock may be granted by the server for this key; null: nothing is known against it. */
@@ -42,16 +39,14 @@ export class CommandRunner {
   #stopWarning = (): void => undefined;
   #stopMove = (): void => undefined;
 
-  /** `isOwned`: the client is ours to cut and to close. */
   constructor(
     client: RedisClient,
-    isOwned: boolean,
-    private readonly clock: Clock,
+    clock: Clock,
     private readonly reporter: Reporter,
   ) {
     const silence = new SilenceWatch(clock);
-    this.#live = new LiveClient(client, isOwned, clock, reporter, silence);
-    this.#health = new ConnectionHealth(this.#live, silence, reporter);
+    this.#live = new LiveClient(client, clock, reporter, silence);
+    this.#health = new ConnectionHealth(this.#live, silence);
     this.#host = {
       live: this.#live,
       health: this.#health,
@@ -70,18 +65,9 @@ export class CommandRunner {
     return this.#commands.size;
   }
 
-  /** The client to send by, for a storage key if the command is about one. */
-  liveClient(storageKey?: string): RedisClient {
-    const client = this.#live.current;
-    return (storageKey !== undefined && this.#spareFor({ storageKey })?.liveClient()) || client;
-  }
-
-  /** The runner that reaches all nodes: another one than this when a node of a given cluster does not answer. */
-  get forAllNodes(): CommandRunner {
-    const client = this.liveClient();
-    const nodes = client.isCluster ? client.nodes('master') : [];
-    const silent = nodes.find((node) => this.#health.isSilent({ node }));
-    return (silent && this.#spareFor({ node: silent })) ?? this;
+  /** The client to send by. */
+  liveClient(): RedisClient {
+    return this.#live.current;
   }
 
   /** Why no command can be sent since the connection was lost; null while there is one, and before the first one. */
@@ -99,7 +85,7 @@ export class CommandRunner {
 
   /** Another number after a connection was lost, to any node: commands sent before may have been sent twice. */
   get epoch(): number {
-    return this.#live.epoch + (this.#spare?.epoch ?? 0);
+    return this.#live.epoch;
   }
 
   /** The run id of the server that the last reply came from; null while it is unknown or not reported, and for a cluster. */
@@ -144,8 +130,6 @@ export class CommandRunner {
 
   /** Passes on the replies for all locks, or a `LockStoreError`. */
   start(call: BatchCall, outcome: Outcome<string[][], Error>): void {
-    const spare = this.#spareFor(call);
-    if (spare) return spare.start(call, outcome);
     const delivery = new ScriptDelivery(call, outcome, this.#host);
     this.#start(call, delivery, delivery);
   }
@@ -180,17 +164,9 @@ export class CommandRunner {
 
   async close(): Promise<void> {
     this.#stopWarning();
-    await Promise.all([this.#live.close(), this.#spare?.close()]);
+    await this.#live.close();
     // ioredis never settles a command that it meant to send again.
     for (const command of this.#commands.keys()) command.fail(new Error('the connection was closed'));
-  }
-
-  #spareFor(to: Destination): CommandRunner | null {
-    if (this.#live.isClosed || !this.#health.isSilent(to)) return null;
-    const { current, inOurContext } = this.#live;
-    return (this.#spare ??= inOurContext(() => {
-      return new CommandRunner(current.duplicate(), true, this.clock, this.reporter);
-    }));
   }
 
   #start<A, T>(request: CommandRequest, delivery: Delivery<A, T>, outcome: Outcome<T, LockStoreError>): void {

@@ -1,4 +1,3 @@
-import { type Clock } from '../../core/clock.js';
 import { connectionErrorOf } from './redis-errors.js';
 import { NEVER_READY, readableText } from './error-advice.js';
 
@@ -10,14 +9,10 @@ export class ConnectionState {
   isDown = false;
   /** Why the last connection failed; undefined while there is one. */
   lastError: Error | undefined;
-  /** Since when the connection should be ready, and is not. */
-  #unreadySince: number | null = null;
-  /** Since when it leads to a replica, which takes no writes. */
-  #readOnlySince: number | null = null;
+  /** Whether the connection should be ready, and is not. */
+  #isUnready = false;
 
   readonly #waiting = new Set<() => void>();
-
-  constructor(private readonly clock: Clock) {}
 
   /** Calls back once, at the next change; returns a function that cancels. */
   onceChanged(callback: () => void): () => void {
@@ -32,28 +27,21 @@ export class ConnectionState {
     for (const callback of waiting) callback();
   }
 
-  /** Whether the connection has been useless for longer than this. */
-  isAwayFor(ms: number): boolean {
-    const since = this.#unreadySince ?? this.#readOnlySince;
-    return since !== null && this.clock.now() - since > ms;
-  }
-
   onConnecting(): void {
-    this.#unreadySince ??= this.clock.now();
+    this.#isUnready = true;
   }
 
   onReady(): void {
     this.isDown = false;
     this.lastError = undefined;
-    this.#unreadySince = null;
-    this.#readOnlySince = null;
+    this.#isUnready = false;
   }
 
   onClose(): void {
     this.#countLoss();
     // A server that accepts connections and stays silent causes no error.
-    if (this.#unreadySince !== null) this.lastError ??= new Error(NEVER_READY);
-    this.#unreadySince ??= this.clock.now();
+    if (this.#isUnready) this.lastError ??= new Error(NEVER_READY);
+    this.#isUnready = true;
   }
 
   /** Returns the text of the error, or null when it repeats the one before: in an outage, each retry fails alike. */
@@ -69,15 +57,6 @@ export class ConnectionState {
     if (isOfSentinels) this.#countLoss();
     const text = readableText(this.lastError);
     return text === before ? null : text;
-  }
-
-  onReadOnly(): void {
-    this.#readOnlySince ??= this.clock.now();
-  }
-
-  /** The server takes writes. */
-  onWritten(): void {
-    this.#readOnlySince = null;
   }
 
   #countLoss(): void {

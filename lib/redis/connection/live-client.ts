@@ -3,11 +3,11 @@ import { type Clock, setDeadline } from '../../core/clock.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
 import { TimerQueue } from '../../core/timer-queue.js';
 import { type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { GIVEN_CLIENT_AWAY_MS, GREETING_MS, SELECT_RETRY_MS } from '../timing.js';
+import { GREETING_MS, SELECT_RETRY_MS } from '../timing.js';
 import { ClusterNodes, type Destination } from './cluster-nodes.js';
 import { ConnectionState } from './connection-state.js';
 import { adviceOn, readableText } from './error-advice.js';
-import { isLost, isSubscriber } from './redis-errors.js';
+import { isLost } from './redis-errors.js';
 import { ServerId } from './server-id.js';
 import { type SilenceWatch } from './silence-watch.js';
 
@@ -23,10 +23,7 @@ interface Selection {
   cancelDeadline: () => void;
 }
 
-/**
- * The client that commands are sent by, and whether it takes one now: never while the library would queue it. A client of our
- * own is kept alive. A given one is left for one of our own once it is of no use; a given cluster is left only as a whole.
- */
+/** The client that commands are sent by, kept alive, and whether it takes a command now: never while the library would queue it. */
 export class LiveClient {
   /** Runs what opens connections or sets timers of ours, which would otherwise be in the async context of the caller. */
   readonly inOurContext = AsyncLocalStorage.snapshot();
@@ -41,26 +38,19 @@ export class LiveClient {
   /** Of the server that commands go to now; unknown for a cluster. */
   readonly serverId: ServerId;
   readonly nodes: ClusterNodes;
-  #client: RedisClient;
-  #isOwned: boolean;
   /** Null: the present connection is in database 0, or nothing was sent by it yet. */
   #selection: Selection | null = null;
-  /** Stops following the database that the application selects with a client that was left. */
-  #stopFollowing = ignore;
   #stopWatching: (() => void) | null = null;
   readonly #warn = withoutRepeats((line) => this.reporter.warn(line));
 
-  /** `isOwned`: the client is ours to cut and to close. */
   constructor(
-    client: RedisClient,
-    isOwned: boolean,
+    /** The client as it is, whatever its state. */
+    readonly client: RedisClient,
     readonly clock: Clock,
     private readonly reporter: Reporter,
     private readonly silence: SilenceWatch,
   ) {
-    this.#client = client;
-    this.#isOwned = isOwned;
-    this.state = new ConnectionState(clock);
+    this.state = new ConnectionState();
     this.timers = new TimerQueue(clock);
     this.serverId = new ServerId(reporter);
     this.nodes = new ClusterNodes(clock, {
@@ -71,21 +61,10 @@ export class LiveClient {
     });
   }
 
-  /** The client as it is, whatever its state. */
-  get client(): RedisClient {
-    return this.#client;
-  }
-
-  get isOwned(): boolean {
-    return this.#isOwned;
-  }
-
-  /** The client to send by, watched from then on. A given one that was closed, or has been away for long, is left. */
+  /** The client to send by, watched from then on. */
   get current(): RedisClient {
-    this.#stopWatching ??= this.#watch(this.#client);
-    if (!this.#isOwned && this.#client.status === 'ended') this.leaveGiven('was closed');
-    if (!this.#isOwned && this.state.isAwayFor(GIVEN_CLIENT_AWAY_MS)) this.leaveGiven();
-    return this.#client;
+    this.#stopWatching ??= this.#watch(this.client);
+    return this.client;
   }
 
   /** Connects a client that waits for its first command to do so. Failures are retried, and reported by the commands. */
@@ -99,10 +78,10 @@ export class LiveClient {
 
   /** Whether a command is sent at once; if not, starts what may help. */
   isReady(client: RedisClient, to: Destination): boolean {
-    if (client === this.#client && client.status === 'idle') this.connect();
+    if (client === this.client && client.status === 'idle') this.connect();
     if (!client.isWritable) return false;
     if (client.isCluster) return this.nodes.isReady(client, to);
-    if (client !== this.#client) return true;
+    if (client !== this.client) return true;
     this.identify();
     if (this.isInDatabase(client)) return true;
     if (!this.#selection || this.clock.now() >= this.#selection.retryAt) this.#select(client);
@@ -111,7 +90,7 @@ export class LiveClient {
 
   /** Asks which server it is, and what it is, before a command of ours is sent: the answer comes before that of the command. */
   identify(): void {
-    const client = this.#client;
+    const client = this.client;
     if (client.isCluster || !client.isWritable) return;
     const askedAt = this.clock.now();
     this.serverId.ask(client, askedAt, (info) => {
@@ -127,16 +106,7 @@ export class LiveClient {
 
   /** Whether the client has ended, and stays closed. */
   get hasEnded(): boolean {
-    return this.#client.status === 'ended' && this.#client.endsForGood;
-  }
-
-  /** Continues on a connection of our own to the same place. */
-  leaveGiven(why = 'does not answer'): void {
-    const given = this.#client;
-    this.reporter.warn(`The given Redis client ${why}; locks continue on a connection of their own.`);
-    this.#isOwned = true;
-    if (!given.isCluster) this.#stopFollowing = given.on('database', () => this.#followDatabase(given));
-    this.#adoptCopyOf(given);
+    return this.client.status === 'ended' && this.client.endsForGood;
   }
 
   /** Commands that were sent until now may have been sent twice, or may arrive late. */
@@ -149,24 +119,8 @@ export class LiveClient {
     this.isClosed = true;
     this.timers.close();
     (this.#stopWatching ??= ignore)();
-    this.#stopFollowing();
     this.#forgetConnection();
-    if (this.#isOwned) await this.#client.close();
-  }
-
-  /** The application selected another database with its client, and its locks move there, too. */
-  #followDatabase(left: SingleClient): void {
-    const before = this.#client;
-    this.#adoptCopyOf(left);
-    void before.close();
-  }
-
-  #adoptCopyOf(original: RedisClient): void {
-    this.#stopWatching?.();
-    this.#client = this.inOurContext(() => original.duplicate());
-    this.#forgetConnection();
-    this.#stopWatching = this.#watch(this.#client);
-    this.beginEpoch();
+    await this.client.close();
   }
 
   #watch(client: RedisClient): () => void {
@@ -178,8 +132,7 @@ export class LiveClient {
       client.on('error', (error) => this.#onError(error)),
     ];
     if (client.isCluster) stops.push(this.nodes.watch(client));
-    else stops.push(client.on('database', () => client.isWritable && this.#select(client)));
-    if (this.#isOwned) stops.push(this.inOurContext(() => client.supervise()));
+    stops.push(this.inOurContext(() => client.supervise()));
     return () => {
       for (const stop of stops) stop();
     };
@@ -199,7 +152,7 @@ export class LiveClient {
 
   /** Whether the client is known to be in its database. A new connection is in database 0, and a library may go on there. */
   isInDatabase(client: SingleClient): boolean {
-    const selection = client === this.#client ? this.#selection : null;
+    const selection = client === this.client ? this.#selection : null;
     return selection?.isDone ?? client.database === 0;
   }
 
@@ -217,7 +170,7 @@ export class LiveClient {
       this.state.changed();
     };
     this.inOurContext(() => {
-      selection.cancelDeadline = setDeadline(this.clock, () => this.#onSilence(), GREETING_MS);
+      selection.cancelDeadline = setDeadline(this.clock, () => client.reconnect(), GREETING_MS);
       // The loss of a connection is an event, too.
       client.select().then(
         () => end(null),
@@ -227,13 +180,7 @@ export class LiveClient {
   }
 
   #onRefused(error: Error): void {
-    if (isSubscriber(error)) return this.leaveGiven('subscribes to channels');
     this.#warn(`Redis grants no lock while it refuses the database: ${readableText(error)}. ${adviceOn(error, false)}`);
-  }
-
-  #onSilence(): void {
-    if (this.#isOwned) this.#client.reconnect();
-    else this.leaveGiven();
   }
 
   #onReady(client: RedisClient): void {

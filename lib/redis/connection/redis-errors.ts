@@ -8,20 +8,15 @@ import { type ServerAddress, namedBy, readAddress } from '../client/server-addre
 export const isRetryable = (error: unknown): boolean =>
   (error as Error).name !== 'ReplyError' || isPassing((error as Error).message);
 
-/** The client subscribes, and therefore sends nothing else. */
-export const isSubscriber = ({ message }: Error): boolean => message.startsWith('Connection in subscriber mode');
-
 /** There was no connection to send a command by, and the client did not queue it. */
 export const isUnsent = (error: Error): boolean =>
-  error.name === 'UnsentError' ||
-  isSubscriber(error) ||
-  /Stream isn't writeable|Cluster isn't ready/.test(error.message);
+  error.name === 'UnsentError' || /Stream isn't writeable|Cluster isn't ready/.test(error.message);
 
 /** There was no connection, or it was lost before the answer came: the command may be sent again. */
 export const isLost = (error: Error): boolean =>
   error.name === 'LostError' ||
   error.name === 'MaxRetriesPerRequestError' ||
-  (isUnsent(error) && !isSubscriber(error)) ||
+  isUnsent(error) ||
   /Connection is closed|connection close/.test(error.message);
 
 /** The server does not know a script: after a restart, a failover, or SCRIPT FLUSH. */

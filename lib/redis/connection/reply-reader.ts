@@ -1,9 +1,6 @@
 /** The outcome of an operation of a batch that failed: sent alone, it reports its error itself. */
 export const FAILED = 'failed';
 
-/** What a script replies only after it has written; a replica answers other scripts, too, as long as they only read. */
-const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled', 'adopted']);
-
 /** What a script replies that has granted or prolonged a hold. */
 const GRANTED = new Set<unknown>(['granted', 'renewed', 'adopted']);
 
@@ -28,9 +25,6 @@ export function readReplies(echoes: readonly Echo[], reply: unknown): string[][]
   const replies = reply.map((one: unknown, i) => readReply(echoes[i], one));
   return replies.every((one) => one !== undefined) ? replies : undefined;
 }
-
-/** Whether the script has certainly written. */
-export const hasWritten = (reply: readonly string[]): boolean => WRITTEN.has(reply[0]);
 
 /** Whether a lease rests on the reply. */
 export const isGrant = (reply: readonly string[]): boolean => GRANTED.has(reply[0]);

@@ -6,7 +6,7 @@ import { type LuaScript } from '../scripts/lock-scripts.js';
 import { type Destination } from './cluster-nodes.js';
 import { type CommandHost, type CommandRequest, type Delivery } from './command.js';
 import { isNoScript, renamedError } from './redis-errors.js';
-import { hasWritten, isGrant } from './reply-reader.js';
+import { isGrant } from './reply-reader.js';
 
 /** A script to send. */
 export interface Script {
@@ -61,7 +61,6 @@ export class ScriptDelivery implements Delivery<unknown, Replies>, Outcome<Repli
   read(reply: unknown, sentBy: RedisClient, sentTo: Destination): Replies {
     const replies = this.call.read(reply);
     if (!replies) this.host.health.replace(sentBy, sentTo);
-    else if (replies.some(hasWritten)) this.host.health.onWritten(sentBy);
     if (replies?.some(isGrant)) this.#checkGrant(sentBy);
     return replies;
   }

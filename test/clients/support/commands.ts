@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { isRetryable, readRedirect } from '../../../lib/redis/connection/redis-errors.js';
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { closeAll, freshKey, openAdmin } from '../../support/apps/lock-app.js';
-import { ownRedis } from '../../support/redis/own-redis.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -12,11 +11,11 @@ const sha1 = (text: string): string => createHash('sha1').update(text).digest('h
 
 /** What commands answer, and how they fail: the same from every library. */
 export function commandConformance(subject: Subject): void {
-  describe.each(['our own', 'the application'])('a command of a connection of %s', (whose) => {
+  describe('a command', () => {
     let client: SingleClient;
 
     beforeEach(async () => {
-      client = await new SubjectClients(subject).one(whose, redisUrl());
+      client = await new SubjectClients(subject).connected(redisUrl());
     });
 
     afterEach(closeAll);
@@ -159,35 +158,5 @@ export function commandConformance(subject: Subject): void {
       await eventually(async () => ((await admin.call('PUBSUB', 'NUMSUB', channel)) as unknown[])[1] === 0);
       expect(client.isWritable).toBe(true);
     });
-  });
-
-  describe('the key prefix of a client', () => {
-    afterEach(closeAll);
-
-    it('is empty, unless the application chose one', async () => {
-      const { client } = await new SubjectClients(subject).given(redisUrl());
-      expect(client.keyPrefix).toBe('');
-    });
-
-    if (subject.giveWithPrefix) {
-      it('stands before keys, and not before channels, patterns or what SCAN finds', async () => {
-        const { url, admin } = await ownRedis();
-        const client = await new SubjectClients(subject).givenWithPrefix(url, 'shop:');
-        const copy = client.duplicate();
-        await untilReady(copy);
-        for (const one of [client, copy]) {
-          expect(one.keyPrefix).toBe('shop:');
-          expect(await one.evaluate("return {KEYS[1], ARGV[1], redis.call('SET', KEYS[1], 1)}", [1, 'k', 'a'])).toEqual(
-            ['shop:k', 'a', 'OK'],
-          );
-        }
-        expect(await client.scan('0', '*', 100)).toEqual(['0', ['shop:k']]);
-        const subscriber = client.openSubscriber() as SingleClient;
-        await untilReady(subscriber);
-        await subscriber.subscribe('channel');
-        expect(await admin.call('PUBSUB', 'CHANNELS')).toEqual(['channel']);
-        await Promise.all([copy.close(), subscriber.close()]);
-      });
-    }
   });
 }

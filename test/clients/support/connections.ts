@@ -20,25 +20,15 @@ export function connectionConformance(subject: Subject): void {
       const client = new SubjectClients(subject).open(url);
       const record = recordOf(client);
       expect(client).toMatchObject({ isCluster: false, status: 'idle', isWritable: false, endsForGood: false });
-      expect(client).toMatchObject({ keyPrefix: '', address: `127.0.0.1:${port}`, database: 0, peer: null });
+      expect(client).toMatchObject({ address: `127.0.0.1:${port}`, database: 0, peer: null });
       await client.connect();
       await untilReady(client);
       expect(record).toEqual(['connecting', 'connected', 'ready']);
       expect(client).toMatchObject({ status: 'ready', isWritable: true, peer: { host: '127.0.0.1', port } });
     });
 
-    it('is one object for each client', async () => {
-      const { clients } = new SubjectClients(subject);
-      const app = subject.give(redisUrl());
-      try {
-        expect(clients.of(app.client)).toBe(clients.of(app.client));
-      } finally {
-        app.end();
-      }
-    });
-
-    it('of the application is ready when that is', async () => {
-      const { client } = await new SubjectClients(subject).given(redisUrl());
+    it('of a client of the application leads to its server', async () => {
+      const client = await new SubjectClients(subject).given(redisUrl());
       expect(client).toMatchObject({ isCluster: false, status: 'ready', isWritable: true, endsForGood: false });
       expect(client.peer).toEqual({ host: '127.0.0.1', port: portOf(redisUrl()) });
       expect(client.address).toBe(`127.0.0.1:${portOf(redisUrl())}`);
@@ -51,7 +41,7 @@ export function connectionConformance(subject: Subject): void {
       const url = `redis://${user}:geheim@127.0.0.1:${portOf(redisUrl())}`;
       const clients = new SubjectClients(subject);
       const own = await clients.connected(url);
-      const { client: given } = await clients.given(url);
+      const given = await clients.given(url);
       for (const { address } of [own, given]) expect(address).toBe(`127.0.0.1:${portOf(redisUrl())}`);
       await admin.call('ACL', 'DELUSER', user);
     });
@@ -74,24 +64,6 @@ export function connectionConformance(subject: Subject): void {
       const refusal = client.isWritable ? await rejection(client.select()) : errors[0]!;
       expect(refusal).toMatchObject({ name: 'ReplyError', message: 'ERR DB index is out of range' });
     });
-
-    (subject.isSilentAboutSelect ? it.skip : it)(
-      'reports that the application selects a database, and its duplicates follow',
-      async () => {
-        const { client, app } = await new SubjectClients(subject).given(redisUrl());
-        let selected = 0;
-        client.on('database', () => (selected += 1));
-        await app.select!(4);
-        await eventually(() => selected === 1);
-        expect(client.database).toBe(4);
-        const [copy, key] = [client.duplicate(), freshKey()];
-        expect(copy.database).toBe(4);
-        await untilReady(copy);
-        await copy.evaluate("return redis.call('SET', KEYS[1], ARGV[1], 'PX', 10000)", [1, key, 'here']);
-        expect(await openAdmin({ port: portOf(redisUrl()), db: 4 }).get(key)).toBe('here');
-        await copy.close();
-      },
-    );
 
     it.each(['our own', 'the application'])('of %s has duplicates, which connect by themselves', async (whose) => {
       const client = await new SubjectClients(subject).one(whose, redisUrl());
@@ -176,7 +148,7 @@ export function connectionConformance(subject: Subject): void {
         expect(library.isClient(other)).toBe(false);
       }
       const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
-      expect(library.clientsOf(parts).of(app.client).isCluster).toBe(false);
+      expect(library.clientsOf(parts).copyOf(app.client).isCluster).toBe(false);
     } finally {
       app.end();
     }

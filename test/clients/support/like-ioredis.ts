@@ -16,7 +16,7 @@ const SOON_CLOSED = { disconnectTimeout: 100 };
 function given(made: object): GivenClient {
   const client = made as Redis;
   client.on('error', ignore);
-  return { client, select: (database) => client.select(database), end: () => client.disconnect() };
+  return { client, end: () => client.disconnect() };
 }
 
 /** A library with the classes of ioredis. */
@@ -24,7 +24,6 @@ export const likeIoredis = (name: string, library: ClientLibrary, { Redis, Clust
   name,
   library,
   give: (url) => given(new Redis(url, SOON_CLOSED)),
-  giveWithPrefix: (url, keyPrefix) => given(new Redis(url, { ...SOON_CLOSED, keyPrefix })),
   giveCluster(port) {
     const client = new Cluster([{ host: '127.0.0.1', port }], { redisOptions: SOON_CLOSED }) as Cluster;
     client.on('error', ignore);

@@ -12,7 +12,6 @@ import { eventually } from '../../support/waiting/eventually.js';
 /** A client that an application made. */
 export interface GivenClient {
   readonly client: object;
-  select?(database: number): Promise<unknown>;
   /** Ends it at once; it does not reconnect. */
   end(): void;
 }
@@ -33,13 +32,9 @@ export async function writesDuring(work: () => Promise<unknown>): Promise<number
 export interface Subject {
   readonly name: string;
   readonly library: ClientLibrary;
-  /** The library does not tell which database a client of the application has selected. */
-  readonly isSilentAboutSelect?: boolean;
   /** Opens a client as an application does: with the defaults of the library, and connected as soon as the server is. */
   give(url: string): GivenClient;
-  /** The same with a prefix for all keys, where the library has that. */
-  giveWithPrefix?(url: string, keyPrefix: string): GivenClient;
-  giveCluster(port: number): Omit<GivenClient, 'select'>;
+  giveCluster(port: number): GivenClient;
 }
 
 /** The clients of one store. */
@@ -75,38 +70,26 @@ export class SubjectClients {
     return client;
   }
 
-  /** The port's client of a client that an application has. */
-  async given(url: string): Promise<{ readonly client: SingleClient; readonly app: GivenClient }> {
-    return this.#given(this.subject.give(url));
+  /** A duplicate of a client that an application has. */
+  given(url: string): Promise<SingleClient> {
+    return this.#copyOf(this.subject.give(url));
   }
 
-  /** One of our own, or that of a client of the application. */
-  async one(whose: string, url: string): Promise<SingleClient> {
-    return whose === 'our own' ? this.connected(url) : (await this.given(url)).client;
+  /** One of our own, or a duplicate of a client of the application. */
+  one(whose: string, url: string): Promise<SingleClient> {
+    return whose === 'our own' ? this.connected(url) : this.given(url);
   }
 
   oneCluster(whose: string, port: number): Promise<ClusterClient> {
-    return whose === 'our own' ? this.connectedCluster(port) : this.givenCluster(port);
+    return whose === 'our own' ? this.connectedCluster(port) : this.#copyOf(this.subject.giveCluster(port));
   }
 
-  async givenWithPrefix(url: string, prefix: string): Promise<SingleClient> {
-    return (await this.#given(this.subject.giveWithPrefix!(url, prefix))).client;
-  }
-
-  async givenCluster(port: number): Promise<ClusterClient> {
-    const app = this.subject.giveCluster(port);
+  async #copyOf<T extends SingleClient | ClusterClient>(app: GivenClient): Promise<T> {
     closeLater({ close: async () => app.end() });
-    const client = this.clients.of(app.client) as ClusterClient;
-    if (!this.subject.library.isShared(app.client)) await closeLater(client).connect();
+    const client = closeLater(this.clients.copyOf(app.client)) as T;
+    await client.connect();
     await untilReady(client);
     return client;
-  }
-
-  async #given(app: GivenClient): Promise<{ readonly client: SingleClient; readonly app: GivenClient }> {
-    closeLater({ close: async () => app.end() });
-    const client = this.clients.of(app.client) as SingleClient;
-    await untilReady(client);
-    return { client, app };
   }
 }
 

@@ -1,6 +1,4 @@
 import { LockConfigurationError, type LockState } from '../../../lib/index.js';
-import { appClient } from '../../support/redis/connections.js';
-import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, startApp } from '../../support/apps/lock-app.js';
 import { ownPlace } from '../support/stores.js';
@@ -24,17 +22,6 @@ async function startAlone() {
 
 describe('list', () => {
   afterEach(closeAll);
-
-  itOnSingle('still lists when the given client was closed', async () => {
-    const { url } = await ownRedis();
-    const [a, client] = [await startApp({ connection: url }), appClient(url)];
-    const b = await startApp({ connection: client.client });
-    await a.locks.acquire('held');
-    expect(keysOf(await listed(b))).toEqual(['held']);
-    client.disconnect();
-    await eventually(() => client.isEnded);
-    expect(keysOf(await listed(b))).toEqual(['held']);
-  });
 
   itOnSingle('yields a lock that cannot be read with the problem, on one Redis and on a quorum', async () => {
     const servers = [await ownRedis(), await ownRedis(), await ownRedis()] as const;

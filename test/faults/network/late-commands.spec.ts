@@ -1,4 +1,3 @@
-import { givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { isCommand, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
 import { type KeptCommand, type TcpProxy } from '../../support/network/tcp-proxy.js';
@@ -25,11 +24,10 @@ async function useOften({ locks }: LockApp, key: string): Promise<void> {
 }
 
 /** An instance whose network is slow at times, and one beside it. */
-async function start(given = false) {
+async function start() {
   const [proxy, admin] = [await proxyTo(), openAdmin()];
   await loadScripts(admin);
-  const connection = given ? givenClient(proxy.url) : proxy.url;
-  const [a, b] = [await startApp({ connection }), await startApp()];
+  const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
   await a.locks.withLock(freshKey(), () => undefined);
   return { proxy, admin, a, b };
 }
@@ -110,7 +108,7 @@ describe('an acquire that arrives after its attempt has ended', () => {
         expect(locks.tryAcquire(key, { owner: 'ann' })).rejects.toMatchObject({ code: 'LOCK_REENTRY' }),
     ],
   ])('grants nothing when its other copy was %s', async (_outcome, options, acquire) => {
-    const { proxy, admin, a, b } = await start(true);
+    const { proxy, admin, a, b } = await start();
     const key = freshKey();
     const held = await b.locks.acquire(key, options);
     const late = proxy.keepNext(isCommand('acquire'));

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Lock, type RedisConnection } from '../../../lib/index.js';
+import { type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
-import { givenClient } from '../../support/redis/connections.js';
-import { type Vip, hasSubscribed, startVip } from '../../support/network/vip.js';
+import { hasSubscribed, startVip } from '../../support/network/vip.js';
 import { queued } from '../../support/redis/records.js';
 
 /** Two servers, of which the second follows the first, behind an address that leads to the first. */
@@ -22,21 +21,16 @@ async function start() {
   return { a, b, vip, failOver };
 }
 
-const CLIENTS: [string, (vip: Vip) => RedisConnection][] = [
-  ['connections of its own', (vip) => vip.url],
-  ['a given client', (vip) => givenClient(vip.url)],
-];
-
 /** The locks that their holders consider held at this moment. */
 const believers = (locks: readonly (Lock | undefined)[]): number => locks.filter((lock) => lock?.held).length;
 
-describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connectionTo) => {
+describe('behind an address that moves', () => {
   afterEach(closeAll);
 
   it('one of two waiters is granted with a token of its own when the subscriber of the first stayed behind', async () => {
     const { b, vip, failOver } = await start();
     const apps: LockApp[] = [];
-    for (let i = 0; i < 3; i++) apps.push(await startApp({ connection: connectionTo(vip) }));
+    for (let i = 0; i < 3; i++) apps.push(await startApp({ connection: vip.url }));
     const [h, w, x] = apps as [LockApp, LockApp, LockApp];
     const key = freshKey();
     const held = await h.locks.acquire(key, { leaseMs: 60_000 });
@@ -61,7 +55,7 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
 
   it('locks go on at the new master, although the old one answers whoever only looks', async () => {
     const { vip, failOver } = await start();
-    const { locks } = await startApp({ connection: connectionTo(vip) });
+    const { locks } = await startApp({ connection: vip.url });
     const key = freshKey();
     await locks.withLock(key, () => undefined);
     await failOver();

@@ -1,29 +1,32 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Lock } from '../../../lib/index.js';
-import { type AppClient, appClient } from '../../support/redis/connections.js';
-import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
+import { type RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
+import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
-/** From here on each command of the client gets the reply of a later one: the server leaves out the replies to these two. */
-function shiftReplies(client: AppClient): void {
-  client.send('CLIENT', 'REPLY', 'SKIP').catch(() => undefined);
-  client.send('PING').catch(() => undefined);
+/** From here on each command of the connection gets the reply of a later one: the server leaves out the replies to these two. */
+function shiftReplies({ app }: LockApp): void {
+  const client = app.get<RedisLockStore>(LOCK_STORE).commands.liveClient() as SingleClient;
+  client.call(['CLIENT', 'REPLY', 'SKIP']).catch(() => undefined);
+  client.call(['PING']).catch(() => undefined);
 }
 
-describe('a client whose replies are shifted', () => {
+describe('a connection whose replies are shifted', () => {
   afterEach(closeAll);
 
   it.each([1, 2])(
     'never takes the reply of another command for its own, with %i calls in a command',
     async (atOnce) => {
       const { url } = await ownRedis();
-      const client = appClient(url);
-      const [{ locks }, other] = [await startApp({ connection: client.client }), await startApp({ connection: url })];
+      const [app, other] = [await startApp({ connection: url }), await startApp({ connection: url })];
+      const { locks } = app;
       const [busy, free] = [freshKey('busy'), freshKey('free')];
       await locks.withLock(freshKey(), () => undefined);
       const held = await other.locks.acquire(busy);
-      shiftReplies(client);
+      shiftReplies(app);
       const calls: Promise<Lock | null>[] = [];
       for (const key of [busy, free, free, busy]) {
         // Those of one turn travel together.
@@ -32,7 +35,7 @@ describe('a client whose replies are shifted', () => {
       }
       const all = await Promise.all(calls);
       expect([...all.slice(0, atOnce), ...all.slice(-atOnce)]).toEqual(Array(2 * atOnce).fill(null));
-      // The client was left: what follows has its own replies.
+      // The connection was replaced: what follows has its own replies.
       expect(await rejection(locks.acquire(busy, { waitMs: 0 }))).toMatchObject({ code: 'LOCK_BUSY' });
       expect(held.held).toBe(true);
       await held.release();

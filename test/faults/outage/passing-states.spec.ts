@@ -1,9 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type RedisConnection, type LockStoreError } from '../../../lib/index.js';
-import { withGiven } from '../../support/clients/library.js';
-import { givenClient } from '../../support/redis/connections.js';
+import { type LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -11,11 +9,6 @@ import { rejection } from '../../support/waiting/rejection.js';
 import { untilRenewed } from '../../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 20_000 };
-
-const CONNECTIONS: [string, (url: string) => RedisConnection][] = [
-  ['a connection of its own', (url) => url],
-  ['a given client', (url) => givenClient(url)],
-];
 
 async function expectRefused(locks: LockApp['locks'], answer: string): Promise<void> {
   const error = await eventually(async () => {
@@ -25,12 +18,12 @@ async function expectRefused(locks: LockApp['locks'], answer: string): Promise<v
   expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
 }
 
-describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_client, open) => {
+describe('a server in a temporary state', () => {
   afterEach(closeAll);
 
   it('is retried when it became a replica and kept its connections (READONLY)', async () => {
     const [server, other] = [await ownRedis(), await ownRedis()];
-    const { locks } = await startApp({ connection: open(server.url) });
+    const { locks } = await startApp({ connection: server.url });
     await locks.withLock(freshKey(), () => undefined);
     await server.admin.call('REPLICAOF', '127.0.0.1', other.port);
     await eventually(async () => (await server.admin.info('replication')).includes('master_link_status:up'));
@@ -47,7 +40,7 @@ describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_
     const full = await ownRedis(['--rdbcompression', 'no']);
     for (let i = 0; i < 60; i += 1) await full.admin.setrange(`filler:${i}`, 2 ** 20 - 1, 'x');
     const server = await ownRedis(['--key-load-delay', '80000']);
-    const { locks } = await startApp({ connection: open(server.url) });
+    const { locks } = await startApp({ connection: server.url });
     await locks.withLock(freshKey(), () => undefined);
     await server.admin.call('REPLICAOF', '127.0.0.1', full.port);
     const isLoading = () =>
@@ -65,7 +58,7 @@ describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_
 
   it('is retried while too few replicas are connected (NOREPLICAS)', async () => {
     const { admin, url } = await ownRedis();
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     await locks.withLock(freshKey(), () => undefined);
     await admin.config('SET', 'min-replicas-to-write', 1);
     await expectRefused(locks, 'NOREPLICAS');
@@ -78,7 +71,7 @@ describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_
     const folder = mkdtempSync(join(tmpdir(), 'no-disk-'));
     closeLater({ close: async () => rmSync(folder, { recursive: true, force: true }) });
     const { admin, url } = await ownRedis(['--dir', folder, '--save', '3600 1']);
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     const held = await locks.acquire(freshKey());
     rmSync(folder, { recursive: true });
     await admin.bgsave();
@@ -95,7 +88,7 @@ describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_
 
   it('is retried while a script of another client blocks it (BUSY)', async () => {
     const { admin, url } = await ownRedis(['--busy-reply-threshold', '50']);
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     const killer = openAdmin(url);
     await killer.ping();
     const held = await locks.acquire(freshKey());
@@ -110,11 +103,11 @@ describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_
 
   it('is retried while it accepts no more clients (maxclients), and renews what is held', async () => {
     const { admin, url } = await ownRedis();
-    const first = await startApp({ connection: open(url) });
+    const first = await startApp({ connection: url });
     const held = await first.locks.acquire(freshKey(), { leaseMs: 4_000 });
     const used = ((await admin.client('LIST')) as string).trim().split('\n').length;
     await admin.config('SET', 'maxclients', used);
-    const refused = await startApp({ connection: open(url) });
+    const refused = await startApp({ connection: url });
     const error = await rejection<LockStoreError>(refused.locks.acquire(freshKey(), { waitMs: 300 }));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
     const waiting = refused.locks.acquire(freshKey(), PATIENT);
@@ -126,7 +119,7 @@ describe.each(withGiven(CONNECTIONS))('a server in a temporary state, by %s', (_
 
   it('is waited for while clients are paused (CLIENT PAUSE)', async () => {
     const { admin, url } = await ownRedis();
-    const [a, b] = [await startApp({ connection: open(url) }), await startApp({ connection: open(url) })];
+    const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
     const key = freshKey();
     const held = await a.locks.acquire(key);
     const next = b.locks.acquire(key, PATIENT);

@@ -1,8 +1,8 @@
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { type RedisConnection } from '../../../lib/index.js';
 import { freePorts, startRedisServer } from '../../../scripts/redis.mjs';
-import { LIBRARY, withGiven } from '../../support/clients/library.js';
-import { appClient, givenClient, givenCluster } from '../../support/redis/connections.js';
+import { LIBRARY } from '../../support/clients/library.js';
+import { givenClient, givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
@@ -19,8 +19,6 @@ const DOWN: Record<string, (port: number) => RedisConnection> = {
   'a URL': (port) => `redis://locks:${ENCODED}@127.0.0.1:${port}`,
   options: (port) => ({ host: '127.0.0.1', port, password: PASSWORD }),
   'a given client': (port) => givenClient(`redis://locks:${ENCODED}@127.0.0.1:${port}`),
-  'a given client that waits for its first command': (port) =>
-    appClient(`redis://127.0.0.1:${port}`, { isLazy: true }).client,
   'a cluster': (port) => ({ cluster: [{ host: '127.0.0.1', port }], redisOptions: { password: PASSWORD } }),
   'a cluster of URLs': (port) => ({ cluster: [`redis://127.0.0.1:${port}`], redisOptions: { password: PASSWORD } }),
   'a given cluster': (port) => givenCluster([{ host: '127.0.0.1', port }], { clusterRetryStrategy: () => 50 }),
@@ -55,22 +53,19 @@ describe('a Redis that is down when the app starts', () => {
   afterEach(closeAll);
   afterEach(() => jest.restoreAllMocks());
 
-  it.each(withGiven(Object.entries(DOWN)))(
-    'causes one warning at once, with address and reason: %s',
-    async (_form, open) => {
-      const { lines, told } = spyOnStart();
-      const [port] = await freePorts(1);
-      const { locks } = await startApp({ connection: open(port!) });
-      await eventually(() => told().length > 0);
-      expect(told()[0]).toContain(`127.0.0.1:${port}`);
-      expect(told()[0]).toMatch(/connect ECONNREFUSED|no node of the cluster could be reached/);
-      // Long enough for several tries.
-      for (let i = 0; i < 2; i += 1) await locks.acquire(freshKey(), { waitMs: 500 }).catch(() => undefined);
-      expect(told()).toHaveLength(1);
-      expect(lines().filter((line) => SECRET.test(line))).toEqual([]);
-      expect(lines().filter((line) => /maxRetriesPerRequest|from scratch/.test(line))).toEqual([]);
-    },
-  );
+  it.each(Object.entries(DOWN))('causes one warning at once, with address and reason: %s', async (_form, open) => {
+    const { lines, told } = spyOnStart();
+    const [port] = await freePorts(1);
+    const { locks } = await startApp({ connection: open(port!) });
+    await eventually(() => told().length > 0);
+    expect(told()[0]).toContain(`127.0.0.1:${port}`);
+    expect(told()[0]).toMatch(/connect ECONNREFUSED|no node of the cluster could be reached/);
+    // Long enough for several tries.
+    for (let i = 0; i < 2; i += 1) await locks.acquire(freshKey(), { waitMs: 500 }).catch(() => undefined);
+    expect(told()).toHaveLength(1);
+    expect(lines().filter((line) => SECRET.test(line))).toEqual([]);
+    expect(lines().filter((line) => /maxRetriesPerRequest|from scratch/.test(line))).toEqual([]);
+  });
 
   it('causes a line when it is there', async () => {
     const { lines, told } = spyOnStart();
@@ -194,31 +189,14 @@ describe('a Redis that is up when the app starts', () => {
   afterEach(closeAll);
   afterEach(() => jest.restoreAllMocks());
 
-  it('causes no warning, even when it goes away later, and leaves no listener on a given client', async () => {
+  it('causes no warning, even when it goes away later', async () => {
     const { told } = spyOnStart();
     const proxy = await proxyTo();
-    const { client } = appClient(proxy.url, { isLazy: true });
-    const before = client.eventNames().length;
-    const [own, given] = [await startApp({ connection: proxy.url }), await startApp({ connection: client })];
-    for (const { locks } of [own, given]) await locks.withLock(freshKey(), () => undefined);
+    const { locks } = await startApp({ connection: proxy.url });
+    await locks.withLock(freshKey(), () => undefined);
     proxy.refuse(true);
     proxy.cutAll();
-    await own.locks.acquire(freshKey(), { waitMs: 300 }).catch(() => undefined);
+    await locks.acquire(freshKey(), { waitMs: 300 }).catch(() => undefined);
     expect(told()).toEqual([]);
-    await given.close();
-    // The client itself has two more while it tries to connect again.
-    await eventually(() => client.eventNames().length === before);
-  });
-
-  it('leaves no listener on a given client when the app closes before the check has ended', async () => {
-    const proxy = await proxyTo();
-    proxy.blackhole(true);
-    const given = appClient(proxy.url);
-    const { client } = given;
-    await eventually(() => given.isConnected);
-    const names = client.eventNames();
-    const app = await startApp({ connection: client });
-    await app.close();
-    expect(client.eventNames()).toEqual(names);
   });
 });

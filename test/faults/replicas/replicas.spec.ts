@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { withKeyPrefix } from '../../support/redis/connections.js';
 import { ownRedis, startReplicated, isCommand, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { hashOf } from '../../support/redis/records.js';
@@ -105,16 +104,6 @@ describe('minReplicas', () => {
     // None was cut.
     expect(await connections()).toBe(before);
   }, 60_000);
-
-  it('counts the keys that a client with a key prefix writes', async () => {
-    const { master, replicas } = await startReplicated(1);
-    const connection = withKeyPrefix(master.url, 'app:');
-    const { locks } = await startApp({ connection, minReplicas: 1 });
-    const key = freshKey();
-    const lock = await locks.acquire(key);
-    expect(await replicas[0]!.admin.keys(`*${key}`)).toEqual([`app:lock:${key}`]);
-    await lock.release();
-  });
 });
 
 describe('a failover that lost the last writes', () => {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type Lock, type RedisConnection } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import { LIBRARY, withGiven } from '../../support/clients/library.js';
+import { LIBRARY } from '../../support/clients/library.js';
 import { givenBySentinels, givenIoredis } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { startAgain } from '../../support/redis/own-redis.js';
@@ -88,14 +88,12 @@ const DETECTING: [string, (connection: Connection) => RedisConnection] = [
 const CLIENTS: [string, (connection: Connection) => RedisConnection][] = [
   ['a connection of its own', (connection) => connection],
   ['a connection of its own that knows one sentinel', ({ sentinels, name }) => ({ sentinels: [sentinels[1]!], name })],
-  ['a given client', givenBySentinels],
-  ...(LIBRARY === 'node-redis' ? [] : [DETECTING]),
 ];
 
 describe('a planned failover that the old master notices last', () => {
   afterEach(closeAll);
 
-  it.each(withGiven(CLIENTS))(
+  it.each(CLIENTS)(
     'admits nobody beside a holder that the new master knows: %s',
     async (_client, open) => {
       const topology = await start();
@@ -115,7 +113,7 @@ describe('a planned failover that the old master notices last', () => {
     120_000,
   );
 
-  it.each(withGiven(CLIENTS))(
+  it.each([...CLIENTS, ...(LIBRARY === 'node-redis' ? [] : [DETECTING])])(
     'tells a holder that the new master does not know: %s',
     async (_client, open) => {
       const topology = await start();

@@ -1,12 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Redis } from 'ioredis';
-import { LockBusyError, LockStoreError, type RedisConnection } from '../../../lib/index.js';
+import { LockBusyError, LockStoreError } from '../../../lib/index.js';
 import { makeFolder } from '../../../scripts/redis.mjs';
 import { startSentinels } from '../../../scripts/topologies.mjs';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
-import { withGiven } from '../../support/clients/library.js';
-import { givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf, queued } from '../../support/redis/records.js';
 import { ownRedis, startReplicated } from '../../support/redis/own-redis.js';
@@ -18,10 +16,10 @@ const FAILOVER_MS = 20_000;
 
 type Sentinels = Awaited<ReturnType<typeof startSentinels>>;
 
-async function start(open: (connection: Sentinels['connection']) => RedisConnection = (connection) => connection) {
+async function start() {
   const topology = await ownSentinels();
-  const apps = [await startApp({ connection: open(topology.connection) })];
-  apps.push(await startApp({ connection: open(topology.connection) }));
+  const apps = [await startApp({ connection: topology.connection })];
+  apps.push(await startApp({ connection: topology.connection }));
   const sentinel = openAdmin(topology.sentinels[0]!.url);
   const masterPort = async () =>
     Number(((await sentinel.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'mymaster')) as string[])[1]);
@@ -29,11 +27,6 @@ async function start(open: (connection: Sentinels['connection']) => RedisConnect
     eventually(async () => (await masterPort()) !== from, { timeoutMs: FAILOVER_MS });
   return { ...topology, apps: apps as [LockApp, LockApp], sentinel, masterPort, untilMoved };
 }
-
-const CLIENTS: [string, (connection: Sentinels['connection']) => RedisConnection][] = [
-  ['a connection of its own', (connection) => connection],
-  ['a given client', givenBySentinels],
-];
 
 const FAILOVERS: [string, (topology: Awaited<ReturnType<typeof start>>) => Promise<unknown>][] = [
   ['the master dies', ({ master }) => master.kill()],
@@ -85,66 +78,58 @@ describe('behind sentinels', () => {
     await (await locks.acquire(key, { waitMs: 20_000 })).release();
   }, 60_000);
 
-  it.each(withGiven(CLIENTS))(
-    'a lock has one holder while the first sentinel still names the old master, which goes on: %s',
-    async (_client, open) => {
-      const topology = await ownSentinels();
-      const before = await startApp({ connection: open(topology.connection) });
-      await (await before.locks.acquire(freshKey())).release();
-      await partition(topology);
-      const [stale, ...others] = topology.connection.sentinels;
-      const elsewhere = { ...topology.connection, sentinels: [...others, stale!] };
-      const holder = await startApp({ connection: elsewhere });
-      const after = await startApp({ connection: topology.connection });
-      const again = async (): Promise<void> => {
-        const lock = await holder.locks.acquire(freshKey());
-        for (const { locks } of [before, after]) {
-          expect(await rejection(locks.acquire(lock.key, { waitMs: 0 }))).toBeInstanceOf(LockBusyError);
-        }
-        await lock.release();
-      };
-      await again();
-      // New connections lead to the new master, too.
-      for (const port of topology.replicas.map((one) => one.port)) {
-        await openAdmin(`redis://127.0.0.1:${port}`).call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+  it('a lock has one holder while the first sentinel still names the old master, which goes on', async () => {
+    const topology = await ownSentinels();
+    const before = await startApp({ connection: topology.connection });
+    await (await before.locks.acquire(freshKey())).release();
+    await partition(topology);
+    const [stale, ...others] = topology.connection.sentinels;
+    const elsewhere = { ...topology.connection, sentinels: [...others, stale!] };
+    const holder = await startApp({ connection: elsewhere });
+    const after = await startApp({ connection: topology.connection });
+    const again = async (): Promise<void> => {
+      const lock = await holder.locks.acquire(freshKey());
+      for (const { locks } of [before, after]) {
+        expect(await rejection(locks.acquire(lock.key, { waitMs: 0 }))).toBeInstanceOf(LockBusyError);
       }
-      await again();
-    },
-    120_000,
-  );
+      await lock.release();
+    };
+    await again();
+    // New connections lead to the new master, too.
+    for (const port of topology.replicas.map((one) => one.port)) {
+      await openAdmin(`redis://127.0.0.1:${port}`).call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    }
+    await again();
+  }, 120_000);
 
   describe.each(FAILOVERS)('when %s', (_what, failOver) => {
-    it.each(withGiven(CLIENTS))(
-      'holds are kept and waiters are served: %s',
-      async (_client, open) => {
-        const topology = await start(open);
-        const [a, b] = topology.apps;
-        const key = freshKey();
-        const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
-        const waiting = b.locks.acquire(key, { leaseMs: LEASE_MS, waitMs: 60_000 });
-        await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
-        for (const { url } of topology.replicas) {
-          const replica = openAdmin(url);
-          await eventually(async () => (await queued(replica, key)) === 1);
-        }
-        await failOver(topology);
-        await topology.untilMoved(topology.master.port);
-        const promoted = openAdmin(`redis://127.0.0.1:${await topology.masterPort()}`);
-        await eventually(async () => (await promoted.info('replication')).includes('role:master'));
-        // Wait for a renewal on the new master: a release by a client that still talks to the old master would be lost.
-        const held = async () =>
-          Object.entries(await hashOf(promoted, key)).find(([name]) => name.startsWith('hold:'))?.[1];
-        const before = await held();
-        await eventually(async () => (await held()) !== before, { timeoutMs: LEASE_MS });
-        expect(lock.held).toBe(true);
-        await lock.release();
-        const next = await waiting;
-        expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
-        await next.release();
-        const again = b.locks.acquire(key, { waitMs: 10_000 });
-        await (await again).release();
-      },
-      90_000,
-    );
+    it('holds are kept and waiters are served', async () => {
+      const topology = await start();
+      const [a, b] = topology.apps;
+      const key = freshKey();
+      const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
+      const waiting = b.locks.acquire(key, { leaseMs: LEASE_MS, waitMs: 60_000 });
+      await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+      for (const { url } of topology.replicas) {
+        const replica = openAdmin(url);
+        await eventually(async () => (await queued(replica, key)) === 1);
+      }
+      await failOver(topology);
+      await topology.untilMoved(topology.master.port);
+      const promoted = openAdmin(`redis://127.0.0.1:${await topology.masterPort()}`);
+      await eventually(async () => (await promoted.info('replication')).includes('role:master'));
+      // Wait for a renewal on the new master: a release by a client that still talks to the old master would be lost.
+      const held = async () =>
+        Object.entries(await hashOf(promoted, key)).find(([name]) => name.startsWith('hold:'))?.[1];
+      const before = await held();
+      await eventually(async () => (await held()) !== before, { timeoutMs: LEASE_MS });
+      expect(lock.held).toBe(true);
+      await lock.release();
+      const next = await waiting;
+      expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+      await next.release();
+      const again = b.locks.acquire(key, { waitMs: 10_000 });
+      await (await again).release();
+    }, 90_000);
   });
 });

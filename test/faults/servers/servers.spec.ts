@@ -1,19 +1,13 @@
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 import { type Redis } from 'ioredis';
-import {
-  type LockStoreError,
-  type RedisConnection,
-  type RedisLockModuleOptions,
-  type RedisLockService,
-} from '../../../lib/index.js';
+import { type LockStoreError, type RedisLockModuleOptions, type RedisLockService } from '../../../lib/index.js';
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { ROLE_RECHECK_MS } from '../../../lib/redis/timing.js';
 import { cli } from '../../cli/support/cli.js';
 import { bulk, startDisguise } from '../../support/network/disguise.js';
 import { type Frame, FrameReader, commandText } from '../../support/network/resp-frames.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
-import { LIBRARY, withGiven } from '../../support/clients/library.js';
-import { appClient, givenClient } from '../../support/redis/connections.js';
+import { LIBRARY } from '../../support/clients/library.js';
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { isCommand, ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -25,11 +19,6 @@ import { ownCluster, ownSentinels } from '../../support/redis/own-topologies.js'
 
 /** The ready check of ioredis needs INFO, too; node-redis has none, and refuses the option. */
 const WITHOUT_CHECK = LIBRARY === 'node-redis' ? {} : { enableReadyCheck: false };
-
-const KINDS: [string, (url: string) => RedisConnection][] = [
-  ['a connection of its own', (url) => url],
-  ['a given client', (url) => givenClient(url)],
-];
 
 /** A call that would retry for long. */
 const PATIENT = { waitMs: 60_000 };
@@ -129,11 +118,11 @@ async function withoutWait(): Promise<string> {
 const isInfo = (command: string): boolean => /^info\b/i.test(command);
 const isScript = (command: string): boolean => /^eval/i.test(command);
 
-describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, open) => {
+describe('a server that cannot be safe', () => {
   it('is refused: Garnet, before any lock is asked for', async () => {
     const said = spyOnServers();
     const garnet = await disguised((command) => (isInfo(command) ? GARNET : undefined));
-    const { locks } = await startApp({ connection: open(garnet.url) });
+    const { locks } = await startApp({ connection: garnet.url });
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, wasSent: false });
     expect(error.message).toMatch(/Garnet 1\.0\.60.*LuaTransactionMode.*Use Redis or Valkey/);
@@ -149,7 +138,7 @@ describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, 
   ])('is refused: %s', async (_what, refusal) => {
     const said = spyOnServers();
     const server = await disguised((command) => (isScript(command) ? `-${refusal}\r\n` : undefined));
-    const { locks } = await startApp({ connection: open(server.url) });
+    const { locks } = await startApp({ connection: server.url });
     await told(said, /refused a script.*started with Lua/);
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
@@ -159,7 +148,7 @@ describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, 
   it('is refused: Redis whose EVAL and EVALSHA were renamed', async () => {
     const said = spyOnServers();
     const { url } = await ownRedis(['--rename-command', 'EVAL', '', '--rename-command', 'EVALSHA', '']);
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     await told(said, /refused a script/);
     expect(await rejection(locks.acquire(freshKey(), PATIENT))).toMatchObject({ retryable: false });
   });
@@ -167,7 +156,7 @@ describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, 
   it('is refused: a sentinel', async () => {
     const started = await ownSentinels();
     const said = spyOnServers();
-    const { locks } = await startApp({ connection: open(started.sentinels[0]!.url) });
+    const { locks } = await startApp({ connection: started.sentinels[0]!.url });
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
     expect(error.message).toMatch(/is a sentinel.*sentinels: \[\.\.\.\]/);
     await eventually(() => said().some((line) => line.includes('is a sentinel')));
@@ -178,7 +167,7 @@ describe.each(withGiven(KINDS))('a server that cannot be safe, by %s,', (_kind, 
     const [master, replica] = [await ownRedis(), await ownRedis(['--replica-read-only', 'no'])];
     await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
     await eventually(async () => (await replica.admin.info('replication')).includes('master_link_status:up'));
-    const { locks } = await startApp({ connection: open(replica.url) });
+    const { locks } = await startApp({ connection: replica.url });
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), { waitMs: 300 }));
     expect(error).toMatchObject({ retryable: true });
     expect(error.message).toMatch(new RegExp(`replica of 127.0.0.1:${master.port} that takes writes`));
@@ -196,10 +185,10 @@ async function demote({ admin }: Awaited<ReturnType<typeof ownRedis>>): Promise<
   await admin.call('REPLICAOF', '127.0.0.1', other.port);
 }
 
-describe.each(KINDS)('a master that an operator makes a replica while it serves locks, by %s,', (_kind, open) => {
+describe('a master that an operator makes a replica while it serves locks', () => {
   it('is refused although it takes writes, and holds end there, until it is promoted', async () => {
     const server = await ownRedis();
-    const { locks } = await startApp({ connection: open(server.url) });
+    const { locks } = await startApp({ connection: server.url });
     const held = await locks.acquire(freshKey(), { leaseMs: 4_000 });
     const other = await locks.acquire(freshKey(), { leaseMs: 60_000, renew: false });
     await demote(server);
@@ -215,10 +204,7 @@ describe.each(KINDS)('a master that an operator makes a replica while it serves 
 
   it('hands no lock over', async () => {
     const server = await ownRedis();
-    const [holder, waiter] = [
-      await startApp({ connection: server.url }),
-      await startApp({ connection: open(server.url) }),
-    ];
+    const [holder, waiter] = [await startApp({ connection: server.url }), await startApp({ connection: server.url })];
     const [key, refused] = [freshKey(), freshKey()];
     const held = await holder.locks.acquire(key, { leaseMs: 60_000 });
     const waiting = rejection(waiter.locks.acquire(key, { waitMs: 5_000 }));
@@ -232,7 +218,7 @@ describe.each(KINDS)('a master that an operator makes a replica while it serves 
 
   it('grants nothing that is asked for after a pause', async () => {
     const server = await ownRedis();
-    const { locks } = await startApp({ connection: open(server.url) });
+    const { locks } = await startApp({ connection: server.url });
     await locks.withLock(freshKey(), () => undefined);
     await demote(server);
     const since = performance.now();
@@ -241,11 +227,11 @@ describe.each(KINDS)('a master that an operator makes a replica while it serves 
   });
 });
 
-describe.each(withGiven(KINDS))('an operator is told once, by %s,', (_kind, open) => {
+describe('an operator is told once', () => {
   it.each(['allkeys-lru', 'volatile-ttl'])('that the memory policy may evict locks: %s', async (policy) => {
     const said = spyOnServers();
     const { admin, url } = await ownRedis(['--maxmemory', '50mb', '--maxmemory-policy', policy]);
-    const { locks } = await startApp({ connection: open(url) });
+    const { locks } = await startApp({ connection: url });
     await told(said, new RegExp(`is ${policy}: .*noeviction`));
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await locks.withLock(freshKey(), () => undefined);
@@ -256,7 +242,7 @@ describe.each(withGiven(KINDS))('an operator is told once, by %s,', (_kind, open
     const said = spyOnServers();
     const [master, replica] = [await ownRedis(), await ownRedis()];
     await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
-    const { locks } = await startApp({ connection: open(replica.url) });
+    const { locks } = await startApp({ connection: replica.url });
     await told(said, /is a replica of .*refuses locks until it is promoted/);
     const waiting = locks.acquire(freshKey(), PATIENT);
     await replica.admin.call('REPLICAOF', 'NO', 'ONE');
@@ -266,7 +252,7 @@ describe.each(withGiven(KINDS))('an operator is told once, by %s,', (_kind, open
   it('that the server is a node of a cluster, whose own locks it serves', async () => {
     const said = spyOnServers();
     const { port } = await startClusterNode();
-    const { locks } = await startApp({ connection: open(`redis://127.0.0.1:${port}`) });
+    const { locks } = await startApp({ connection: `redis://127.0.0.1:${port}` });
     await locks.withLock(freshKey(), () => undefined);
     await told(said, /is a node of a cluster.*cluster: \[\.\.\.\]/);
   });
@@ -289,7 +275,7 @@ describe.each(withGiven(KINDS))('an operator is told once, by %s,', (_kind, open
   ];
   it.each(TOLD)('that %s', async (_what, start, options, pattern) => {
     const said = spyOnServers();
-    await startApp({ connection: open(await start()), ...options });
+    await startApp({ connection: await start(), ...options });
     await told(said, pattern);
   });
 });
@@ -419,25 +405,22 @@ const garnetWithId = (id: string) => (command: string) =>
   isInfo(command) ? bulk(`garnet_version:1.0.60\r\nrun_id:${id}\r\n`) : undefined;
 
 describe('a proxy that spreads keys over several servers', () => {
-  it.each(withGiven(KINDS))(
-    'is refused, since it sends a script of several keys to the server of the first one: %s',
-    async (_kind, open) => {
-      const { url, shards } = await startShardingProxy();
-      const { lines } = spyOnLogs();
-      const { locks } = await startApp({ connection: open(url) });
-      await eventually(() => lines().some((line) => /spreads keys over several servers/.test(line)));
-      const keys = Array.from({ length: 8 }, () => freshKey());
-      for (const key of [keys, keys[0]!]) {
-        const error = await rejection<LockStoreError>(locks.acquire(key, PATIENT));
-        expect(error.message).toMatch(/spreads keys over several servers.*one Redis/);
-        expect(error.retryable).toBe(false);
-      }
-      for (const shard of shards) expect(await shard.dbsize()).toBe(0);
-      const { code, stdout } = await cli(['doctor', '--json', '--url', url]);
-      expect(code).toBe(1);
-      expect(stdout).toContain('spreads keys over several servers');
-    },
-  );
+  it('is refused, since it sends a script of several keys to the server of the first one', async () => {
+    const { url, shards } = await startShardingProxy();
+    const { lines } = spyOnLogs();
+    const { locks } = await startApp({ connection: url });
+    await eventually(() => lines().some((line) => /spreads keys over several servers/.test(line)));
+    const keys = Array.from({ length: 8 }, () => freshKey());
+    for (const key of [keys, keys[0]!]) {
+      const error = await rejection<LockStoreError>(locks.acquire(key, PATIENT));
+      expect(error.message).toMatch(/spreads keys over several servers.*one Redis/);
+      expect(error.retryable).toBe(false);
+    }
+    for (const shard of shards) expect(await shard.dbsize()).toBe(0);
+    const { code, stdout } = await cli(['doctor', '--json', '--url', url]);
+    expect(code).toBe(1);
+    expect(stdout).toContain('spreads keys over several servers');
+  });
 
   const untilRefused = (locks: RedisLockService): Promise<unknown> =>
     eventually(
@@ -469,15 +452,6 @@ describe('a proxy that spreads keys over several servers', () => {
       isInfo(command) ? "-ERR unsupported command 'info'\r\n" : undefined,
     );
     const { locks } = await startApp({ connection: { port: Number(new URL(url).port), ...WITHOUT_CHECK } });
-    await untilRefused(locks);
-  });
-
-  it('is refused although the given client has ended, so that locks continue on a connection of their own', async () => {
-    const { url } = await startShardingProxy();
-    const given = appClient(url);
-    given.disconnect();
-    await eventually(() => given.isEnded);
-    const { locks } = await startApp({ connection: given.client });
     await untilRefused(locks);
   });
 });

@@ -124,6 +124,8 @@ describe('a wrong option stops the app, with its name, its value and what was ex
 
   it.each<[object | string, string, string]>([
     [{ uri: 'redis://a' }, 'Unknown option `uri`', 'Write `url` instead.'],
+    [{ host: 'a', keyPrefix: 'shop:' }, '`keyPrefix`', 'Write the `keyPrefix` of the module, beside `connection`,'],
+    [{ cluster: ['a:1'], keyPrefix: 'shop:' }, '`keyPrefix`', 'Write the `keyPrefix` of the module'],
     [{ hots: 'a' }, 'Unknown option `hots`', 'Write `host` instead.'],
     [{ host: 'a', conectTimeout: 5 }, '`conectTimeout`', 'Write `connectTimeout` instead.'],
     [{ host: 'a', nonsense: undefined }, '`nonsense`', 'pass a client'],
@@ -248,14 +250,6 @@ describe('a wrong option stops the app, with its name, its value and what was ex
 
   it('null instead of the options, for forRoot', async () => {
     expect(await errorOf(null)).toBeInstanceOf(LockConfigurationError);
-  });
-
-  it('a client in subscriber mode', async () => {
-    const client = new Redis(redisUrl(), { protocol: 2 });
-    await client.subscribe('any');
-    const error = await errorOf({ connection: client }).finally(() => client.disconnect());
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toContain('got one in subscriber mode');
   });
 
   it('without the password of a URL', async () => {

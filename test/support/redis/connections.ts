@@ -20,7 +20,6 @@ export interface AppClient {
   readonly client: RedisConnection & NodeJS.EventEmitter & { duplicate(...overrides: never[]): object };
   /** Whether it has a connection to a server, which need not have answered yet. */
   readonly isConnected: boolean;
-  readonly isEnded: boolean;
   send(...words: string[]): Promise<unknown>;
   select(database: number): Promise<unknown>;
   /** Sets the password of the connections that begin from now on. */
@@ -55,9 +54,6 @@ function appOfIoredis(url: string, { isLazy = false, isPatient = false, ...optio
     get isConnected() {
       return client.status === 'connect' || client.status === 'ready';
     },
-    get isEnded() {
-      return client.status === 'end';
-    },
     send: (command, ...words) => client.call(command, ...words),
     select: (database) => client.select(database),
     setPassword: (password) => void (client.options.password = password),
@@ -79,9 +75,6 @@ function appOfNodeRedis(url: string, { isLazy = false, isPatient = false, userna
     client,
     get isConnected() {
       return isConnected && client.isOpen;
-    },
-    get isEnded() {
-      return !client.isOpen;
     },
     send: (...words) => client.sendCommand(words),
     select: (database) => client.select(database),
@@ -133,10 +126,6 @@ export function givenNodeRedis(url: string, options: object = {}): RedisConnecti
   return client;
 }
 
-/** A connection whose client has a key prefix; our own connections of node-redis refuse the option. */
-export const withKeyPrefix = (url: string, keyPrefix: string): RedisConnection =>
-  LIBRARY === 'node-redis' ? givenNodeRedis(url, { keyPrefix }) : { port: Number(new URL(url).port), keyPrefix };
-
 interface NodeAddress {
   readonly host: string;
   readonly port: number;
@@ -145,10 +134,10 @@ interface NodeAddress {
 /** A cluster client of the library under test; the module reads the options of that of node-redis, and needs no connection of it. */
 export function givenCluster(nodes: readonly NodeAddress[], options: ClusterOptions = {}): RedisConnection {
   if (LIBRARY !== 'node-redis') return givenIoredisCluster(nodes, options);
-  const { username, password, keyPrefix } = { ...options, ...options.redisOptions };
+  const { username, password } = { ...options, ...options.redisOptions };
   const access = { ...(username && { username }), ...(password && { password }) };
   const rootNodes = nodes.map(({ host, port }) => ({ socket: { host, port } }));
-  return createCluster({ rootNodes, ...(keyPrefix && { keyPrefix }), defaults: access });
+  return createCluster({ rootNodes, defaults: access });
 }
 
 /** A cluster client of ioredis or iovalkey with options that only they have. */
@@ -175,29 +164,16 @@ export function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()):
   const { client } = appClient(url);
   const { hostname: host, port } = new URL(subscriberUrl);
   const copy = client.duplicate.bind(client) as (options: object) => object;
-  const duplicate =
-    LIBRARY === 'node-redis'
-      ? // Never by `createClient`, which takes up to 0.1 s: each try to connect is a duplicate.
-        (options: { readonly socket: object }) =>
-          copy({ ...options, socket: { ...options.socket, host, port: Number(port) } })
-      : () => new OF_IOREDIS.Redis(subscriberUrl, { ...SOON_CLOSED, autoResubscribe: false });
+  const route = { host, port: Number(port) };
+  let copies = 0;
+  // The first one is for commands.
+  const duplicate = (options: { readonly socket?: object }): object => {
+    copies += 1;
+    if (copies === 1) return copy(options);
+    return copy({ ...options, ...(options.socket ? { socket: { ...options.socket, ...route } } : route) });
+  };
   return Object.assign(client, { duplicate });
 }
-
-/** Each kind of connection; the project of ioredis knows all clients that an application may have. */
-export const CONNECTIONS: Record<string, (url: string) => RedisConnection> = {
-  'an own connection': (url) => url,
-  ...(LIBRARY !== 'node-redis' && {
-    'a given client': (url) => givenIoredis(url),
-    'a given client that retries for ever': (url) => givenIoredis(url, { maxRetriesPerRequest: null }),
-    'a given client that retries for ever, without a queue': (url) =>
-      givenIoredis(url, { maxRetriesPerRequest: null, enableOfflineQueue: false }),
-  }),
-  'a given client of node-redis': (url) => givenNodeRedis(url),
-  ...(LIBRARY === 'node-redis' && {
-    'a given client of node-redis without a queue': (url) => givenNodeRedis(url, { disableOfflineQueue: true }),
-  }),
-};
 
 const never = (): null => null;
 const IN_AN_HOUR = { retryStrategy: () => 3_600_000 };

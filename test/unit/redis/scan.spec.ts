@@ -8,11 +8,10 @@ async function scanned(nextCursor: (call: number) => number): Promise<string[]> 
   let call = 0;
   const client = {
     isCluster: false,
-    keyPrefix: '',
     scan: async () => [String(nextCursor((call += 1))), [`lock:key-${call % 3}`]] as const,
   };
   const commands = { liveClient: () => client, send: (_client: unknown, send: () => unknown) => send() };
-  const runner = { forAllNodes: commands } as unknown as CommandRunner;
+  const runner = commands as unknown as CommandRunner;
   const found: string[] = [];
   const keys = new RedisKeys('lock:', undefined);
   for await (const key of scanKeys(runner, keys, '', 5_000)) found.push(key);
@@ -54,9 +53,9 @@ async function scannedCluster(before: readonly object[], after: readonly object[
     masters = after;
     onDone();
   };
-  const client = { isCluster: true, keyPrefix: '', nodes: () => masters, refreshSlots };
+  const client = { isCluster: true, nodes: () => masters, refreshSlots };
   const commands = { liveClient: () => client, send: (_client: unknown, send: () => unknown) => send() };
-  const runner = { forAllNodes: commands } as unknown as CommandRunner;
+  const runner = commands as unknown as CommandRunner;
   const found: string[] = [];
   for await (const key of scanKeys(runner, new RedisKeys('lock:', undefined), '')) found.push(key);
   return found;

@@ -1,5 +1,5 @@
 import { errorMonitor } from 'node:events';
-import type { Redis } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
 import { type ClientParts } from '../client-library.js';
 import { type ClientEvents, type ClientStatus, type Operands, type SingleClient } from '../redis-client.js';
 import { type Ioredis, endsForGood } from './ioredis-options.js';
@@ -12,15 +12,17 @@ export interface ClientOwner {
   of(connection: Redis): NodeClient;
   /** Returns the client of a connection that we have just opened. */
   ofOwn(connection: Redis): SingleClient;
+  /** Opens a duplicate. */
+  duplicateOf(connection: Redis, changes: RedisOptions): SingleClient;
 }
 
 /** A connection that may lead to a node of a cluster. */
 export interface NodeClient extends SingleClient {
   /** Opens one more connection to the node; it ends when the node is gone. */
-  duplicateNode(at?: { host: string; port: number; keyPrefix: string | undefined }): SingleClient;
+  duplicateNode(at?: { host: string; port: number }): SingleClient;
 }
 
-/** The names of ioredis. `errorMonitor` is no listener: without one, ioredis writes errors of given clients to the console. */
+/** The names of ioredis. `errorMonitor` also receives what no listener handles. */
 const EVENTS = {
   connecting: 'connecting',
   connected: 'connect',
@@ -29,7 +31,6 @@ const EVENTS = {
   ended: 'end',
   error: errorMonitor,
   message: 'message',
-  database: 'select',
   nodeError: 'node error',
 } satisfies Record<keyof ClientEvents, string | symbol>;
 
@@ -57,10 +58,6 @@ export abstract class IoredisBase<Client extends Ioredis> {
 
   get endsForGood(): boolean {
     return endsForGood(this.client);
-  }
-
-  get keyPrefix(): string {
-    return this.client.options.keyPrefix ?? '';
   }
 
   on<E extends keyof ClientEvents>(event: E, listener: (...args: ClientEvents[E]) => void): () => void {

@@ -1,7 +1,12 @@
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../../../core/lock.errors.js';
-import { CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../../timing.js';
-import { type ClientParts, type Clients } from '../client-library.js';
+import {
+  CONNECT_TIMEOUT_MS,
+  IOREDIS_CONNECT_TIMEOUT_MS,
+  SENTINEL_COMMAND_TIMEOUT_MS,
+  reconnectDelayMs,
+} from '../../timing.js';
+import { type ClientParts, type Clients, checkDuplicate, warnOfKeyPrefix } from '../client-library.js';
 import { loadIoredis } from '../optional-peers.cjs';
 import { type RedisClient } from '../redis-client.js';
 import { withoutUrl } from '../plain-options.js';
@@ -41,12 +46,36 @@ export class IoredisClients implements Clients {
   }
 
   /** Returns the client of a connection that we have opened. Without a listener for errors, ioredis writes to the console. */
-  ofOwn(client: Redis): IoredisConnection {
-    return this.of(client.on('error', ignore).on('connect', () => reportGreeting(client)));
+  ofOwn(client: Redis, source = client): IoredisConnection {
+    client.on('error', ignore).on('connect', () => reportGreeting(client));
+    return new IoredisConnection(client, this, source);
   }
 
-  ofOwnCluster(client: Cluster): IoredisCluster {
-    return this.of(client.on('error', ignore) as Ioredis) as IoredisCluster;
+  copyOf(given: object): RedisClient {
+    const client = given as Ioredis;
+    warnOfKeyPrefix(client.options, this.parts);
+    return client.isCluster ? this.duplicateCluster(client as Cluster) : this.duplicateOf(client as Redis);
+  }
+
+  /** Opens a duplicate of a client; its connections begin with the credentials that the client has at that time. */
+  duplicateOf(source: Redis, changes: RedisOptions = {}): IoredisConnection {
+    const { connectTimeout, sentinelCommandTimeout, sentinels, Connector } = source.options;
+    const isChosen = connectTimeout && connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
+    const client = source.duplicate({
+      ...OWN_OPTIONS,
+      connectTimeout: isChosen ? connectTimeout : CONNECT_TIMEOUT_MS,
+      sentinelCommandTimeout: sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
+      ...(sentinels && { Connector: Connector ?? connectorTo(() => own.sentinels, this.parts.clock) }),
+      ...changes,
+    });
+    checkDuplicate(client, 'evalsha');
+    client.options.retryStrategy = (times) => {
+      const { username, password } = source.options;
+      Object.assign(client.options, { username, password });
+      return reconnectDelayMs(times);
+    };
+    const own = this.ofOwn(client, source);
+    return own;
   }
 
   /**
@@ -69,7 +98,7 @@ export class IoredisClients implements Clients {
     const { cluster, ...given } = withoutUrl(connection) as Partial<RedisClusterOptions>;
     if (cluster) {
       const own = ownClusterOptions(given as ClusterOptions);
-      return this.ofOwnCluster(rememberNodes(cluster, (seeds) => new Cluster(seeds, own)));
+      return this.#ofOwnCluster(rememberNodes(cluster, (seeds) => new Cluster(seeds, own)));
     }
     const options = given as RedisOptions;
     // `null` and 0 mean no limit: a host or a sentinel that stays silent would be waited for indefinitely.
@@ -82,13 +111,18 @@ export class IoredisClients implements Clients {
     return own;
   }
 
-  /** Opens one more connection of our own to the same cluster. */
-  duplicateCluster(client: Cluster): IoredisCluster {
+  /** Opens one more client of the same cluster. */
+  duplicateCluster(client: Cluster, changes: ClusterOptions = {}): IoredisCluster {
     const { startupNodes = [] } = client as unknown as { readonly startupNodes?: readonly ClusterNode[] };
     // The nodes that the application named may be the ones that do not answer.
     const nodes = [...nodesKnownTo(client), ...startupNodes];
-    const options: ClusterOptions = { ...ownClusterOptions(client.options), lazyConnect: false };
-    return this.ofOwnCluster(rememberNodes(nodes, (seeds) => client.duplicate(seeds, options)));
+    const options: ClusterOptions = { ...ownClusterOptions(client.options), ...changes };
+    const duplicate = (seeds: ClusterNode[]): Cluster => checkDuplicate(client.duplicate(seeds, options), 'evalsha');
+    return this.#ofOwnCluster(rememberNodes(nodes, duplicate));
+  }
+
+  #ofOwnCluster(client: Cluster): IoredisCluster {
+    return new IoredisCluster(client.on('error', ignore), this);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Cluster, Redis } from 'ioredis';
+import type { Cluster, ClusterOptions, Redis } from 'ioredis';
 import { slotOf } from '../cluster-slots.js';
 import { type ClientEvents, type ClusterClient, type SingleClient } from '../redis-client.js';
 import { type ServerAddress, isSameAddress, reachedBy, readAddress } from '../server-address.js';
@@ -7,7 +7,7 @@ import { attachToNodes } from './lifecycle.js';
 
 /** The owner of a cluster can open another client of the same cluster. */
 interface ClusterOwner extends ClientOwner {
-  duplicateCluster(cluster: Cluster): ClusterClient;
+  duplicateCluster(cluster: Cluster, changes: ClusterOptions): ClusterClient;
 }
 
 /** A cluster client of ioredis. */
@@ -43,7 +43,7 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
   }
 
   duplicate(): ClusterClient {
-    return this.owner.duplicateCluster(this.client);
+    return this.owner.duplicateCluster(this.client, { lazyConnect: false });
   }
 
   watchMaster(): null {
@@ -80,7 +80,7 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
   }
 
   masterAddressOf(storageKey: string): ServerAddress | undefined {
-    const announced = this.client.slots[slotOf(this.keyPrefix + storageKey)]?.[0];
+    const announced = this.client.slots[slotOf(storageKey)]?.[0];
     // ioredis does not translate the address that a node names for a slot that has moved.
     return announced === undefined ? undefined : this.reachedBy(readAddress(announced));
   }
@@ -89,11 +89,9 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
     return reachedBy(address, this.client.options.natMap);
   }
 
-  /** The connection uses the key prefix of the cluster client. */
   openNode({ host, port }: ServerAddress): SingleClient | null {
     const node = this.#nodeAt('all', { host, port }) ?? this.client.nodes('all')[0];
-    const { keyPrefix } = this.client.options;
-    return node ? this.owner.of(node).duplicateNode({ host, port, keyPrefix }) : null;
+    return node ? this.owner.of(node).duplicateNode({ host, port }) : null;
   }
 
   attachToNodes(attach: (node: SingleClient) => () => void): () => void {

@@ -1,22 +1,25 @@
 import type { Redis, RedisOptions } from 'ioredis';
-import {
-  CONNECT_TIMEOUT_MS,
-  IOREDIS_CONNECT_TIMEOUT_MS,
-  SENTINEL_COMMAND_TIMEOUT_MS,
-  reconnectDelayMs,
-} from '../../timing.js';
 import { type LeadsToMaster, type MasterWatch, type SingleClient } from '../redis-client.js';
 import { Sentinels } from '../sentinel-watch.js';
 import { readScan, readTime, readWait } from '../replies.js';
 import { type ServerAddress } from '../server-address.js';
-import { IoredisBase, type NodeClient } from './ioredis-base.js';
+import { type ClientOwner, IoredisBase, type NodeClient } from './ioredis-base.js';
 import { OWN_OPTIONS, neverReconnect } from './ioredis-options.js';
-import { connectorTo, sentinelGroupOf } from './sentinel-group.js';
+import { sentinelGroupOf } from './sentinel-group.js';
 
 /** One connection of ioredis: to a server, or to the master that sentinels name. */
 export class IoredisConnection extends IoredisBase<Redis> implements NodeClient {
   readonly isCluster = false;
   #sentinels: Sentinels | null = null;
+
+  /** `source`: what its duplicates are made from: the client of the application, or itself. */
+  constructor(
+    client: Redis,
+    owner: ClientOwner,
+    private readonly source: Redis = client,
+  ) {
+    super(client, owner);
+  }
 
   get isWritable(): boolean {
     return this.client.status === 'ready' && this.client.stream.writable;
@@ -29,8 +32,7 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
   }
 
   get database(): number {
-    const { prevCondition } = this.client as unknown as { readonly prevCondition?: Redis['condition'] };
-    return (prevCondition ?? this.client.condition)?.select ?? this.client.options.db ?? 0;
+    return this.client.options.db ?? 0;
   }
 
   get peer(): ServerAddress | null {
@@ -49,29 +51,9 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     return [this.client.stream];
   }
 
-  /**
-   * With the database, and with the credentials that the original has when a connection begins. It never resubscribes by
-   * itself: ioredis leaves that rejection unhandled when the connection closes meanwhile.
-   */
   duplicate(): SingleClient {
-    const { client } = this;
-    const { connectTimeout, sentinelCommandTimeout, sentinels, Connector } = client.options;
-    const isChosen = connectTimeout && connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
-    const copy = client.duplicate({
-      ...OWN_OPTIONS,
-      connectTimeout: isChosen ? connectTimeout : CONNECT_TIMEOUT_MS,
-      sentinelCommandTimeout: sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
-      db: this.database,
-      lazyConnect: false,
-      autoResubscribe: false,
-      ...(sentinels && { Connector: Connector ?? connectorTo(() => this.sentinels, this.owner.parts.clock) }),
-    });
-    copy.options.retryStrategy = (times) => {
-      const { username, password } = client.options;
-      Object.assign(copy.options, { username, password });
-      return reconnectDelayMs(times);
-    };
-    return this.owner.ofOwn(copy);
+    const { db, Connector } = this.client.options;
+    return this.owner.duplicateOf(this.source, { db, Connector, lazyConnect: false });
   }
 
   /** Opens one more connection to a node of a cluster; it ends when that node is gone. */
@@ -79,8 +61,6 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     const copy = this.client.duplicate({
       ...OWN_OPTIONS,
       lazyConnect: false,
-      autoResubscribe: false,
-      readOnly: false,
       retryStrategy: neverReconnect,
       ...more,
     });
@@ -94,7 +74,7 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
   watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null {
     if (!this.client.options.sentinels) return null;
     const watch = this.sentinels.watch(onMaster);
-    // A client of the application asks one sentinel each time that it connects.
+    // With a `Connector` of the application, the sentinel that comes first decides where it connects.
     const stop = this.on('connected', () => watch.repeat());
     const close = (): Promise<void> => {
       stop();

@@ -17,7 +17,6 @@ const libraryLike = (name: string, load: typeof loadIoredis): ClientLibrary => (
 
   checkClient,
   isCluster: (client) => (client as { readonly isCluster?: boolean }).isCluster === true,
-  isShared: () => true,
   placeOf: (client) => (client as { readonly options?: ServerPlace }).options ?? {},
   // ioredis 4 exports the class alone.
   isInstalled: () => load()?.Redis !== undefined,
@@ -29,14 +28,9 @@ export const iovalkeyLibrary = libraryLike('iovalkey', loadIovalkey);
 
 function checkClient(client: object, name: string): void {
   const missing = CLIENT_METHODS.filter((method) => !hasMethod(client, method));
-  if (missing.length > 0) {
-    const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
-    throw new LockConfigurationError(
-      `Expected ${name} to be ${FORMS}, got ${got}. Pass the ioredis client itself, not a wrapper of some of its methods.`,
-    );
-  }
-  if ((client as { mode?: string }).mode !== 'subscriber') return;
+  if (missing.length === 0) return;
+  const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
   throw new LockConfigurationError(
-    `Expected ${name} to be a client that runs commands, got one in subscriber mode; give the module another client.`,
+    `Expected ${name} to be ${FORMS}, got ${got}. Pass the ioredis client itself, not a wrapper of some of its methods.`,
   );
 }

@@ -30,6 +30,10 @@ export const WITHOUT_QUEUE = {
 export const OWN_OPTIONS: RedisOptions = {
   ...WITHOUT_QUEUE,
   lazyConnect: true,
+  keyPrefix: undefined,
+  readOnly: false,
+  // ioredis leaves the rejection of a subscription unhandled when the connection closes meanwhile.
+  autoResubscribe: false,
   retryStrategy: reconnectDelayMs,
   sentinelRetryStrategy: reconnectDelayMs,
 };
@@ -39,6 +43,8 @@ export const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions):
   slotsRefreshInterval: SLOTS_REFRESH_MS,
   ...options,
   lazyConnect: true,
+  keyPrefix: undefined,
+  scaleReads: 'master',
   enableOfflineQueue: false,
   enableAutoPipelining: false,
   // A command that lost its node fails at once.

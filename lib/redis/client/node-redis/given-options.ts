@@ -64,11 +64,7 @@ function addressOfUrl(text: string): Partial<ServerAddress> {
 }
 
 /** What the whole client chooses counts for its nodes, unless they choose it themselves. */
-export const nodeOptionsOf = (
-  { RESP, keyPrefix }: SharedOptions,
-  options: NodeRedisOptions = {},
-): NodeRedisOptions => ({
+export const nodeOptionsOf = ({ RESP }: SharedOptions, options: NodeRedisOptions = {}): NodeRedisOptions => ({
   ...(RESP !== undefined && { RESP }),
-  ...(keyPrefix !== undefined && { keyPrefix }),
   ...options,
 });

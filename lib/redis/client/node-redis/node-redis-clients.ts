@@ -1,12 +1,11 @@
-import { type ClientParts, type Clients } from '../client-library.js';
+import { type ClientParts, type Clients, checkDuplicate, warnOfKeyPrefix } from '../client-library.js';
 import { type SentinelGroup as SentinelAddress, readPlainOptions } from '../plain-options.js';
 import { type RedisClient } from '../redis-client.js';
 import { type RedisAddress, type RedisNatMap } from '../redis-connection.js';
 import { type ServerAddress, addressText, reachedBy } from '../server-address.js';
 import { SLOTS_REFRESH_MS } from '../../timing.js';
-import { GivenConnection } from './given-connection.js';
 import { addressOf, nodeOptionsOf, optionsOf } from './given-options.js';
-import { connectTimeoutOf, keyPrefixOf, optionsFrom, ownOptions } from './node-redis-options.js';
+import { connectTimeoutOf, optionsFrom, ownOptions } from './node-redis-options.js';
 import { type NodeRedis, type NodeRedisOptions } from './node-redis-types.js';
 import { OwnCluster } from './own-cluster.js';
 import { type ConnectionPlan, OwnConnection } from './own-connection.js';
@@ -25,22 +24,11 @@ interface Group {
 
 /** The clients of one store, behind which node-redis works. */
 export class NodeRedisClients implements Clients {
-  readonly #clients = new WeakMap<object, RedisClient>();
-
   constructor(
     private readonly parts: ClientParts,
     private readonly kindOf: (client: object) => Kind,
     private readonly loadModel: () => NodeRedis,
   ) {}
-
-  of(client: object): RedisClient {
-    let known = this.#clients.get(client);
-    if (!known) {
-      known = this.#of(client);
-      this.#clients.set(client, known);
-    }
-    return known;
-  }
 
   open(connection: RedisAddress): RedisClient {
     const plain = readPlainOptions(connection, 'node-redis');
@@ -50,9 +38,11 @@ export class NodeRedisClients implements Clients {
     return new OwnConnection(this.#planOf(options, at), this.parts);
   }
 
-  #of(client: object): RedisClient {
+  /** The clients of clusters and by sentinels queue commands and send them again, so only their options are used. */
+  copyOf(client: object): RedisClient {
     const kind = this.kindOf(client);
-    if (kind === 'single') return new GivenConnection(client as NodeRedis, this.parts);
+    warnOfKeyPrefix(kind === 'single' ? (client as NodeRedis).options : optionsOf(client), this.parts);
+    if (kind === 'single') return new OwnConnection(this.#planOfClient(client as NodeRedis), this.parts);
     if (kind === 'cluster') {
       const options = optionsOf(client);
       const seeds = options.rootNodes.map((node) => addressOf(node, 6379));
@@ -77,7 +67,6 @@ export class NodeRedisClients implements Clients {
     const ofNodes = { ...options, database: 0 };
     const plan = {
       seeds,
-      keyPrefix: keyPrefixOf(options),
       refreshMs,
       node: (at: ServerAddress) => this.#planOf(ofNodes, at),
       reachedBy: (address: ServerAddress) => reachedBy(address, natMap),
@@ -87,7 +76,7 @@ export class NodeRedisClients implements Clients {
 
   #openBySentinels({ name, sentinels, ofSentinels, ofServers }: Group, natMap: RedisNatMap | undefined): OwnConnection {
     // In RESP2, a connection that subscribes answers no questions.
-    const options = { ...ofSentinels, RESP: 3, database: 0, keyPrefix: undefined };
+    const options = { ...ofSentinels, RESP: 3, database: 0 };
     const plan = {
       name,
       sentinels,
@@ -98,15 +87,26 @@ export class NodeRedisClients implements Clients {
     return new OwnConnection(planBySentinels(plan, this.parts), this.parts);
   }
 
-  /** How a server is reached with these options. */
-  #planOf(options: NodeRedisOptions, at: ServerAddress | { readonly path: string }): ConnectionPlan {
-    const model = this.loadModel();
+  /** How the server of a client is reached: with a duplicate of it, in the same database. */
+  #planOfClient(client: NodeRedis, { database }: NodeRedisOptions = client.options ?? {}): ConnectionPlan {
+    const options = { ...client.options, database };
+    const { path, host, port = 6379 } = options.socket ?? {};
+    const at = path === undefined ? { host: host || 'localhost', port } : { path };
+    const model = checkDuplicate(client.duplicate(ownOptions(options, at)), 'sendCommand');
+    return { ...this.#planOf(options, at, model), again: () => this.#planOfClient(client, { database }) };
+  }
+
+  /** How a server is reached with these options, by duplicates of the model. */
+  #planOf(
+    options: NodeRedisOptions,
+    at: ServerAddress | { readonly path: string },
+    model = this.loadModel(),
+  ): ConnectionPlan {
     const place = 'path' in at ? { address: at.path, peer: null } : { address: addressText(at), peer: at };
     const make = (cut: AbortSignal): NodeRedis => model.duplicate(ownOptions(options, at, cut));
     return {
       address: place.address,
       database: options.database ?? 0,
-      keyPrefix: keyPrefixOf(options),
       endsForGood: false,
       connectTimeout: connectTimeoutOf(options),
       target: { make, peer: place.peer },

@@ -3,9 +3,6 @@ import { readScan, readTime, readWait } from '../replies.js';
 
 /** The commands of the port, each as the words that are sent. */
 export abstract class NodeRedisCommands {
-  /** node-redis puts it before keys that it knows, but not into the words of a command. */
-  abstract readonly keyPrefix: string;
-
   protected abstract send(args: readonly string[]): Promise<unknown>;
 
   /** node-redis itself writes at once what is sent in one turn. */
@@ -14,11 +11,11 @@ export abstract class NodeRedisCommands {
   }
 
   evaluateSha(sha1: string, operands: Operands): Promise<unknown> {
-    return this.send(['evalsha', sha1, ...this.#words(operands)]);
+    return this.send(['evalsha', sha1, ...operands.map(String)]);
   }
 
   evaluate(text: string, operands: Operands): Promise<unknown> {
-    return this.send(['eval', text, ...this.#words(operands)]);
+    return this.send(['eval', text, ...operands.map(String)]);
   }
 
   call(words: readonly string[]): Promise<unknown> {
@@ -47,12 +44,5 @@ export abstract class NodeRedisCommands {
 
   async wait(replicas: number, timeoutMs: number): Promise<number> {
     return readWait(await this.send(['wait', String(replicas), String(timeoutMs)]));
-  }
-
-  #words(operands: Operands): string[] {
-    const words = operands.map(String);
-    if (this.keyPrefix === '') return words;
-    const keys = Number(operands[0]);
-    return words.map((word, i) => (i >= 1 && i <= keys ? this.keyPrefix + word : word));
   }
 }

@@ -14,8 +14,6 @@ export const nodeRedisLibrary: ClientLibrary = {
   isClient: (value): value is object => hasMethod(value, 'evalSha'),
   checkClient,
   isCluster: (client) => kindOf(client) === 'cluster',
-  // The others queue commands, and send them again whenever they like.
-  isShared: (client) => kindOf(client) === 'single',
   placeOf,
   // redis 4 has no sentinels.
   isInstalled: () => loadNodeRedis()?.createSentinel !== undefined,
@@ -47,16 +45,10 @@ function checkClient(client: object, name: string): void {
     );
   }
   const missing = CLIENT_METHODS.filter((method) => !hasMethod(client, method));
-  if (missing.length > 0) {
-    const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
-    throw new LockConfigurationError(
-      `Expected ${name} to be ${FORMS}, got ${got}. Pass the client of node-redis itself, not a wrapper of some of its methods.`,
-    );
-  }
-  const { isPubSubActive, options } = client as NodeRedis;
-  if (!isPubSubActive || options?.RESP !== 2) return;
+  if (missing.length === 0) return;
+  const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
   throw new LockConfigurationError(
-    `Expected ${name} to be a client that runs commands, got one in subscriber mode; give the module another client.`,
+    `Expected ${name} to be ${FORMS}, got ${got}. Pass the client of node-redis itself, not a wrapper of some of its methods.`,
   );
 }
 

@@ -9,6 +9,7 @@ import { type NodeRedisOptions, type SocketOptions } from './node-redis-types.js
  */
 const OWN_OPTIONS = {
   url: undefined,
+  keyPrefix: undefined,
   disableOfflineQueue: true,
   commandsQueueMaxLength: undefined,
   commandOptions: {},
@@ -24,7 +25,7 @@ const OWN_OPTIONS = {
 export const ownOptions = (
   options: NodeRedisOptions,
   at: Partial<ServerAddress> | { readonly path: string },
-  cut: AbortSignal,
+  cut?: AbortSignal,
 ): NodeRedisOptions => ({
   ...options,
   ...OWN_OPTIONS,
@@ -41,9 +42,6 @@ export const ownOptions = (
 
 /** 0 means no limit: a host that stays silent would be waited for indefinitely. */
 export const connectTimeoutOf = ({ socket }: NodeRedisOptions): number => socket?.connectTimeout || CONNECT_TIMEOUT_MS;
-
-/** The key prefix that node-redis 6 puts before keys. */
-export const keyPrefixOf = ({ keyPrefix }: NodeRedisOptions): string => (keyPrefix ?? '').toString();
 
 /** Translates the options of `connection` to those of node-redis. Without a protocol of choice, the one of every server. */
 export function optionsFrom({ db, connectionName, protocol, tls, ...access }: PlainAccess): NodeRedisOptions {

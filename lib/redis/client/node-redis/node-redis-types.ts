@@ -27,7 +27,6 @@ export interface NodeRedisOptions {
 export interface NodeRedis extends NodeJS.EventEmitter {
   readonly isOpen: boolean;
   readonly isReady: boolean;
-  readonly isPubSubActive: boolean;
   readonly options?: NodeRedisOptions | undefined;
   connect(): Promise<unknown>;
   destroy(): void;

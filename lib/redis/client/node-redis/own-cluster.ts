@@ -14,7 +14,6 @@ import { OwnClient } from './own-client.js';
 export interface ClusterPlan {
   /** Some of its nodes. */
   readonly seeds: readonly ServerAddress[];
-  readonly keyPrefix: string;
   readonly refreshMs: number;
   /** How a node is reached. */
   readonly node: (at: ServerAddress) => ConnectionPlan;
@@ -51,10 +50,6 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     return this.status === 'ready';
   }
 
-  get keyPrefix(): string {
-    return this.plan.keyPrefix;
-  }
-
   reconnect(): void {
     if (this.status !== 'ready') return;
     this.#nodes.reconnect();
@@ -82,7 +77,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
   }
 
   masterAddressOf(storageKey: string): ServerAddress | undefined {
-    return this.#nodes.masterOf(slotOf(this.keyPrefix + storageKey));
+    return this.#nodes.masterOf(slotOf(storageKey));
   }
 
   reachedBy(address: ServerAddress): ServerAddress {
@@ -91,7 +86,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
 
   openNode(address: ServerAddress): OwnConnection | null {
     if (this.#nodes.addresses.length === 0) return null;
-    return this.#openApart(address, this.keyPrefix);
+    return this.#openApart(address);
   }
 
   /** A node of a cluster hears what is published at any of them. One that left the cluster may stay up, but hears no more. */
@@ -158,15 +153,15 @@ export class OwnCluster extends OwnClient implements ClusterClient {
 
   /** A connection that serves commands. */
   #newMember(at: ServerAddress): OwnConnection {
-    const node = new OwnConnection({ ...this.plan.node(at), keyPrefix: '' }, this.parts);
+    const node = new OwnConnection(this.plan.node(at), this.parts);
     // The slots of a node that is gone may have another master.
     node.on('closed', () => this.#refreshSoon());
     return node;
   }
 
   /** A connection for other than the commands of the store; it ends when its node is gone. */
-  #openApart(at: ServerAddress, keyPrefix = ''): OwnConnection {
-    return OwnConnection.opened({ ...this.plan.node(at), keyPrefix, endsForGood: true }, this.parts);
+  #openApart(at: ServerAddress): OwnConnection {
+    return OwnConnection.opened({ ...this.plan.node(at), endsForGood: true }, this.parts);
   }
 
   #refreshOnce(): Promise<void> {

@@ -20,7 +20,6 @@ export interface ConnectionPlan {
   /** For people: never a password. */
   readonly address: string;
   readonly database: number;
-  readonly keyPrefix: string;
   /** Whether it stays closed once it has ended. */
   readonly endsForGood: boolean;
   readonly connectTimeout: number;
@@ -28,6 +27,8 @@ export interface ConnectionPlan {
   readonly maxFailures?: number;
   /** Where it leads now: behind Sentinel, a question. `signal`: the answer is of no use any more. */
   readonly target: Target | ((signal: AbortSignal) => Promise<Target>);
+  /** The plan of one more connection, where that is another one. */
+  readonly again?: () => ConnectionPlan;
   readonly watchMaster?: (onMaster: (leadsToMaster: LeadsToMaster) => void) => MasterWatch;
 }
 
@@ -61,10 +62,6 @@ export class OwnConnection extends OwnClient implements SingleClient {
     return this.plan.endsForGood;
   }
 
-  get keyPrefix(): string {
-    return this.plan.keyPrefix;
-  }
-
   get address(): string {
     return this.plan.address;
   }
@@ -83,7 +80,7 @@ export class OwnConnection extends OwnClient implements SingleClient {
   }
 
   duplicate(): OwnConnection {
-    return OwnConnection.opened({ ...this.plan, endsForGood: false }, this.parts);
+    return OwnConnection.opened({ ...(this.plan.again?.() ?? this.plan), endsForGood: false }, this.parts);
   }
 
   openSubscriber(): OwnConnection {

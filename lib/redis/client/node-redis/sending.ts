@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { lostError, subscriberError, unsentError } from '../connection-errors.js';
+import { lostError, unsentError } from '../connection-errors.js';
 import { type NodeRedis } from './node-redis-types.js';
 
 /** Texts and numbers; a map of RESP3 is a list, as in RESP2. The key is that of node-redis for maps. */
@@ -30,7 +30,7 @@ const UNSENT = new Set(['The command was aborted', 'The client is closed', 'The 
 
 /** The error of a command in the words of the port. All that is no reply comes from the end of a connection. */
 export function errorOfCommand(error: Error): Error {
-  if (isReply(error)) return isOfSubscriber(error) ? subscriberError() : asReply(error);
+  if (isReply(error)) return asReply(error);
   if (error.message === 'The queue is full') return error;
   return UNSENT.has(error.message) ? unsentError() : lostError(error);
 }
@@ -49,9 +49,5 @@ function isReply(error: Error): boolean {
   }
   return !('code' in error) && /^[A-Z][A-Z0-9]+ /.test(error.message);
 }
-
-/** In RESP2, a connection that subscribes takes few other commands. */
-const isOfSubscriber = ({ message }: Error): boolean =>
-  message.startsWith("ERR Can't execute") && message.includes('in this context');
 
 const asReply = (error: Error): Error => Object.assign(error, { name: 'ReplyError' });

@@ -4,7 +4,7 @@ import * as iovalkey from 'iovalkey';
 import { systemClock } from '../../../../lib/core/clock.js';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { clientOf, libraryOf } from '../../../../lib/redis/client/client-libraries.js';
+import { openClient, libraryOf } from '../../../../lib/redis/client/client-libraries.js';
 import { type SingleClient } from '../../../../lib/redis/client/redis-client.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { thrownBy } from '../../../support/waiting/rejection.js';
@@ -30,7 +30,7 @@ const remove = (...names: string[]): void => failToLoad((name) => (names.include
 
 /** The object of the library behind a client. */
 const behind = (connection: string | object): object =>
-  (clientOf(connection, parts).client as unknown as { readonly client: object }).client;
+  (openClient(connection, parts) as unknown as { readonly client: object }).client;
 
 afterEach(() => jest.restoreAllMocks());
 
@@ -46,7 +46,7 @@ describe('the library that opens a connection', () => {
 
   it('is asked for when none is installed', () => {
     remove(...ALL);
-    const error = thrownBy(() => clientOf('redis://user:geheim@127.0.0.1:1', parts));
+    const error = thrownBy(() => openClient('redis://user:geheim@127.0.0.1:1', parts));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain('npm install ioredis (or redis, or iovalkey)');
     expect(error.message).not.toContain('geheim');
@@ -55,7 +55,7 @@ describe('the library that opens a connection', () => {
   it('is neither ioredis 4 nor redis 4', () => {
     const old: Record<string, object> = { ioredis: { Cluster: class {} }, redis: { createClient: () => null } };
     failToLoad((name) => old[name] ?? (name === 'iovalkey' ? missing(name) : undefined));
-    expect(() => clientOf('redis://127.0.0.1:1', parts)).toThrow('ioredis 5 or 6, iovalkey, or redis 5 or 6');
+    expect(() => openClient('redis://127.0.0.1:1', parts)).toThrow('ioredis 5 or 6, iovalkey, or redis 5 or 6');
   });
 
   it.each([
@@ -63,25 +63,28 @@ describe('the library that opens a connection', () => {
     ['it lacks a package of its own', missing('denque')],
   ])('does not count as missing when %s', (_what, error) => {
     failToLoad((name) => (name === 'ioredis' ? error : undefined));
-    expect(() => clientOf('redis://127.0.0.1:1', parts)).toThrow(error);
+    expect(() => openClient('redis://127.0.0.1:1', parts)).toThrow(error);
   });
 
-  it('is not needed for a given client, nor for its further connections, which come from its own copy', async () => {
+  it('is not needed for duplicates of a given client, which come from its own copy', async () => {
     remove(...ALL);
     const sentinels = [{ host: '127.0.0.1', port: 1 }];
     const given = new iovalkey.Redis({ port: 1, lazyConnect: true });
     const behindSentinels = new iovalkey.Redis({ sentinels, name: 'mymaster', lazyConnect: true });
-    const duplicates = [given, behindSentinels].map((one) => jest.spyOn(one, 'duplicate'));
-    expect(clientOf(given, parts)).toMatchObject({ isGiven: true });
-    expect(behind(given)).toBe(given);
-    const client = clientOf(given, parts).client as SingleClient;
+    const duplicate = jest.spyOn(given, 'duplicate');
+    const client = openClient(given, parts) as SingleClient;
     const copies = [client.duplicate(), client.openSubscriber() as SingleClient];
-    const watch = clientOf(behindSentinels, parts).client.watchMaster(() => undefined)!;
-    const made = duplicates.flatMap(({ mock }) => mock.results.map(({ value }) => value as iovalkey.Redis));
-    expect(made.map(({ options }) => [options.port, options.sentinels])).toEqual([1, 2, 3].map(() => [1, null]));
+    const master = openClient(behindSentinels, parts);
+    const watch = master.watchMaster(() => undefined)!;
+    const made = duplicate.mock.results.map(({ value }) => value as iovalkey.Redis);
+    expect(made.map(({ options }) => [options.port, options.lazyConnect])).toEqual([
+      [1, true],
+      [1, false],
+      [1, false],
+    ]);
     for (const one of made) expect(one).toBeInstanceOf(iovalkey.Redis);
-    await Promise.all([...copies, watch].map((one) => one.close()));
-    for (const one of [given, behindSentinels]) one.disconnect();
+    await Promise.all([client, ...copies, watch, master].map((one) => one.close()));
+    expect([given.status, behindSentinels.status]).toEqual(['wait', 'wait']);
   });
 });
 

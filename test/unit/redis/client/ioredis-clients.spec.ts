@@ -60,9 +60,9 @@ describe('the master of a key', () => {
   function masterPort(address: string | undefined, natMap?: unknown): number | undefined {
     const cluster = {
       isCluster: true,
-      options: { keyPrefix: 'app:', natMap },
+      options: { natMap },
       nodes: () => [one, other],
-      slots: { [slotOf('app:lock:a')]: address && [address] },
+      slots: { [slotOf('lock:a')]: address && [address] },
     };
     const client = clients.of(cluster as unknown as Cluster) as ClusterClient;
     const master = client.masterOf('lock:a');

@@ -7,7 +7,7 @@ import {
   SocketClosedUnexpectedlyError,
 } from 'redis';
 import { errorOfCommand, errorOfConnection } from '../../../../lib/redis/client/node-redis/sending.js';
-import { isLost, isRetryable, isSubscriber, isUnsent } from '../../../../lib/redis/connection/redis-errors.js';
+import { isLost, isRetryable, isUnsent } from '../../../../lib/redis/connection/redis-errors.js';
 
 /** As a bundler leaves it that renames classes. */
 class Minified extends Error {}
@@ -47,12 +47,6 @@ describe('an error of node-redis', () => {
     const told = errorOfCommand(new Error('The queue is full'));
     expect(told.message).toBe('The queue is full');
     expect([isLost(told), isRetryable(told)]).toEqual([false, true]);
-  });
-
-  it('of a connection that subscribes says so', () => {
-    const text = "ERR Can't execute 'evalsha': only (P|S)SUBSCRIBE / PING / QUIT / RESET are allowed in this context";
-    const told = errorOfCommand(new SimpleError(text));
-    expect([isSubscriber(told), isUnsent(told), isLost(told)]).toEqual([true, true, false]);
   });
 
   it('of a connection keeps its words, and its name says whether the server sent it', () => {

@@ -103,11 +103,6 @@ describe('options for a library that does not read those of ioredis', () => {
     expect(error.message).not.toContain('secret');
   });
 
-  it('say where a key prefix belongs', () => {
-    expect(() => read({ keyPrefix: 'shop:' })).toThrow('Give a `keyPrefix` to the module, or install ioredis.');
-    expect(read({ keyPrefix: undefined })).toEqual(read({}));
-  });
-
   it.each([
     'redis://user:ge%heim@a',
     'redis://user:geheim@a:port',

@@ -28,26 +28,20 @@ const call = (timeoutMs = 500) => ({
   timeoutMs,
 });
 
-function given(url: string): Redis {
+function openAdmin(url: string): Redis {
   const client = new Redis(url, { maxRetriesPerRequest: null, disconnectTimeout: 100 });
   client.on('error', ignore);
   closeLater({ close: async () => client.disconnect() });
   return client;
 }
 
-type Open = (url: string) => CommandRunner;
-
-const CLIENTS: Record<string, Open> = {
-  'of its own': (url) => new CommandRunner(clients.open(url), true, systemClock, reporter),
-  'that was given': (url) => new CommandRunner(clients.of(given(url)), false, systemClock, reporter),
-};
-
-const runnerFor = (url: string, open: Open): CommandRunner => closeLater(open(url));
+const runnerFor = (url: string): CommandRunner =>
+  closeLater(new CommandRunner(clients.open(url), systemClock, reporter));
 
 async function ownServer() {
   const server = await startRedisServer();
   closeLater({ close: () => server.stop() });
-  const admin = given(server.url);
+  const admin = openAdmin(server.url);
   return { ...server, admin };
 }
 
@@ -57,7 +51,7 @@ describe('a connection that is being opened while sentinels name one master afte
   it('is waited for with one listener', async () => {
     const { url } = await ownServer();
     const client = new Redis(url, { lazyConnect: true });
-    const commands = closeLater(new CommandRunner(clients.of(client), true, systemClock, reporter));
+    const commands = closeLater(new CommandRunner(clients.of(client), systemClock, reporter));
     commands.connect();
     const listenersBefore = client.listenerCount('connect');
     let moves = 0;
@@ -72,13 +66,13 @@ describe('a connection that is being opened while sentinels name one master afte
   });
 });
 
-describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open) => {
+describe('a command', () => {
   afterEach(closeAll);
 
   it('was not sent to a server that does not answer, and is not sent to it later', async () => {
     const { port, admin } = await ownServer();
     const vip = closeLater(await startVip(null));
-    const commands = runnerFor(vip.url, open);
+    const commands = runnerFor(vip.url);
     const error = await rejection<LockStoreError>(commands.run(call(300)));
     expect(error).toMatchObject({ wasSent: false, message: expect.stringContaining('no connection within 300 ms') });
     vip.target = port;
@@ -89,7 +83,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
   it('was sent to a server that fell silent afterwards', async () => {
     const { port } = await ownServer();
     const vip = closeLater(await startVip(port));
-    const commands = runnerFor(vip.url, open);
+    const commands = runnerFor(vip.url);
     await commands.run(call(5_000));
     vip.forget();
     expect(await rejection(commands.run(call(200)))).toMatchObject({
@@ -99,7 +93,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
   });
 });
 
-describe.each(Object.entries(CLIENTS))('a connection to another database than 0, by a client %s', (_whose, open) => {
+describe('a connection to another database than 0', () => {
   afterEach(closeAll);
 
   it('is replaced when the server does not answer its SELECT', async () => {
@@ -113,39 +107,9 @@ describe.each(Object.entries(CLIENTS))('a connection to another database than 0,
       return isSilent ? '' : undefined;
     };
     const server = closeLater(await startDisguise(port, answer));
-    await runnerFor(`${server.url}/5`, open).run(call(20_000));
+    await runnerFor(`${server.url}/5`).run(call(20_000));
     expect(await admin.get(COUNTER)).toBeNull();
     expect(selects).toBeGreaterThan(2);
-  });
-});
-
-describe('a given client that begins to subscribe', () => {
-  afterEach(closeAll);
-
-  it('is abandoned, and sends no other command', async () => {
-    const { url } = await ownServer();
-    const warned: string[] = [];
-    const client = new Redis(url, { protocol: 2 } as object);
-    closeLater({ close: async () => client.disconnect() });
-    const warn = (text: string) => void warned.push(text);
-    const commands = closeLater(new CommandRunner(clients.of(client), false, systemClock, { ...reporter, warn }));
-    await commands.run(call(5_000));
-    await client.subscribe('news');
-    expect(await rejection(commands.run(call()))).toMatchObject({ wasSent: false, retryable: true });
-    expect(await eventually(() => commands.run(call()).catch(() => null))).toContain('incremented');
-    expect(warned).toEqual([expect.stringContaining('subscribes to channels')]);
-  });
-
-  it('is reported as closed when its application closes it', async () => {
-    const { url } = await ownServer();
-    const warned: string[] = [];
-    const client = given(url);
-    const warn = (text: string) => void warned.push(text);
-    const commands = closeLater(new CommandRunner(clients.of(client), false, systemClock, { ...reporter, warn }));
-    await commands.run(call(5_000));
-    await client.quit();
-    await eventually(() => commands.run(call()).catch(() => null));
-    expect(warned).toEqual([expect.stringContaining('was closed')]);
   });
 });
 

@@ -1,7 +1,6 @@
 import { ConnectionState } from '../../../../lib/redis/connection/connection-state.js';
-import { FakeClock } from '../../../support/core/fake-clock.js';
 
-const start = () => new ConnectionState(new FakeClock());
+const start = () => new ConnectionState();
 const SENTINELS = 'All sentinels are unreachable. Retrying from scratch after 50ms.';
 
 describe('the state of a connection', () => {

@@ -4,7 +4,6 @@ import { type RedisOptions } from 'ioredis';
 /** `object`: not all of it is known to the types of every version. */
 const OPTIONS: Record<string, object> = {
   stringNumbers: { stringNumbers: true },
-  keyPrefix: { keyPrefix: 'shop:' },
   enableAutoPipelining: { enableAutoPipelining: true },
   lazyConnect: { lazyConnect: true },
 };
