@@ -65,8 +65,8 @@ const ROWS: readonly Row[] = [
     'if (bucket.items.length > 0) return;', '', ['4: a loss is told before the next grant'], 'sleeps', 12],
   // The state of a lock in its forms, and the fast lane for the short ones.
   ['redis/scripts/operate.lua', 'the fast lane grants a lock although it is held',
-    "  if not (form == 65 and kind == 97 or form == 66 and kind ~= 97) then return nil, state end\n  local last, kept, deadline, span, held, takes, most, since, at = struct.unpack('>I7I6', s, 2)\n  if form == 66 then",
-    "  if not (form == 65 and kind == 97 or form == 66) then return nil, state end\n  local last, kept, deadline, span, held, takes, most, since, at = struct.unpack('>I7I6', s, 2)\n  if form == 66 and kind ~= 97 then",
+    "  if not (form == 65 and #s == 14 and kind == 97 or form == 66 and #s > 38 and kind ~= 97) then return nil, state end\n  local last, kept, deadline, span, held, takes, most, since, at = struct.unpack('>I7I6', s, 2)\n  if form == 66 then",
+    "  if not (form == 65 and #s == 14 and kind == 97 or form == 66) then return nil, state end\n  local last, kept, deadline, span, held, takes, most, since, at = struct.unpack('>I7I6', s, 2)\n  if form == 66 and kind ~= 97 then",
     ['1: a belief is backed', '1: two do not believe'], 'calm', 3],
   ['redis/scripts/operate.lua', 'a renewal in the fast lane lasts for half of its lease',
     'last, kept, deadline, math.max(lease + 0',
