@@ -1,16 +1,16 @@
 // Measures what callers see while Redis is away, and prints the tables of docs/redis-down.md:
-// `npm run build && node scripts/outage.mjs`. It takes about a minute and a half: two outages, each of 15 seconds.
+// `npm run build && node bench/outage.mjs`. It takes about a minute and a half: two outages, each of 15 seconds.
 import 'reflect-metadata';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { runCommand } from './command.mjs';
-import { makeFolder, startRedisServer } from './redis.mjs';
+import { runCommand } from '../scripts/command.mjs';
+import { makeFolder, startRedisServer } from '../scripts/redis.mjs';
 
 const { Locked, RedisLockModule, RedisLockService, lockKey } = await import('../dist/esm/index.js');
 
-const usage = `Usage: node scripts/outage.mjs
+const usage = `Usage: node bench/outage.mjs
 Stops a Redis (refused connections), then freezes one (no answers), for 15 s each, and prints what calls did.`;
 
 const OUTAGE_MS = 15_000;
