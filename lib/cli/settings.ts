@@ -287,11 +287,8 @@ function named<T>(name: string, check: () => T): T {
   try {
     return check();
   } catch (error) {
-    throw new UsageError(
-      messageOf(error)
-        .replaceAll(/(the URL of )?`connection`/g, name)
-        .replaceAll('`connection[', `\`${name}[`),
-    );
+    const text = messageOf(error).replaceAll(/(the URL of )?`(connection|keyPrefix|by)`/g, name);
+    throw new UsageError(text.replaceAll('`connection[', `\`${name}[`));
   }
 }
 
@@ -327,6 +324,9 @@ export function settingsOf(call: Call, env: Environment): Settings {
     const name = fromCommandLine.has(option) ? `--${option}` : variableOf(option);
     throw new UsageError(`Expected ${name} to be a whole number from ${min} to ${max}.`);
   };
+  const { by, prefix: keyPrefix = 'lock:' } = given;
+  named('--prefix', () => KEY_PREFIX.check(keyPrefix, 'keyPrefix'));
+  if (by !== undefined) named('--by', () => OWNER.check(by, 'by'));
   const timeoutMs = whole('timeout', 5_000, 100, 600_000);
   const connection = connectionOf(given, env, timeoutMs, fromCommandLine);
   return {
@@ -334,7 +334,7 @@ export function settingsOf(call: Call, env: Environment): Settings {
     isQuorum: Array.isArray(connection),
     isCluster: given.cluster !== undefined,
     findsMaster: given.cluster !== undefined || given.sentinel !== undefined || Array.isArray(connection),
-    keyPrefix: prefixOf(given.prefix),
+    keyPrefix,
     hashTag: given['hash-tag'],
     timeoutMs,
     limit:
@@ -345,25 +345,6 @@ export function settingsOf(call: Call, env: Environment): Settings {
     json: given.json ?? false,
     readOnly: given['read-only'] ?? false,
     yes: given.yes ?? false,
-    by: byOf(given.by),
+    by,
   };
-}
-
-function prefixOf(given = 'lock:'): string {
-  checkedAs('--prefix', '`keyPrefix`', () => KEY_PREFIX.check(given, 'keyPrefix'));
-  return given;
-}
-
-function byOf(given: string | undefined): string | undefined {
-  if (given !== undefined) checkedAs('--by', '`by`', () => OWNER.check(given, 'by'));
-  return given;
-}
-
-/** Runs a check of the module, and names the option of the tool in its error. */
-function checkedAs(option: string, name: string, check: () => void): void {
-  try {
-    check();
-  } catch (error) {
-    throw new UsageError(messageOf(error).replace(name, option));
-  }
 }
