@@ -33,7 +33,7 @@ const AGAIN = eventText('again', {});
  * A page that listens to server-sent events. A reader that is slower than the messages misses some, and is dropped when it takes
  * nothing: never is more than one message kept for it, which it shares with the other pages.
  */
-export class PageStream {
+class PageStream {
   #rest: Buffer | null = null;
   #missed = 0;
   readonly #openedAt = performance.now();
@@ -90,7 +90,7 @@ interface FeedOptions {
 }
 
 /** Asks for one thing again and again while pages read it, once for all of them, and tells them. */
-export class Feed {
+class Feed {
   readonly #readers = new Set<PageStream>();
   #timer: NodeJS.Timeout | undefined;
   #isAsking = false;

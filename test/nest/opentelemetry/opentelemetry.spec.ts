@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { isDeepStrictEqual } from 'node:util';
 import {
   AggregationTemporality,
   InMemoryMetricExporter,
@@ -76,6 +77,12 @@ const attributesOf = (template: string, mode: string, outcome?: string): object 
   ...(outcome && ERROR_TYPES[outcome] ? { 'error.type': ERROR_TYPES[outcome] } : {}),
 });
 
+/** The value of a histogram with exactly these attributes. */
+function durationOf(metric: MetricData | undefined, attributes: object) {
+  const found = metric!.dataPoints.find((point) => isDeepStrictEqual(point.attributes, attributes));
+  return found!.value as { readonly sum: number; readonly buckets: { readonly boundaries: readonly number[] } };
+}
+
 const ERROR_TYPES: Record<string, string | undefined> = {
   busy: 'LOCK_BUSY',
   timeout: 'LOCK_WAIT_TIMEOUT',
@@ -89,10 +96,14 @@ const sameRows = (rows: readonly [object, number][], expected: readonly [object,
 };
 
 describe('the metrics of OpenTelemetry, after one event of each kind', () => {
-  it('have the documented names, units and attributes, and the right values', async () => {
+  it('have the documented names, units and attributes, the right values, and the buckets that you choose', async () => {
     const { meterProvider, metrics } = startMetrics();
     const cast = await startCast();
-    stops.push(instrumentLocks(cast.locks, { meterProvider }));
+    stops.push(instrumentLocks(cast.locks, { meterProvider, holdBuckets: [8] }));
+    let waited = 0;
+    cast.locks.events.on('acquired', (event) => {
+      if (event.template !== undefined && event.mode === 'write') waited += event.waitedMs / 1_000;
+    });
     const seen: Record<string, [object, number][]> = {};
     await tellStory(cast, {
       whileWaiting: async () => void (seen.waiting = pointsOf((await metrics()).get('redis_lock.waiting'))),
@@ -124,31 +135,12 @@ describe('the metrics of OpenTelemetry, after one event of each kind', () => {
       1,
     ];
     sameRows(pointsOf(all.get('redis_lock.renewals')), [renewal('renewed'), renewal('unknown'), renewal('lost')]);
-  });
 
-  it('record durations in seconds, in buckets that you can choose', async () => {
-    const { meterProvider, metrics } = startMetrics();
-    const cast = await startCast();
-    stops.push(instrumentLocks(cast.locks, { meterProvider, holdBuckets: [8] }));
-    let waited = 0;
-    cast.locks.events.on('acquired', (event) => {
-      if (event.template !== undefined && event.mode === 'write') waited += event.waitedMs / 1_000;
-    });
-    await tellStory(cast);
-    const all = await metrics();
-    type Value = { readonly sum: number; readonly buckets: { readonly boundaries: readonly number[] } };
-    const valueOf = (name: string, attributes: object): Value => {
-      const wanted = Object.entries(attributes);
-      const isIt = (point: { attributes: Record<string, unknown> }) =>
-        Object.keys(point.attributes).length === wanted.length &&
-        wanted.every(([name, value]) => point.attributes[name] === value);
-      return all.get(name)!.dataPoints.find(isIt)!.value as unknown as Value;
-    };
-    const { sum, buckets } = valueOf(NAME, attributesOf('order:<0>', 'write', 'acquired'));
+    const { sum, buckets } = durationOf(all.get(NAME), attributesOf('order:<0>', 'write', 'acquired'));
     expect(sum).toBeCloseTo(waited, 6);
     expect(sum).toBeGreaterThanOrEqual(SOME_SECONDS);
     expect([buckets.boundaries[0], buckets.boundaries.at(-1)]).toEqual([0.001, 300]);
-    const held = valueOf('redis_lock.hold.duration', attributesOf('other', 'write', 'released'));
+    const held = durationOf(all.get('redis_lock.hold.duration'), attributesOf('other', 'write', 'released'));
     expect(held.sum).toBeGreaterThanOrEqual(SOME_SECONDS);
     expect(held.buckets.boundaries).toEqual([8]);
   });
