@@ -257,6 +257,8 @@ export const KNOWN_GAMES: readonly Game[] = [
   // An operator lowers the permits below what the first waiter takes, which is told; the one behind it fits. Then they are raised.
   game({ modes: ['read'], permits: 5, takes: [1, 5, 1] }, reads, waits('-', 'read'), waits('-', 'read'), permits(3), release(3),
     release(2), permits(5)),
+  // Behind a writer that is granted, a waiter that takes more than the permits of an operator is told.
+  game({ permits: 5, takes: [1, 1, 5] }, writes, waits('-', 'write'), waits('-', 'read'), permits(3), release(3)),
   // A node of a cluster does not know who listens: it grants to a dead waiter, and wakes one of the unfair.
   ...[1, 0].map((fair) =>
     game({ counts: false, fairness: [fair] }, writes, request({ client: DEAD_CLIENT, waiterLeaseMs: 8_000 }), waits('-', 'write'), release(3), poll(2))),

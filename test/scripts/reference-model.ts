@@ -229,6 +229,11 @@ class Turn {
     return this.holds().reduce((sum, hold) => sum + hold.take, take) <= limit;
   }
 
+  /** No waiter needs to be looked at. */
+  #isWritten(): boolean {
+    return this.lock.permits === undefined && this.holds().some(({ mode }) => mode === 'w');
+  }
+
   /** A process may give the 63 tokens behind that of a writer to its own callers. */
   nextToken(): number {
     return Math.max(this.lock.token + (this.lock.holds.size > 0 ? 1 : 64), this.micros);
@@ -250,7 +255,7 @@ class Turn {
     this.freed = false;
     let grants = 0;
     const last = lock.head + 999;
-    for (; lock.head <= lock.tail && lock.head <= last; lock.head++) {
+    for (; lock.head <= lock.tail && lock.head <= last && !(grants > 0 && this.#isWritten()); lock.head++) {
       const waiter = this.#at(lock.head);
       if (!waiter) {
         if (lock.head === lock.first) lock.first++;
@@ -341,7 +346,7 @@ class Turn {
     if (asked.fair !== 1) return this.admits(asked);
     // It was passed over, and is first again.
     if (waiter && waiter.place < lock.head) lock.head = waiter.place;
-    return this.serve(asked.attempt) || (lock.head > lock.tail && this.admits(asked));
+    return (!this.#isWritten() && this.serve(asked.attempt)) || (lock.head > lock.tail && this.admits(asked));
   }
 
   extend(hold: Hold, leaseMs: number): void {

@@ -254,6 +254,11 @@ function Lock.admits(lock, asked)
     and (permits == 0 or lock.taken + asked.take <= permits))
 end
 
+-- Whether a writer holds the lock, so that no waiter needs to be looked at: none is granted, and none refused because of the permits.
+function Lock.is_written(lock)
+  return lock.writes > 0 and not lock.permits
+end
+
 -- The next token. Tokens always rise, and come from the clock again when the hash was lost. The process of a writer may have given
 -- the 63 tokens behind that of its grant to its own callers. Readers hand nothing on: beside one, the last grant was a reader's.
 function Lock.next_token(lock)
@@ -282,7 +287,7 @@ end
 function Lock.serve(lock, me)
   local has_news, grants, last = lock.freed, 0, lock.head + 999
   lock.freed = false
-  while lock.head <= lock.tail and lock.head <= last do
+  while lock.head <= lock.tail and lock.head <= last and not (grants > 0 and lock:is_written()) do
     local waiter, is_passed_over = lock:waiter_at(lock.head), false
     -- One that takes more permits than there are is refused when it asks.
     local exceeds = waiter and waiter.mode == 'r' and lock.permits and waiter.take > lock.permits

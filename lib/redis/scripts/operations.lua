@@ -36,7 +36,7 @@ function Lock.acquire(locks, asked)
     if not refused and not lock.stands then
       -- A fair request first serves those ahead of it; it may have been passed over.
       if asked.fair == '1' and lock.place and lock.place < lock.head then lock.head, lock.changed = lock.place, true end
-      local is_turn = asked.fair == '1' and lock:serve(attempt)
+      local is_turn = asked.fair == '1' and not lock:is_written() and lock:serve(attempt)
       if not is_turn and (asked.fair ~= '1' or lock.head > lock.tail) then is_turn = lock:admits(asked) end
       if not is_turn then busy = busy or lock end
     end
