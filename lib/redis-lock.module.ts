@@ -58,8 +58,7 @@ import {
   OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
-import { addCampaigns } from './leader/leader-classes.js';
-import { type Leaders } from './leader/leaders.js';
+import { addCampaigns, type Leaders } from './leader/leaders.js';
 import { MEMORY, localConnection } from './redis-lock.place.js';
 import { openProcessMemory } from './memory/process-memory.js';
 import { openStore } from './redis/open-store.js';

@@ -3,8 +3,16 @@ import { type Locker } from './core/acquire/locker.js';
 import { type Entry, NO_ENTRY } from './core/acquire/request.js';
 import { type Hold } from './core/hold/hold.js';
 import { readTransferText } from './core/hold/transfer-text.js';
-import type { AdoptOptions, ForceReleaseOptions, Key, WaitUntilFreeOptions } from './core/call-arguments.js';
-import { checkAdoptOptions, checkWaitOptions, checkWork, keysOf } from './core/call-arguments.js';
+import {
+  type AdoptOptions,
+  checkAdoptOptions,
+  checkWaitOptions,
+  checkWork,
+  type ForceReleaseOptions,
+  type Key,
+  keysOf,
+  type WaitUntilFreeOptions,
+} from './core/call-arguments.js';
 import { type LockHistoryEntry } from './core/history/history-entry.js';
 import { LockHistory } from './core/history/lock-history.js';
 import { LockBusyError } from './core/lock.errors.js';
@@ -17,8 +25,7 @@ import { runWithLock } from './core/reentry/run.js';
 import { type LockStore } from './core/store/lock-store.js';
 import { type LastRun, type LockState } from './core/store/lock-state.js';
 import { Leaders } from './leader/leaders.js';
-import { type LeadOptions } from './leader/lead.options.js';
-import { type Leadership } from './leader/leadership.js';
+import type { LeadOptions, Leadership } from './leader/leadership.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 

@@ -5,14 +5,7 @@ import { LockConfigurationError, LockKeyError } from '../core/lock.errors.js';
 import { LOCK_OPTIONS } from '../core/lock.options.js';
 import { checkOptions, CONNECTION_NAME, option, type OptionTable } from '../core/option-checks.js';
 import { messageOf } from '../core/reporter.js';
-import {
-  addBuilt,
-  campaignOf,
-  isMarkedLeader,
-  markLeader,
-  markOnLeader,
-  unguardedMethods,
-} from '../leader/leader-classes.js';
+import { addBuilt, campaignOf, isMarkedLeader, markLeader, markOnLeader, unguardedMethods } from '../leader/leaders.js';
 import { type LeaderHooks } from '../leader/leadership.js';
 import { getLockServiceToken } from '../redis-lock.tokens.js';
 import { copyMetadata, refuseStandardDecorator } from './decorated-method.js';

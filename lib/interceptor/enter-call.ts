@@ -17,7 +17,7 @@ import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/fires.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
-import { scheduledMethod } from '../schedule/schedule-metadata.js';
+import { scheduledMethod } from '../schedule/scheduler.js';
 import { jobOf, type LockedCall } from './locked-call.js';
 import { LOCKED_OPTIONS } from './locked.options.js';
 

@@ -4,7 +4,7 @@ import { LockConfigurationError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { CronTimeline } from '../schedule/cron-timeline.js';
 import { CronJobs } from '../schedule/fire-finder.js';
-import { methodsOf, scheduledMethod, scheduleOf } from '../schedule/schedule-metadata.js';
+import { methodsOf, scheduledMethod, scheduleOf } from '../schedule/scheduler.js';
 import { jobOf, type LockedCall, lockedCallOf } from './locked-call.js';
 
 type Modules = Pick<ModulesContainer, 'values'>;

@@ -1,4 +1,4 @@
-import type { KeyPart } from './key-part.js';
+import type { KeyPart } from './lock-key.js';
 
 /** A sentence about a brace, or about each placeholder that the arguments `A` cannot fill; `never` if they fill all. */
 export type KeyTemplateError<T extends string, A extends readonly unknown[]> =

@@ -1,11 +1,15 @@
+import 'reflect-metadata';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Locker } from '../core/acquire/locker.js';
+import type { ModulesContainer } from '@nestjs/core';
+import type { Locker } from '../core/acquire/locker.js';
 import { checkedKey } from '../core/key.js';
 import { type LockLabel, NO_LABEL } from '../core/lock.events.js';
 import { type LockDefaults, resolveLockOptions } from '../core/lock.options.js';
 import { LogLimit } from '../core/log-limit.js';
 import { Campaign, type CampaignParts } from './campaign.js';
-import { type LeadOptions, checkLeadOptions } from './lead.options.js';
+import { checkLeadOptions, type LeaderHooks, type Leadership, type LeadOptions } from './leadership.js';
+import { LockConfigurationError } from '../core/lock.errors.js';
+import { hasSchedule, methodsOf } from '../schedule/scheduler.js';
 
 interface ObjectCampaign {
   readonly instance: object;
@@ -76,5 +80,149 @@ export class Leaders {
     const campaign = new Campaign({ key, label, lock, hooks }, this.#parts);
     this.locker.closing.add(campaign);
     return campaign;
+  }
+}
+
+/** What `@Leader` says about a class. */
+export interface LeaderClass {
+  readonly key: string;
+  readonly leaseMs: number | undefined;
+  readonly connection: string | undefined;
+}
+
+/** The metadata of a class with `@Leader`, and of each of its methods that run only on the leader; of every copy of the package. */
+const LEADER = Symbol.for('nestjs-redis-lock:leader');
+const ON_LEADER = Symbol.for('nestjs-redis-lock:on-leader');
+
+const CAMPAIGNS = Symbol.for('nestjs-redis-lock:campaigns');
+const shared = globalThis as { [CAMPAIGNS]?: WeakMap<object, Campaign> };
+const campaigns = (shared[CAMPAIGNS] ??= new WeakMap());
+
+/** Marks the prototype of a class as that of a leader. */
+export const markLeader = (prototype: object, leader: LeaderClass): void =>
+  Reflect.defineMetadata(LEADER, leader, prototype);
+
+export const isMarkedLeader = (prototype: object): boolean => Reflect.hasOwnMetadata(LEADER, prototype);
+
+const leaderOf = (instance: object): LeaderClass | undefined =>
+  Reflect.getMetadata(LEADER, Object.getPrototypeOf(instance) ?? {}) as LeaderClass | undefined;
+
+/** Marks a method as one that runs only on the leader. */
+export const markOnLeader = (method: Function): void => Reflect.defineMetadata(ON_LEADER, true, method);
+
+/** The scheduled methods of a class that would run on each instance, also those that it inherits. */
+export function* unguardedMethods(prototype: object): Generator<readonly [string | symbol, Function]> {
+  for (const one of methodsOf(prototype)) {
+    if (hasSchedule(one[1]) && !Reflect.hasMetadata(ON_LEADER, one[1])) yield one;
+  }
+}
+
+/**
+ * Returns the leadership of an object whose class has `@Leader`, as soon as Nest has built the object.
+ * @throws LockConfigurationError when it has none: Nest does not provide it, or not yet
+ */
+export const leadershipOf = (instance: object): Leadership => campaignOf(instance, instance.constructor.name);
+
+/**
+ * Internal: returns the campaign of an object; `where` is what needs it.
+ * @throws LockConfigurationError
+ */
+export function campaignOf(instance: unknown, where: string): Campaign {
+  const isObject = typeof instance === 'object' && instance !== null;
+  const campaign = isObject ? campaigns.get(instance) : undefined;
+  if (campaign) return campaign;
+  throw new LockConfigurationError(
+    `${where} needs the leadership of an object that has none: Nest does not provide the object, its class has no @Leader, or ` +
+      'its app has not begun to start. List the class in `providers`, and import RedisLockModule.forRoot().',
+  );
+}
+
+/** Makes a campaign of an object whose class has `@Leader`; undefined for any other object, and for another connection. */
+export function createCampaign(
+  instance: object,
+  leaders: Leaders,
+  connection: string | undefined,
+): Campaign | undefined {
+  const leader = leaderOf(instance);
+  if (!leader || leader.connection !== connection) return undefined;
+  const { key, leaseMs } = leader;
+  const where = instance.constructor.name;
+  const hooks: LeaderHooks = {
+    onElected: (term) => (instance as LeaderHooks).onElected?.(term),
+    onDemoted: (term, reason) => (instance as LeaderHooks).onDemoted?.(term, reason),
+  };
+  const campaign = leaders.create(key, { leaseMs, ...hooks }, { where, template: key });
+  campaigns.set(instance, campaign);
+  return campaign;
+}
+
+/** What Nest injects into an object with `@Leader`; in a test, anything may stand in for it. */
+interface LeaderService {
+  readonly connection?: string | undefined;
+  readonly parts?: { readonly leaders?: Leaders };
+}
+
+/**
+ * Nest has built an object of a class with `@Leader`, at the start of its app or later: it campaigns when the app has started.
+ * @throws LockConfigurationError when another object of the app campaigns for its key
+ */
+export function addBuilt(instance: object, { connection, parts }: LeaderService): void {
+  const leaders: unknown = parts?.leaders;
+  if (leaders instanceof Leaders) addCampaign(instance, leaders, connection);
+}
+
+function addCampaign(instance: object, leaders: Leaders, connection: string | undefined): void {
+  const leader = leaderOf(instance);
+  if (!leader || leader.connection !== connection) return;
+  const id = JSON.stringify([connection, leader.key]);
+  const other = leaders.find(id)?.instance;
+  if (other === instance) return;
+  if (other) refuseSecond(other, instance, leader.key);
+  leaders.add(id, { instance, campaign: createCampaign(instance, leaders, connection)! });
+}
+
+/** One object leads at a time, and keeps the lead for as long as its process lives. */
+function refuseSecond(first: object, second: object, key: string): never {
+  const [one, other] = [first.constructor.name, second.constructor.name];
+  throw new LockConfigurationError(
+    `${one === other ? `Two objects of ${one}` : `An object of ${one} and one of ${other}`} campaign for "${key}" in one app, so ` +
+      'that the second would never lead while the first one does. Put @Leader with a key of its own on each class, and let ' +
+      'one module provide it.',
+  );
+}
+
+/**
+ * Makes the campaigns of the objects of an app whose class has `@Leader`, also of those that Nest has not built.
+ * @throws LockConfigurationError for a class that is built for each request or injection, for a subclass with a scheduled
+ *   method that would run on each instance, and for a second object with one key
+ */
+export function addCampaigns(
+  modules: Pick<ModulesContainer, 'values'>,
+  leaders: Leaders,
+  connection: string | undefined,
+): void {
+  for (const { providers, controllers } of modules.values()) {
+    for (const wrapper of [...providers.values(), ...controllers.values()]) {
+      const instance: unknown = wrapper.instance;
+      if (typeof instance !== 'object' || instance === null || !leaderOf(instance)) continue;
+      checkClass(instance, wrapper.isDependencyTreeStatic() && !wrapper.isTransient);
+      addCampaign(instance, leaders, connection);
+    }
+  }
+}
+
+function checkClass(instance: object, isStatic: boolean): void {
+  const { name } = instance.constructor;
+  if (!isStatic) {
+    throw new LockConfigurationError(
+      `${name} has @Leader, but is built for each request or injection, so that no object of it could lead. Give it the ` +
+        'default scope, and inject providers of that scope only.',
+    );
+  }
+  for (const [method] of unguardedMethods(Object.getPrototypeOf(instance) as object)) {
+    throw new LockConfigurationError(
+      `${name}.${String(method)} has a schedule, and would run on every instance, since @Leader is on a base class: put ` +
+        `@Leader on ${name}, too.`,
+    );
   }
 }

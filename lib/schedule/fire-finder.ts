@@ -5,15 +5,16 @@ import { shortened } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { type FireClaim } from '../core/store/fires.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
-import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 import {
-  tickingJob,
   addedJob,
-  localZone,
   type CronJob,
-  type SchedulerRegistry,
+  type CronOptions,
   isCronJob,
+  localZone,
   registriesOf,
+  scheduleOf,
+  type SchedulerRegistry,
+  tickingJob,
 } from './scheduler.js';
 
 /** How early, by the wall clock, a timer may fire. */

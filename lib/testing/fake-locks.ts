@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { type DynamicModule } from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { createCampaign } from '../leader/leader-classes.js';
+import { createCampaign } from '../leader/leaders.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import {

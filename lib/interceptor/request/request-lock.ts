@@ -10,14 +10,14 @@ import {
 import { type Observable, catchError, concatMap, defer, from, of, tap, throwError } from 'rxjs';
 import { LockConfigurationError, LockKeyError, type LockMode, passFor } from '../../core/lock.errors.js';
 import { checkIsObject } from '../../core/read-options.js';
-import { describeValue } from '../../keys/key-part.js';
+import { describeValue } from '../../keys/lock-key.js';
 import { type KeySpec, describeKeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
 import { logger } from '../lock-logger.js';
 import { type LockedCall, checkedInterceptor, compileCall } from '../locked-call.js';
 import { type LockedOptions } from '../locked.options.js';
 import { isThenable, refuseOpenBody } from '../streams/stream-kind.js';
-import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } from './lock-answer.js';
+import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } from './lock-exception.filter.js';
 import { markRequestLock } from './unreached-locks.js';
 
 /** The options of `LockInterceptor.for`. */
@@ -43,12 +43,7 @@ export interface RequestLockOptions extends Omit<
 }
 
 /** The options of decorators that make no sense for a request. */
-const JOB_OPTIONS = {
-  oncePer: true,
-  job: true,
-  spreadMs: true,
-  rerunOnLoss: true,
-} satisfies Record<Exclude<keyof LockedOptions, keyof RequestLockOptions>, true>;
+const JOB_OPTIONS = ['oncePer', 'job', 'spreadMs', 'rerunOnLoss'] satisfies (keyof LockedOptions)[];
 
 /** Runs a handler of Nest under a lock: the `LockInterceptor` of a connection. */
 interface HandlerRunner {
@@ -89,7 +84,7 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
 function compileRequest(key: KeySpec, given: RequestLockOptions, where: string): ReturnType<typeof compileCall> {
   checkIsObject(given, where);
   const { mode = 'write', status: _status, ...options } = given;
-  const forJobs = Object.keys(JOB_OPTIONS).find((name) => name in options);
+  const forJobs = JOB_OPTIONS.find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
   if ((options as LockedOptions).ifBusy === 'share') {
     const advice = "put @Locked with `ifBusy: 'share'` on the method of a service that the handler calls";

@@ -3,8 +3,7 @@ import { type Type } from '@nestjs/common';
 import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
-import { hasSchedule, methodsOf } from '../../schedule/schedule-metadata.js';
-import { registriesOf } from '../../schedule/scheduler.js';
+import { hasSchedule, methodsOf, registriesOf } from '../../schedule/scheduler.js';
 import { lockedCallOf } from '../locked-call.js';
 
 /** Marks the interceptors of `LockInterceptor.for`, in every copy of the package, with the token of the module that they use. */

@@ -413,7 +413,7 @@ const ROWS: readonly Row[] = [
   ['core/acquire/request', 'a call does not say how many permits it takes', '    take,\n', '',
     ['1: permits'], 'semaphores', 3],
   // Leaders.
-  ['leader/term', 'a leader believes in its term for as long as it was not told of the end',
+  ['leader/campaign', 'a leader believes in its term for as long as it was not told of the end',
     'return !this.isOver && this.hold.held;', 'return !this.isOver;',
     ['leaders: one at a time'], 'leadersProcesses', 6],
   ['leader/campaign', 'a leader is not told that it has lost its lock',

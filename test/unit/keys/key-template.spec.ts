@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { LockKeyError } from '../../../lib/core/lock.errors.js';
-import { parseKeyTemplate } from '../../../lib/keys/key-template.js';
+import { parseKeyTemplate } from '../../../lib/keys/key-spec.js';
 import { failureOf } from './failure-of.js';
 
 const fill = (template: string, ...args: unknown[]) => parseKeyTemplate(template).fill(args);

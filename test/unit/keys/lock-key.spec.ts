@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { LockKeyError } from '../../../lib/core/lock.errors.js';
 import { lockKey } from '../../../lib/index.js';
-import { compileKeySpec } from '../../../lib/keys/key-spec.js';
-import { parseKeyTemplate } from '../../../lib/keys/key-template.js';
+import { compileKeySpec, parseKeyTemplate } from '../../../lib/keys/key-spec.js';
 import { failureOf } from './failure-of.js';
 
 /** Values that the compiler would refuse. */
