@@ -19,36 +19,18 @@ const TAB = '\t';
 
 /**
  * Writes the texts by which a store names its callers: `host:pid Class.method`, then, each behind a tab and only if there is more to
- * say, for how long the call waits, in milliseconds (empty: not at all, or for ever), and its note. A text has one line. Calls of one
- * kind come in a row, so the last text is kept: no string is made for each of them.
+ * add, for how long the call waits, in milliseconds (empty: not at all, or for ever), and its note. A text has one line.
  */
 export class HolderTexts {
-  #where = '';
-  #waitMs = 0;
-  #note = '';
-  #text: string;
-
   /** `instance`: `host:pid`. */
-  constructor(private readonly instance: string) {
-    this.#text = instance;
-  }
+  constructor(private readonly instance: string) {}
 
   of(where: string, waitMs: number, note: string): string {
-    if (where !== this.#where || waitMs !== this.#waitMs || note !== this.#note) {
-      this.#where = where;
-      this.#waitMs = waitMs;
-      this.#note = note;
-      this.#text = this.#write();
-    }
-    return this.#text;
-  }
-
-  #write(): string {
     // The name of a method may be any text.
-    const name = this.#where ? `${this.instance} ${this.#where.replaceAll(/\s/g, ' ')}` : this.instance;
-    const waitMs = this.#waitMs > 0 && this.#waitMs < Infinity ? String(this.#waitMs) : '';
-    if (this.#note) return [name, waitMs, this.#note.replaceAll('\n', ' ')].join(TAB);
-    return waitMs ? name + TAB + waitMs : name;
+    const name = where ? `${this.instance} ${where.replaceAll(/\s/g, ' ')}` : this.instance;
+    const wait = waitMs > 0 && waitMs < Infinity ? String(waitMs) : '';
+    if (note) return [name, wait, note.replaceAll('\n', ' ')].join(TAB);
+    return wait ? name + TAB + wait : name;
   }
 }
 
