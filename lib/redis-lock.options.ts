@@ -149,7 +149,10 @@ export interface ResolvedModuleOptions
 const placeKind = (expected: string): Kind => ({ expected, check: () => undefined });
 const { leaseMs, waitMs, maxHoldMs, awaitRelease } = LOCK_OPTIONS;
 
-/** The options of the module. A new one needs a row here, and its type and text above. */
+/**
+ * The options of the module. A new one needs a row here, and its type and text above.
+ * @public to scripts/docs-check.mjs
+ */
 export const MODULE_OPTIONS = {
   name: option(CONNECTION_NAME),
   isGlobal: option(BOOLEAN, true),

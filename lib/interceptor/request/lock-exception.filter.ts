@@ -83,7 +83,7 @@ const GRPC_STATUS: Record<number, number> = {
 const ABORTED = 10;
 
 /** The status of gRPC that an answer has. */
-export const grpcStatusOf = ({ statusCode }: LockErrorBody): number => GRPC_STATUS[statusCode] ?? ABORTED;
+const grpcStatusOf = ({ statusCode }: LockErrorBody): number => GRPC_STATUS[statusCode] ?? ABORTED;
 
 /** Sets `Retry-After`, unless the response has begun: its headers are sent by then. */
 export function tellRetryAfter(response: HttpResponse, { retryAfterMs }: LockErrorBody): void {
@@ -91,7 +91,7 @@ export function tellRetryAfter(response: HttpResponse, { retryAfterMs }: LockErr
   response.header('Retry-After', String(Math.ceil(retryAfterMs / 1_000)));
 }
 
-export const hasBegun = ({ headersSent, sent, raw }: HttpResponse): boolean =>
+const hasBegun = ({ headersSent, sent, raw }: HttpResponse): boolean =>
   Boolean(headersSent || sent || raw?.headersSent);
 
 /** @throws LockConfigurationError */
