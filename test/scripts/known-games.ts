@@ -236,7 +236,7 @@ export const KNOWN_GAMES: readonly Game[] = [
   // Of the unfair, two of different processes are woken.
   game({ fairness: [0] }, writes, waits('-', 'write'), waits('-', 'write'),
     request({ client: 'q2-03bd77a', waiterLeaseMs: 30_000 }), release(4)),
-  // The owner is named like the attempt that writes.
+  // An owner that is named like the attempt that writes does not get in.
   game({ owners: ['-', 'c1-8f2e91a.000001'] }, writes, acquire('c1-8f2e91a.000001', 'write')),
   // A full list of late attempts, and the clock steps back behind it.
   game(any, writes, ...times(17, () => [writes]), release(9), ...times(17, (i) => [release(i + 1, 0, '-', 1)]),

@@ -328,8 +328,7 @@ class Turn {
     }
     if (mine || this.isEnded()) return 'released';
     if (isLate) return 'late';
-    const nameOf = ({ owner, mode, attempt }: Hold): string => (owner === '-' && mode === 'w' ? attempt : owner);
-    const own = this.holds().filter((hold) => hold.token > 0 && asked.owner !== '-' && nameOf(hold) === asked.owner);
+    const own = this.holds().filter((hold) => hold.token > 0 && asked.owner !== '-' && hold.owner === asked.owner);
     const writes = own.some(({ mode }) => mode === 'w');
     if (!writes && asked.mode === 'read' && lock.permits !== undefined && asked.take > lock.permits) return 'permits';
     if (!writes && own.length > 0 && asked.mode === 'write') return 'upgrade';

@@ -17,9 +17,10 @@ function Lock.acquire(locks, asked)
       -- time of this server that has certainly passed.
       reason = 'late'
     else
+      -- The id of a hold is no owner: its process may hand the hold on.
       if asked.owner ~= '-' then
         for _, hold in ipairs(lock:holds()) do
-          local is_own = hold.owner == asked.owner or hold.mode == 'w' and hold.owner == '-' and hold.attempt == asked.owner
+          local is_own = hold.owner == asked.owner
           if is_own and hold.token > 0 then owned, writes = math.max(owned or 0, hold.token), writes or hold.mode == 'w' end
         end
         owned = owned and math.max(owned, lock:token_kept(asked.owner))

@@ -38,6 +38,20 @@ describe('reentry across processes: one owner', () => {
     expect(await b.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
   });
 
+  it('is not the id of a hold without one, which its process may hand on', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const one = await a.locks.acquire(key);
+    const next = a.locks.acquire(key);
+    for (const { locks } of [a, b]) {
+      for (const mode of ['write', 'read'] as const) {
+        expect(await locks.tryAcquire(key, { owner: one.owner, mode })).toBeNull();
+      }
+    }
+    await one.release();
+    await (await next).release();
+  });
+
   it('keeps the lock until the last of its holds is released', async () => {
     const [a, b] = await startTwo();
     const [key, owner] = [freshKey(), 'order-7'];
