@@ -202,14 +202,14 @@ export class ScriptCalls {
       a.unanswered === b.unanswered,
     ({ holdAtLeastMs, runOutcome, job, unanswered }: Released): Terms => ({
       kind: 'release',
-      text: `r ${this.#head}\n${unanswered ? 1 : 0} ${holdAtLeastMs} ${encodeJob(job)} ${runOutcome ?? '-'}`,
+      text: `r ${this.#head}\n${unanswered ? 1 : 0} ${holdAtLeastMs} ${encodeName(job)} ${runOutcome ?? '-'}`,
     }),
   );
 
   #acquireText(asked: Requested): string {
     const { owner, mode, leaseMs, waiterLeaseMs, maxWaiters = 0, permits, take = 1, holder, fair } = asked;
     const numbers = `${leaseMs} ${waiterLeaseMs} ${maxWaiters} ${permits} ${take}`;
-    return `a ${this.#head}\n${mode[0]} ${fair ? 1 : 0} ${numbers}\n${oneLine(holder)}\n${encodeOwner(owner)}\n`;
+    return `a ${this.#head}\n${mode[0]} ${fair ? 1 : 0} ${numbers}\n${oneLine(holder)}\n${encodeName(owner)}\n`;
   }
 }
 
@@ -229,16 +229,16 @@ function keepingLast<Request extends object>(
 }
 
 const fireText = ({ job, kind, ms, calledAt, rememberMs, rerunOnLoss }: FireClaim, now: number): string =>
-  `${encodeJob(job)} ${kind} ${ms} ${Math.round(now - calledAt)} ${rememberMs} ${rerunOnLoss ? 1 : 0}`;
+  `${encodeName(job)} ${kind} ${ms} ${Math.round(now - calledAt)} ${rememberMs} ${rerunOnLoss ? 1 : 0}`;
 
 /** Terms are one text with a value per line. */
 const oneLine = (text: string): string => text.replaceAll('\n', ' ');
 
-/** A job is part of a field's name, and of a list, so it has no blanks and colons. The scripts write a missing job as `-`. */
-const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
-
-/** The scripts write a missing owner as `-`. */
-function encodeOwner(owner: string | undefined): string {
-  if (owner === undefined) return '-';
-  return owner === '-' ? '%2D' : encodeURIComponent(owner);
+/**
+ * A job or an owner is a part of the names of fields and of lists, so it has no blanks and colons. The scripts write a missing one
+ * as `-`.
+ */
+function encodeName(name: string | undefined): string {
+  if (name === undefined) return '-';
+  return name === '-' ? '%2D' : encodeURIComponent(name);
 }

@@ -195,13 +195,16 @@ describe('the name of a job', () => {
     }
   });
 
-  it('is that of the option `job`, which stays when the class is renamed', async () => {
-    const key = freshKey();
-    const [Old, New] = [jobIn('Reports', key, 'daily report'), jobIn('Papers', key, 'daily report')];
-    const [a, b] = [await startApp({}, { providers: [Old] }), await startApp({}, { providers: [New] })];
-    expect([await a.app.get(Old).run(), await b.app.get(New).run()]).toEqual(['Reports', undefined]);
-    expect(await b.locks.lastRun(key, 'daily report')).toMatchObject({ job: 'daily report' });
-  });
+  it.each(['daily report', '-', '%2D'])(
+    'is that of the option `job`, which stays when the class is renamed: %s',
+    async (job) => {
+      const key = freshKey();
+      const [Old, New] = [jobIn('Reports', key, job), jobIn('Papers', key, job)];
+      const [a, b] = [await startApp({}, { providers: [Old] }), await startApp({}, { providers: [New] })];
+      expect([await a.app.get(Old).run(), await b.app.get(New).run()]).toEqual(['Reports', undefined]);
+      expect(await b.locks.lastRun(key, job)).toMatchObject({ job, outcome: 'done' });
+    },
+  );
 
   class Base {
     @Locked(KEY, { oncePer: SLOT_MS, job: 'base' })
