@@ -161,6 +161,19 @@ describe('the scripts on a server', () => {
     });
   });
 
+  it.each([
+    ['a named owner', { owner: 'ann' }, 0],
+    ['a holder that has left early', {}, 60_000],
+  ])('do not read a long queue for each waiter behind %s', async (_who, asked, holdAtLeastMs) => {
+    const reads = async () => /cmdstat_hgetall:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? '0';
+    await acquire(1, asked);
+    if (holdAtLeastMs > 0) await release(1, redis, holdAtLeastMs);
+    for (let n = 2; n <= 100; n++) await waitFor(n);
+    const before = await reads();
+    expect((await waitFor(50))[0]).toBe('busy');
+    expect(await reads()).toBe(before);
+  });
+
   it('end all of very many holds at once', async () => {
     const commands = redis.pipeline();
     const readers = Array.from({ length: 4_500 }, (_, i) => calls.acquire(asking(i, { mode: 'read' }), 1_000, 0));

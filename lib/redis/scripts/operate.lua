@@ -8,8 +8,9 @@
 --- @reply    of the operation, or a list with that of each; `failed attempt error` for one that failed among many. Acquire:
 ---           `granted attempt now remainingMs holds fireMs token...`, the same again when it is sent again;
 ---           `busy attempt now retryMs ahead holder owner listeners lastToken full permits`, about the first busy lock: `retryMs` until
----           the first lease may end (0: unknown), `owner` of the write hold, a name or an attempt, `listeners` of the caller at this
----           server (empty: unknown), `full` 1: it has no place, because of `most`, `permits` that an operator has set;
+---           the first lease may end (0: unknown), `owner` of the write hold, a name or an attempt (empty, as `holder`: none, or
+---           unknown), `listeners` of the caller at this server (empty: unknown), `full` 1: it has no place, because of `most`,
+---           `permits` that an operator has set;
 ---           `refused attempt now reason detail`: `released`; `late` (the time in microseconds); `permits` (how many there are);
 ---           `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has no outcome yet).
 ---           Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),

@@ -78,7 +78,9 @@ function Lock.acquire(locks, asked)
     reply = { 'refused', attempt, one.now, why, details[why] or '' }
   elseif busy then
     local owner, text = '', ''
-    for _, hold in ipairs(one.writes > 0 and one:holds() or {}) do
+    -- A hold that is not in the slot is not looked for among very many waiters: each of them would have all read again and again.
+    local is_small = one.slot or one.waiting <= 64
+    for _, hold in ipairs(one.writes > 0 and is_small and one:holds() or {}) do
       if hold.mode == 'w' and hold.token > 0 then
         owner = hold.owner == '-' and hold.attempt or hold.owner
         text = hold.text or redis.call('HGET', one.key, 'by') or ''
