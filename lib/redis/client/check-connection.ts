@@ -1,10 +1,201 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { reading } from '../../core/read-options.js';
-import { checkOptions, describe, isPlainObject } from './check-options.js';
+import { reading, refuse, shortened, shown } from '../../core/read-options.js';
 import { libraryOf } from './client-libraries.js';
-import { FORMS, type ServerPlace, hasMethod } from './client-library.js';
+import { checkClient, FORMS, hasMethod, type ServerPlace } from './client-library.js';
 import { isRedisUrl, withoutUrl } from './plain-options.js';
-import { type RedisAddress, type RedisNodeAddress } from './redis-connection.js';
+import {
+  type RedisAddress,
+  type RedisClusterOptions,
+  type RedisConnectionOptions,
+  type RedisNodeAddress,
+} from './redis-connection.js';
+
+type Given = Readonly<Record<string, unknown>>;
+
+/** What ioredis 5.3 to 6 and iovalkey know; an option that is not here may only be misspelt. */
+const OF_PLACE = { url: true, host: true, port: true, path: true, sentinels: true };
+
+const OF_ACCESS = {
+  username: true, password: true, db: true, tls: true, family: true, connectionName: true,
+  connectTimeout: true, disconnectTimeout: true, socketTimeout: true, keepAlive: true, noDelay: true, protocol: true, replyMapping: true,
+  stringNumbers: true, disableClientInfo: true, clientInfoTag: true, maxLoadingRetryTime: true, familyFallback: true, Connector: true,
+  autoResubscribe: true, autoResendUnfulfilledCommands: true, reconnectOnError: true, commandTimeout: true, blockingTimeout: true,
+  blockingTimeoutGrace: true, maxRetriesPerRequest: true, offlineQueue: true, commandQueue: true, monitor: true,
+  natMap: true, lazyConnect: true, enableReadyCheck: true, enableOfflineQueue: true, enableAutoPipelining: true,
+  autoPipeliningIgnoredCommands: true, scripts: true, himportFieldsets: true, showFriendlyErrorStack: true, readOnly: true,
+  retryStrategy: true, name: true, role: true, sentinelUsername: true, sentinelPassword: true, sentinelTLS: true,
+  enableTLSForSentinelMode: true, sentinelCommandTimeout: true, sentinelRetryStrategy: true, sentinelReconnectStrategy: true,
+  sentinelMaxConnections: true, preferredSlaves: true, updateSentinels: true, failoverDetector: true,
+} satisfies Record<Exclude<keyof RedisConnectionOptions, keyof typeof OF_PLACE>, true>; // prettier-ignore
+
+const OF_SERVER = { ...OF_PLACE, ...OF_ACCESS, cluster: true };
+const OF_NODE = { host: true, port: true };
+
+const OF_CLUSTER = {
+  cluster: true, redisOptions: true, clusterRetryStrategy: true, clusterNodeRetryStrategy: true, scaleReads: true, maxRedirections: true,
+  retryDelayOnFailover: true, retryDelayOnClusterDown: true, retryDelayOnTryAgain: true, retryDelayOnMoved: true,
+  slotsRefreshTimeout: true, slotsRefreshInterval: true, shardedSubscribers: true, useSRVRecords: true, resolveSrv: true, natMap: true,
+  dnsLookup: true, lazyConnect: true, enableReadyCheck: true, enableOfflineQueue: true, enableAutoPipelining: true, scripts: true,
+  autoPipeliningIgnoredCommands: true, himportFieldsets: true, showFriendlyErrorStack: true,
+} satisfies Record<keyof RedisClusterOptions, true>; // prettier-ignore
+
+const CLUSTER = '`cluster: [{ host, port }]`';
+
+/** That of the client would not apply to channels, and two instances that differ in it would not exclude each other. */
+const KEY_PREFIX = 'the `keyPrefix` of the module, beside `connection`,';
+
+/** What other libraries and modules call these options. */
+const WRITE: Readonly<Record<string, string>> = {
+  uri: 'url', connectionString: 'url', redisUrl: 'url', hostname: 'host', server: 'host', ip: 'host', address: 'host', user: 'username', pass: 'password', auth: 'password',
+  auth_pass: 'password', database: 'db', socket: '{ host, port } themselves', nodes: CLUSTER, rootNodes: CLUSTER, startupNodes: CLUSTER,
+  clusterNodes: CLUSTER, sentinelRootNodes: '`sentinels: [{ host, port }]`', masterName: 'name', RESP: 'protocol', ssl: 'tls',
+  keyPrefix: KEY_PREFIX, prefix: KEY_PREFIX,
+  client: 'the client itself as `connection`', config: 'its values', options: 'its values', connection: 'its value',
+  token: 'the redis:// or rediss:// URL of the database, not that of its REST API',
+}; // prettier-ignore
+
+const PLACES = ['url', 'host', 'path', 'sentinels', 'cluster'];
+const NUMBERS = ['connectTimeout', 'disconnectTimeout', 'socketTimeout', 'commandTimeout', 'sentinelCommandTimeout', 'keepAlive', 'family', 'db']; // prettier-ignore
+
+/**
+ * Checks options of a connection: each has a known name, and together they say where Redis is. What a library does not know, it
+ * ignores, and connects to this machine.
+ * @throws LockConfigurationError
+ */
+function checkOptions(options: Given, name: string): void {
+  const isCluster = isSet(options['cluster']);
+  checkNames(options, isCluster ? OF_CLUSTER : OF_SERVER, name);
+  if (isCluster) return checkCluster(options, name);
+  checkPlace(options, name);
+  if (isSet(options['sentinels'])) checkSentinels(options, name);
+  checkNumbers(options, name);
+  withoutUrl(options, name);
+}
+
+function checkCluster(options: Given, name: string): void {
+  const { cluster, redisOptions } = withoutUrl(options, name) as Given;
+  if (!Array.isArray(cluster) || cluster.length === 0) {
+    throw new LockConfigurationError(`Expected the \`cluster\` of ${name} to be a list of some of its nodes.`);
+  }
+  for (const [i, node] of cluster.entries()) checkNode(node, `\`cluster[${i}]\` of ${name}`);
+  if (!isSet(redisOptions)) return;
+  if (typeof redisOptions !== 'object') refuse('redisOptions', redisOptions, 'an object');
+  checkNames(redisOptions as Given, OF_ACCESS, `\`redisOptions\` of ${name}`);
+  checkNumbers(redisOptions as Given, `\`redisOptions\` of ${name}`);
+}
+
+function checkSentinels({ sentinels, name: master }: Given, name: string): void {
+  if (!Array.isArray(sentinels) || sentinels.length === 0) {
+    throw new LockConfigurationError(`Expected the \`sentinels\` of ${name} to be a list of some of them.`);
+  }
+  if (typeof master !== 'string' || master === '') {
+    throw new LockConfigurationError(`Expected ${name} to have the \`name\` of the master beside its \`sentinels\`.`);
+  }
+  for (const [i, sentinel] of sentinels.entries()) checkNode(sentinel, `\`sentinels[${i}]\` of ${name}`);
+}
+
+/** Checks the address of a node of a cluster or of a sentinel. */
+function checkNode(address: unknown, name: string): void {
+  if (!isPlainObject(address)) {
+    const got = typeof address === 'string' ? shown(address) : describe(address);
+    throw new LockConfigurationError(`Expected ${name} to be one address, as { host, port }, got ${got}.`);
+  }
+  const copy = { ...address };
+  checkNames(copy, OF_NODE, name);
+  checkPlace(copy, name, ['host']);
+}
+
+/** A variable that is not set is the usual reason for a place that is undefined. */
+function checkPlace(given: Given, name: string, places = PLACES): void {
+  for (const place of ['url', 'host', 'path']) {
+    const value = given[place];
+    if (isSet(value) && (typeof value !== 'string' || value.trim() === '')) {
+      throw new LockConfigurationError(
+        `Expected \`${place}\` of ${name} to be a text, got ${typeof value === 'string' ? 'an empty one' : typeof value}.`,
+      );
+    }
+  }
+  const { port } = given;
+  if (isSet(port) && !(/^\d+$/.test(String(port)) && Number(port) >= 1 && Number(port) <= 65_535)) {
+    throw new LockConfigurationError(
+      `Expected \`port\` of ${name} to be a number from 1 to 65535, got ${shown(String(port))}.`,
+    );
+  }
+  if (places.some((place) => isSet(given[place]))) return;
+  const missing = places.find((place) => place in given);
+  if (missing === undefined && isSet(port)) return;
+  const got =
+    missing === undefined ? 'none of them' : `\`${missing}\` without a value, as of a variable that is not set`;
+  throw new LockConfigurationError(
+    `Expected ${name} to say where Redis is, by one of its own \`${places.join('`, `')}\`, got ${got}.`,
+  );
+}
+
+/** Node throws for a time limit that is a text when the connection begins, where nothing catches it. */
+function checkNumbers(given: Given, name: string): void {
+  const wrong = NUMBERS.find((option) => isSet(given[option]) && !Number.isFinite(given[option]));
+  if (wrong === undefined || (wrong === 'db' && /^\d+$/.test(String(given[wrong])))) return;
+  refuse(wrong, given[wrong], `a number in ${name}`);
+}
+
+function checkNames(given: Given, known: object, name: string): void {
+  const unknown = Object.keys(given).find((one) => !Object.hasOwn(known, one));
+  if (unknown === undefined) return;
+  throw new LockConfigurationError(`Unknown option \`${shortened(unknown)}\` of ${name}. ${adviceOn(unknown, known)}`);
+}
+
+function adviceOn(unknown: string, known: object): string {
+  const write = Object.hasOwn(WRITE, unknown) ? WRITE[unknown]! : unknown;
+  if (known === OF_NODE && write !== 'host' && (write !== unknown || unknown === 'url'))
+    return 'Write { host, port } instead.';
+  if (known === OF_CLUSTER && Object.hasOwn(OF_ACCESS, write)) {
+    return `Write ${write === unknown ? 'it' : `\`${write}\``} in \`redisOptions\`, beside \`cluster\`.`;
+  }
+  if (write !== unknown && /[ ]/.test(write)) return `Write ${write} instead.`;
+  if (write !== unknown && Object.hasOwn(known, write)) return `Write \`${write}\` instead.`;
+  const nearest = Object.keys(known).find((one) => isNear(unknown.toLowerCase(), one.toLowerCase()));
+  if (nearest !== undefined) return `Write \`${nearest}\` instead.`;
+  return 'Leave it out. If it is an option of a newer client, pass a client: `connection: new Redis({ … })`.';
+}
+
+/** Whether two names differ in one letter, or in the order of two. */
+function isNear(one: string, other: string): boolean {
+  let [start, a, b] = [0, one.length, other.length];
+  while (start < Math.min(a, b) && one[start] === other[start]) start += 1;
+  for (; Math.min(a, b) > start && one[a - 1] === other[b - 1]; b -= 1) a -= 1;
+  const [left, right] = [one.slice(start, a), other.slice(start, b)];
+  return (left.length <= 1 && right.length <= 1) || (left.length === 2 && left === `${right[1]}${right[0]}`);
+}
+
+/**
+ * Whether an object has its properties itself. A promise, a `URL` or another library's client has none that is an option, and
+ * options that are inherited or made by a class are lost when they are copied: all of these would lead to this machine.
+ */
+function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  // Not by identity: options may come from another realm.
+  return prototype === null || (Object.getPrototypeOf(prototype) === null && nameOf(prototype) === 'Object');
+}
+
+const nameOf = (value: object): string => (value as { readonly constructor?: Function }).constructor?.name ?? '';
+
+/** A connection or an address that cannot be used, for error texts. */
+function describe(value: unknown): string {
+  if (typeof value === 'string') {
+    return /^https?:/.test(value)
+      ? 'the URL of a REST API, which holds no locks; pass the redis:// or rediss:// URL of the database'
+      : 'a string that is no such URL';
+  }
+  if (value instanceof Promise) return 'a promise (await it)';
+  if (value instanceof URL) return 'a URL object (pass its `href`)';
+  if (typeof value !== 'object' || value === null) return String(value);
+  const kind =
+    nameOf(value) === 'Object' ? 'an object that inherits its properties' : `an object of class ${nameOf(value)}`;
+  return `${kind}; pass a plain object with its values, such as { host: config.host, port: config.port }`;
+}
+
+const isSet = (value: unknown): boolean => value !== undefined && value !== null;
 
 /**
  * Checks the option `connection` before anything connects.
@@ -46,7 +237,7 @@ function checkMaster(node: unknown, name: string): void {
 function checkOne(connection: unknown, name: string, forms = FORMS): void {
   checkSupported(connection, name);
   const library = libraryOf(connection);
-  if (library) return library.checkClient(connection as object, name);
+  if (library) return checkClient(library, connection as object, name);
   // The copy, as the libraries get one: it lacks what is hidden, or made by a proxy.
   if (isPlainObject(connection)) return checkOptions({ ...connection }, name);
   if (typeof connection === 'string' && isRedisUrl(connection)) return void withoutUrl(connection, name);
@@ -64,6 +255,16 @@ const UNSUPPORTED: readonly { readonly what: string; readonly write: string; is(
     what: 'one of redis 4',
     write: 'Install redis 5 or 6',
     is: (value) => typeof value['isOpen'] === 'boolean' && hasMethod(value, 'sendCommand') && !hasMethod(value, 'destroy'),
+  },
+  {
+    what: 'a pool of node-redis, which chooses a connection for each command',
+    write: 'Pass what `createClient` returns',
+    is: (value) => hasMethod(value, 'evalSha') && hasMethod(value, 'execute'),
+  },
+  {
+    what: 'the legacy view of one of node-redis',
+    write: 'Pass the client itself, and not what its `legacy()` returns',
+    is: (value) => hasMethod(value, 'evalSha') && hasMethod(value, 'EVALSHA') && !hasMethod(value, 'duplicate'),
   },
   {
     what: 'one of ioredis 4',

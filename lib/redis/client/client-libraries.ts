@@ -1,7 +1,7 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { type ClientLibrary, type ClientParts } from './client-library.js';
-import { ioredisLibrary, iovalkeyLibrary } from './ioredis/ioredis-library.js';
-import { nodeRedisLibrary } from './node-redis/node-redis-library.js';
+import { checkClient, type ClientLibrary, type ClientParts } from './client-library.js';
+import { ioredisLibrary, iovalkeyLibrary } from './ioredis/ioredis.js';
+import { nodeRedisLibrary } from './node-redis/node-redis.js';
 import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisConnection } from './redis-connection.js';
 
@@ -18,7 +18,7 @@ export const libraryOf = (value: unknown): ClientLibrary | undefined =>
  */
 export function openClient(connection: RedisConnection, parts: ClientParts): RedisClient {
   const ofApp = libraryOf(connection);
-  ofApp?.checkClient(connection as object, '`connection`');
+  if (ofApp) checkClient(ofApp, connection as object, '`connection`');
   if (ofApp) return ofApp.clientsOf(parts).copyOf(connection as object);
   const library = LIBRARIES.find((one) => one.isInstalled());
   if (library) return library.clientsOf(parts).open(connection as RedisAddress);

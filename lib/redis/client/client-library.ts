@@ -1,7 +1,7 @@
 import { type Clock } from '../../core/clock.js';
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { shortened } from '../../core/read-options.js';
 import { type Randomness } from '../../core/randomness.js';
+import { shortened } from '../../core/read-options.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisConnectionOptions } from './redis-connection.js';
@@ -36,18 +36,14 @@ export interface Clients {
 
 /** A library of Redis clients behind the port. */
 export interface ClientLibrary {
-  /** What people call it. */
   readonly name: string;
   /**
    * Whether a value is meant to be a client of this library: it has methods that no options and no other clients have. Never by
    * `instanceof`: the application and this package may load two copies. `checkClient` checks whether the store can use it.
    */
   isClient(value: unknown): value is object;
-  /**
-   * Checks a client before the first lock fails on it.
-   * @throws LockConfigurationError that calls the client `name`
-   */
-  checkClient(client: object, name: string): void;
+  /** The methods that a client must have. */
+  readonly methods: readonly string[];
   isCluster(client: object): boolean;
   /** Where a single client leads. */
   placeOf(client: object): ServerPlace;
@@ -58,6 +54,19 @@ export interface ClientLibrary {
 
 export const hasMethod = (value: unknown, name: string): boolean =>
   typeof (value as Record<string, unknown> | null | undefined)?.[name] === 'function';
+
+/**
+ * Checks a client before the first lock fails on it.
+ * @throws LockConfigurationError that calls the client `called`
+ */
+export function checkClient({ name, methods }: ClientLibrary, client: object, called: string): void {
+  const missing = methods.filter((method) => !hasMethod(client, method));
+  if (missing.length === 0) return;
+  const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
+  throw new LockConfigurationError(
+    `Expected ${called} to be ${FORMS}, got ${got}. Pass the client of ${name} itself, not a wrapper of some of its methods.`,
+  );
+}
 
 /**
  * Checks what a client returned as its duplicate.
@@ -81,4 +90,38 @@ export function warnOfKeyPrefix(
   if (typeof prefix !== 'string' || prefix === '') return;
   const text = `The key prefix "${shortened(prefix)}" of the given Redis client does not apply to locks.`;
   reporter.warn(`${text} Write it in the \`keyPrefix\` of the module, where all instances have the same.`);
+}
+
+// How an adapter tells the store, in the same words for every library, that a command had no connection.
+
+/** There was no connection to send a command by, and nothing of it will be sent. */
+export const unsentError = (): Error => named('UnsentError', 'there was no connection to send it by');
+
+/** The connection was lost before the answer came. */
+export const lostError = (cause?: unknown): Error => named('LostError', 'the connection was lost', cause);
+
+const named = (name: string, message: string, cause?: unknown): Error =>
+  Object.assign(new Error(message, { cause }), { name });
+
+// What servers answer is checked here, whichever library received it.
+
+/** The answer to TIME, in microseconds. */
+export function readTime(answer: unknown): number {
+  const [seconds, micros, ...rest] = Array.isArray(answer) ? answer.map(String) : [];
+  const isTime = [seconds, micros].every((part) => part !== undefined && /^\d+$/.test(part)) && rest.length === 0;
+  if (isTime) return Number(seconds) * 1_000_000 + Number(micros);
+  throw new Error('the answer to TIME is no time');
+}
+
+export function readScan(answer: unknown): [cursor: string, keys: string[]] {
+  const [next, keys] = Array.isArray(answer) ? (answer as unknown[]) : [];
+  const isRight = /^\d+$/.test(String(next)) && Array.isArray(keys) && keys.every((key) => typeof key === 'string');
+  if (isRight) return [String(next), keys];
+  throw new Error('the answer to SCAN has no cursor and keys');
+}
+
+/** The answer to WAIT: a number of replicas. */
+export function readWait(answer: unknown): number {
+  if (Number.isSafeInteger(answer) && (answer as number) >= 0) return answer as number;
+  throw new Error('the answer to WAIT is no number');
 }

@@ -1,7 +1,7 @@
-import { RESP_TYPES, createClient, createClientPool } from 'redis';
+import { RESP_TYPES, createClient } from 'redis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
-import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis/node-redis-library.js';
+import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis/node-redis.js';
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { isUnsent } from '../../../lib/redis/connection/redis-errors.js';
 import { closeAll, closeLater, freshKey, openAdmin } from '../../support/apps/lock-app.js';
@@ -68,11 +68,5 @@ describe('a duplicate of a client of node-redis', () => {
     await eventually(() => client.isWritable);
     expect(await client.evaluate('return 1', [0])).toBe(1);
     expect(await openAdmin().get(key)).toBeNull();
-  });
-
-  it('is not that of a pool, which is refused', () => {
-    const pool = createClientPool({ url: redisUrl() });
-    expect(nodeRedisLibrary.isClient(pool)).toBe(true);
-    expect(() => nodeRedisLibrary.checkClient(pool, '`connection`')).toThrow('got a pool');
   });
 });

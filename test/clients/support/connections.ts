@@ -6,6 +6,7 @@ import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { redisUrl } from '../../support/topologies/topology.js';
+import { checkClient } from '../../../lib/redis/client/client-library.js';
 import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady } from './subject.js';
 
 const portOf = (url: string): number => Number(new URL(url).port);
@@ -141,7 +142,7 @@ export function connectionConformance(subject: Subject): void {
     try {
       expect(library.isInstalled()).toBe(true);
       expect(library.isClient(app.client)).toBe(true);
-      expect(() => library.checkClient(app.client, '`connection`')).not.toThrow();
+      expect(() => checkClient(library, app.client, '`connection`')).not.toThrow();
       expect(library.isCluster(app.client)).toBe(false);
       expect(library.placeOf(app.client)).toMatchObject({ host: '127.0.0.1', port: portOf(redisUrl()) });
       for (const other of [null, 7, redisUrl(), {}, { host: 'a' }, Promise.resolve()]) {

@@ -5,7 +5,7 @@ import { type Network } from '../network/network.js';
 import { Handshake } from './handshake.js';
 import { type Item, RedisCommands } from './redis-commands.js';
 import { type Options, optionsOf } from './options.js';
-import { type MasterConnector } from '../../../lib/redis/client/ioredis/sentinel-group.js';
+import { type MasterConnector } from '../../../lib/redis/client/ioredis/connections.js';
 import { SentinelConnector } from './sentinel-connector.js';
 
 const CLOSED = 'Connection is closed.';

@@ -5,6 +5,7 @@ import { systemClock } from '../../../../lib/core/clock.js';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
 import { openClient, libraryOf } from '../../../../lib/redis/client/client-libraries.js';
+import { checkClient } from '../../../../lib/redis/client/client-library.js';
 import { type SingleClient } from '../../../../lib/redis/client/redis-client.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { thrownBy } from '../../../support/waiting/rejection.js';
@@ -93,6 +94,6 @@ describe('a client', () => {
     const methods = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off'];
     const copy = Object.fromEntries(methods.map((name) => [name, () => undefined]));
     expect(libraryOf(copy)?.name).toBe('ioredis');
-    expect(() => libraryOf(copy)!.checkClient(copy, '`connection`')).not.toThrow();
+    expect(() => checkClient(libraryOf(copy)!, copy, '`connection`')).not.toThrow();
   });
 });

@@ -1,9 +1,8 @@
 import { type Cluster, type Redis } from 'ioredis';
 import { systemClock } from '../../../../lib/core/clock.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-clients.js';
+import { IoredisClients, IoredisCluster } from '../../../../lib/redis/client/ioredis/ioredis.js';
 import { slotOf } from '../../../../lib/redis/client/cluster-slots.js';
-import { type ClusterClient } from '../../../../lib/redis/client/redis-client.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 
 const clients = new IoredisClients({ clock: systemClock, random: systemRandomness, reporter: new FakeReporter() });
@@ -64,7 +63,7 @@ describe('the master of a key', () => {
       nodes: () => [one, other],
       slots: { [slotOf('lock:a')]: address && [address] },
     };
-    const client = clients.of(cluster as unknown as Cluster) as ClusterClient;
+    const client = new IoredisCluster(cluster as unknown as Cluster, clients);
     const master = client.masterOf('lock:a');
     return master && Number(master.address.split(':')[1]);
   }

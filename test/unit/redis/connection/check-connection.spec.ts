@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { Cluster, Redis } from 'ioredis';
 import { Valkey } from 'iovalkey';
-import { createClient } from 'redis';
+import { createClient, createClientPool } from 'redis';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { checkConnection } from '../../../../lib/redis/client/check-connection.js';
 import { libraryOf } from '../../../../lib/redis/client/client-libraries.js';
@@ -21,7 +21,7 @@ describe('an object that looks like a client', () => {
     expect(check).toThrow('Expected `connection` to be a redis:// or rediss:// URL, ioredis options');
     expect(check).toThrow('got an object that looks like a client, but lacks');
     expect(check).toThrow(missing);
-    expect(check).toThrow('Pass the ioredis client itself');
+    expect(check).toThrow('Pass the client of ioredis itself');
     expect(() => checkConnection([{ port: 1 }, client])).toThrow('Expected `connection[1]` to be');
     expect(libraryOf(client)?.name).toBe('ioredis');
   });
@@ -56,11 +56,13 @@ describe('a client of a library that is not supported', () => {
     ['ioredis 4', { ...OF_IOREDIS, options: { dropBufferSupport: false } }, 'Install ioredis 5 or 6'],
     ['ioredis 4', { ...OF_IOREDIS, ...methods('clearAddedScriptHashesCleanInterval') }, 'Install ioredis 5 or 6'],
     ['ioredis-mock', { ...OF_IOREDIS, subscriberMode: false, keyData: {} }, 'RedisLockTestingModule'],
+    ['pool', createClientPool(), 'Pass what `createClient` returns'],
+    ['legacy view', createClient().legacy(), 'Pass the client itself'],
     ['Upstash', { ...methods('evalsha', 'eval'), client: {}, opts: {} }, 'rediss:// URL'],
   ])('is refused with what to write: %s', (library, client, advice) => {
     const { message } = thrownBy(() => checkConnection(client));
     expect(message).toMatch(
-      /^Expected `connection` to be a client of ioredis 5 or 6, iovalkey, or redis 5 or 6, got one/,
+      /^Expected `connection` to be a client of ioredis 5 or 6, iovalkey, or redis 5 or 6, got (one|a pool|the legacy view)/,
     );
     expect([message.includes(library), message.includes(advice)]).toEqual([true, true]);
   });

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { type Clock, systemClock } from '../../../../lib/core/clock.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { CommandRunner } from '../../../../lib/redis/connection/command-runner.js';
-import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-clients.js';
+import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis.js';
 import { RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
 import { createLockScripts, withHashes } from '../../../../lib/redis/scripts/lock-scripts.js';
 import { startRedisServer } from '../../../../scripts/redis.mjs';

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { type Redis } from 'ioredis';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-clients.js';
+import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis.js';
 import { WakeUpChannel } from '../../../../lib/redis/wake-ups/wake-up-channel.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
