@@ -387,8 +387,8 @@ const ROWS: readonly Row[] = [
     '',
     ['an owner does not wait for itself'], 'owners', 3],
   ['redis/scripts/operations.lua', 'an owner enters with the token of another one',
-    'local is_own = hold.owner == asked.owner or',
-    "local is_own = hold.owner ~= '-' or",
+    'local is_own = hold.owner == asked.owner',
+    "local is_own = hold.owner ~= '-'",
     ['8: tokens rise', '1: exclusion'], 'owners', 3],
   // Locks of several keys.
   ['core/hold/holds', 'only the first of several keys is released',
