@@ -40,8 +40,8 @@ export interface RedisLockModuleOptions {
   isGlobal?: boolean;
   /**
    * A URL, ioredis options (also for Sentinel), `{ cluster: [nodes] }`, or a client of ioredis, iovalkey or node-redis, which is
-   * used and never closed. A list names independent masters: a lock is held when more than half of them have granted it (Redlock).
-   * `'memory'` keeps the locks in the memory of the process, for development and for apps of one process.
+   * duplicated and never used itself. A list names independent masters: a lock is held when more than half of them have granted
+   * it (Redlock). `'memory'` keeps the locks in the memory of the process, for development and for apps of one process.
    * @default 'redis://127.0.0.1:6379', except where NODE_ENV is `production`
    */
   connection?: RedisConnection | readonly RedisConnection[];

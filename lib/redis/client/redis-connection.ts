@@ -141,6 +141,6 @@ export type RedisAddress = string | RedisConnectionOptions | RedisClusterOptions
 
 /**
  * How to reach Redis: a URL, options (with `sentinels` and `name` for Sentinel), the nodes of a cluster, or a client of
- * ioredis, iovalkey or node-redis, which is used and never closed.
+ * ioredis, iovalkey or node-redis, of which the module uses duplicates.
  */
 export type RedisConnection = string | RedisConnectionOptions | RedisClusterOptions | IoredisClient | NodeRedisClient;

@@ -65,10 +65,7 @@ export class ScriptDelivery implements Delivery<unknown, Replies>, Outcome<Repli
     return replies;
   }
 
-  /**
-   * The server may have become unsafe since its connection began. A given client sends commands again by itself, on a connection
-   * that may be in another database.
-   */
+  /** The server may have become unsafe since its connection began, and the connection may be in another database than its own. */
   #checkGrant(sentBy: RedisClient): void {
     const { live } = this.host;
     const key = keyOfSubject(this.call.subject) ?? '';
