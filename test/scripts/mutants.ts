@@ -1,5 +1,10 @@
 import { type Mutant } from './mutate.js';
 
+const LOOK = 'for _, hold in ipairs(lock:holds()) do\nlocal is_own = hold.owner == asked.owner';
+/** How an acquire finds the holds of its owner, and the same without a look at whether there are any. */
+const OF_OWNER = `asked.owner ~= '-' and redis.call('HGET', lock.key, 'owned:' .. asked.owner) then\n${LOOK}`;
+const OF_ALL = `asked.owner ~= '-' then\n${LOOK}`;
+
 /** Ways to break a script that break a promise. */
 // prettier-ignore
 export const BROKEN_PROMISES: readonly Mutant[] = [
@@ -19,7 +24,7 @@ export const BROKEN_PROMISES: readonly Mutant[] = [
   ['a parked hold can be renewed', 'if hold and hold.token > 0 and hold.token == tonumber(token)', 'if hold and hold.token == tonumber(token)'],
   ['a parked hold can be released', 'if hold and hold.token > 0 then\noutcome', 'if hold then\noutcome'],
   ['a parked hold does not count', "0, ''\nlock:count(hold, 1)", "0, ''"],
-  ['a parked hold can be re-entered', 'is_own and hold.token > 0 then', 'is_own then'],
+  ['a parked hold can be re-entered', `${OF_OWNER}\nif is_own and hold.token > 0 then`, `${OF_ALL}\nif is_own then`],
   ['parking counts from a grant in the future', 'math.min(hold.since, lock.now) + terms', 'hold.since + terms'],
   ['the lock is not kept for its minimum', 'if hold.deadline > lock.now then\nhold.span', 'if false then\nhold.span'],
   ['a second release frees again', "outcome = 'again'\n", "outcome = 'again'\nlock.writes, lock.changed = 0, true\n"],
@@ -106,7 +111,7 @@ export const MUTANTS: readonly Mutant[] = [
   ['an owner that reads does not re-enter', 'if writes or owned and lock:admits(asked) then', 'if writes then'],
   ['re-entry takes a new token', 'lock.owned or lock:next_token())', 'lock:next_token())'],
   ['re-entry falls behind a later token', 'math.max(owned or 0, hold.token)', 'math.min(owned or hold.token, hold.token)'],
-  ['the attempt of a writer is an owner', 'is_own = hold.owner == asked.owner', 'is_own = hold.owner == asked.owner or hold.attempt == asked.owner'],
+  ['the attempt of a writer is an owner', OF_OWNER, `${OF_ALL} or hold.attempt == asked.owner`],
   ['a command that is too old is granted', 'or lock.micros > asked.until_micros)', ')'],
   ['a command from the future is granted', '(asked.sent > lock.micros or asked', '(asked'],
   ['a command sent before the floor is granted', 'or asked.sent <= lock.floor or', 'or'],

@@ -171,6 +171,7 @@ describe('the scripts on a server', () => {
     for (let n = 2; n <= 100; n++) await waitFor(n);
     const before = await reads();
     expect((await waitFor(50))[0]).toBe('busy');
+    expect((await waitFor(51, { owner: 'bob' }))[0]).toBe('busy');
     expect(await reads()).toBe(before);
   });
 

@@ -277,6 +277,8 @@ function Lock.grant(lock, asked, lease, token)
   else
     lock:write(hold)
   end
+  -- It says that the owner is there.
+  if hold.owner ~= '-' then lock:set('owned:' .. hold.owner, string.format('%.0f', lock:token_kept(hold.owner))) end
   return hold
 end
 

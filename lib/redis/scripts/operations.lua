@@ -18,7 +18,7 @@ function Lock.acquire(locks, asked)
       reason = 'late'
     else
       -- The id of a hold is no owner: its process may hand the hold on.
-      if asked.owner ~= '-' then
+      if asked.owner ~= '-' and redis.call('HGET', lock.key, 'owned:' .. asked.owner) then
         for _, hold in ipairs(lock:holds()) do
           local is_own = hold.owner == asked.owner
           if is_own and hold.token > 0 then owned, writes = math.max(owned or 0, hold.token), writes or hold.mode == 'w' end
