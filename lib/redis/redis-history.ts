@@ -13,9 +13,8 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { READING_HISTORY, type Task, WRITING_HISTORY } from '../core/store/subject.js';
 import { type Operands } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
-import { wholeNumber } from './codec/reply-parts.js';
-import { type CommandRunner } from './connection/command-runner.js';
-import { readLone } from './connection/reply-reader.js';
+import { wholeNumber } from './codec/replies.js';
+import { type Connection } from './connection/connection.js';
 import { type LockScripts, type LuaScript, withHashes } from './scripts/lock-scripts.js';
 import { CLOCK_DRIFT, HISTORY_LOOKS, MAX_HISTORY_LOOKS, MAX_HISTORY_READ_MS, OPERATOR_TIMEOUT_MS } from './timing.js';
 
@@ -45,7 +44,7 @@ export class RedisHistory implements PagedHistory {
   #questions = 0;
 
   constructor(
-    private readonly commands: CommandRunner,
+    private readonly commands: Connection,
     scripts: LockScripts,
     private readonly keys: RedisKeys,
     private readonly clock: Clock,
@@ -130,12 +129,8 @@ export class RedisHistory implements PagedHistory {
     timeoutMs: number,
   ): Promise<string[]> {
     const { historyKey } = this.keys;
-    const toSend = () => ({ script: this.#scripts[name], operands: operands() });
-    const read = (reply: unknown): string[][] | undefined => readLone(echo, reply);
-    const call = { subject, storageKey: historyKey, timeoutMs, toSend, read };
-    return new Promise((resolve, reject) => {
-      this.commands.start(call, { resolve: ([reply]) => resolve(reply!), reject });
-    });
+    const request = { subject, storageKey: historyKey, timeoutMs, echo };
+    return this.commands.runScript(request, () => ({ script: this.#scripts[name], operands: operands() }));
   }
 }
 

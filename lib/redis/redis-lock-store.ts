@@ -23,26 +23,28 @@ import {
   type LockState,
   type UnreadableKey,
 } from '../core/store/lock-state.js';
-import { Acquirer } from './acquire/acquirer.js';
-import { ReplicaAcks } from './acquire/replica-acks.js';
+import { Acquirer } from './acquirer.js';
+import { Batcher } from './batcher.js';
 import { openClient } from './client/client-libraries.js';
 import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
-import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { ScriptCalls } from './codec/script-calls.js';
 import {
   checkSetPermitsReply,
+  readAdoptReply,
   readDowngradeReply,
   readForceReleaseReply,
+  readLockState,
+  readReleaseReply,
+  readRenewReply,
+  readRuns,
   readWriteBackReply,
-} from './codec/store-replies.js';
-import { CommandRunner } from './connection/command-runner.js';
+} from './codec/replies.js';
+import { Connection } from './connection/connection.js';
 import { ServerCheck } from './connection/server-check.js';
-import { OperationBatches } from './operation-batches.js';
-import { PendingRelease } from './pending-release.js';
 import { RedisHistory } from './redis-history.js';
 import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
-import { renewTogether } from './renewals.js';
+import { ReplicaAcks } from './replica-acks.js';
 import { jobsOf, listOf, scanKeys } from './scan.js';
 import { MAX_REVOKE_TRIES } from './timing.js';
 import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
@@ -52,7 +54,7 @@ export class RedisLockStore implements LockStore, CallbackStore {
   readonly clientId: string;
   readonly keyPrefix: string;
   readonly reservesTokens = true;
-  readonly commands: CommandRunner;
+  readonly commands: Connection;
   readonly history: RedisHistory;
   readonly #client: RedisClient;
   readonly #keys: RedisKeys;
@@ -60,7 +62,7 @@ export class RedisLockStore implements LockStore, CallbackStore {
   readonly #replicas: ReplicaAcks | null;
   /** Not to be seen when the store is logged: it has passwords. */
   readonly #options: RedisLockStoreOptions;
-  readonly #batches: OperationBatches;
+  readonly #batcher: Batcher;
   readonly #check: ServerCheck;
   readonly #acquirer: Acquirer;
   /** Connections and timers belong to the module, whichever call made them necessary. */
@@ -81,12 +83,12 @@ export class RedisLockStore implements LockStore, CallbackStore {
     const countReceivers = !this.#client.isCluster;
     const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
-    this.commands = new CommandRunner(this.#client, clock, reporter);
+    this.commands = new Connection(this.#client, clock, reporter);
     this.history = new RedisHistory(this.commands, options.scripts, this.#keys, clock);
     this.#check = new ServerCheck({ ...options, commands: this.commands });
     this.commands.refusal = (key) => this.#check.refusal(key);
     this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#client, options) : null;
-    this.#batches = new OperationBatches({
+    this.#batcher = new Batcher({
       commands: this.commands,
       calls: this.#calls,
       afterTurn: options.afterTurn,
@@ -94,10 +96,9 @@ export class RedisLockStore implements LockStore, CallbackStore {
       timesOf: (operation) => this.#acquirer.timesOf(operation),
     });
     this.#acquirer = new Acquirer({
-      batches: this.#batches,
+      batcher: this.#batcher,
       commands: this.commands,
       calls: this.#calls,
-      keys: this.#keys,
       clock,
       replicas: this.#replicas,
       release: (request, timeoutMs) => this.release(request, timeoutMs),
@@ -147,38 +148,75 @@ export class RedisLockStore implements LockStore, CallbackStore {
   }
 
   acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
-    return new Promise((resolve, reject) => this.startAcquire(request, timeoutMs, { resolve, reject, onLate }));
-  }
-
-  startAcquire(request: AcquireRequest, timeoutMs: number, outcome: AcquireOutcome): void {
     this.open();
-    this.#acquirer.start(request, timeoutMs, outcome);
+    return this.#acquirer.acquire(request, timeoutMs, onLate);
   }
 
   withdraw(attempt: string): boolean {
     return this.#acquirer.withdraw(attempt);
   }
 
-  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return renewTogether(requests, { calls: this.#calls, batches: this.#batches });
+  release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+    const { epoch } = this.commands;
+    return new Promise((resolve, reject) => {
+      const operation = this.#calls.release(request, timeoutMs);
+      const take = (reply: string[]): void =>
+        resolve(readReleaseReply(request.key, reply, this.commands.epoch !== epoch));
+      this.#batcher.add({ operation, resolve: take, reject });
+    });
   }
 
-  release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
-    return new Promise((resolve, reject) => this.startRelease(request, timeoutMs, { resolve, reject }));
+  /** All have one promise: thousands of leases may be renewed in one turn. */
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    if (requests.length === 0) return Promise.resolve([]);
+    return new Promise((resolve) => {
+      const replies: RenewReply[] = [];
+      let missing = requests.length;
+      const settle = (place: number, reply: RenewReply): void => {
+        replies[place] = reply;
+        missing -= 1;
+        if (missing === 0) resolve(replies);
+      };
+      for (const [place, request] of requests.entries()) {
+        const reject = (cause: unknown): void => settle(place, { outcome: 'unknown', cause });
+        const take = (reply: string[]): void => settle(place, readRenewReply(request, reply));
+        try {
+          this.#batcher.add({ operation: this.#calls.renew(request), resolve: take, reject });
+        } catch (cause) {
+          reject(cause);
+        }
+      }
+    });
+  }
+
+  // Until the core has only promises.
+  startAcquire(request: AcquireRequest, timeoutMs: number, outcome: AcquireOutcome): void {
+    this.acquire(request, timeoutMs, (reply) => outcome.onLate(reply)).then(
+      (reply) => outcome.resolve(reply),
+      (error: unknown) => outcome.reject(error),
+    );
   }
 
   startRelease(request: ReleaseRequest, timeoutMs: number, outcome: Outcome<ReleaseReply>): void {
-    const operation = this.#calls.release(request, timeoutMs);
-    this.#batches.start(new PendingRelease(operation, outcome, this.commands));
+    this.release(request, timeoutMs).then(
+      (reply) => outcome.resolve(reply),
+      (error: unknown) => outcome.reject(error),
+    );
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
     return readDowngradeReply(hold.key, await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
   }
 
-  adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
+  /** With replicas to confirm it, an adoption counts as a grant does. */
+  async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
     this.open();
-    return this.#acquirer.adopt(request, timeoutMs);
+    const refusal = this.#check.refusal(request.key);
+    if (refusal) throw refusal;
+    const call = this.#calls.adopt(request, timeoutMs);
+    const reply = await this.commands.run(call);
+    const isUnconfirmed = this.#replicas !== null && reply[0] === 'adopted';
+    return readAdoptReply(request.key, isUnconfirmed ? await this.#replicas.confirm(call) : reply);
   }
 
   async forceRelease(key: string): Promise<boolean> {

@@ -13,7 +13,7 @@ import {
 import { LISTING } from '../core/store/subject.js';
 import { type SingleClient } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
-import { type CommandRunner } from './connection/command-runner.js';
+import { type Connection } from './connection/connection.js';
 import { OLD_DATA_ADVICE } from './connection/error-advice.js';
 import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
@@ -23,7 +23,7 @@ import { OPERATOR_TIMEOUT_MS } from './timing.js';
  * for a billion keys.
  */
 export async function* scanKeys(
-  commands: CommandRunner,
+  commands: Connection,
   keys: RedisKeys,
   prefix: string,
   maxAnswers = 1_000_000,
@@ -47,17 +47,17 @@ interface Progress {
 }
 
 /** Whether the cluster has, by now, other masters than that node. */
-async function isReplaced(commands: CommandRunner, node: SingleClient | undefined): Promise<boolean> {
+async function isReplaced(commands: Connection, node: SingleClient | undefined): Promise<boolean> {
   const client = commands.liveClient();
   if (!node || !client.isCluster) return false;
   const refresh = () => new Promise<void>((resolve) => client.refreshSlots(resolve));
   const request = { subject: 'CLUSTER SLOTS', timeoutMs: OPERATOR_TIMEOUT_MS };
-  await commands.send(client, refresh, request).catch(() => undefined);
+  await commands.send(refresh, request).catch(() => undefined);
   return !client.nodes('master').includes(node);
 }
 
 async function* scanNodes(
-  commands: CommandRunner,
+  commands: Connection,
   keys: RedisKeys,
   prefix: string,
   progress: Progress,
@@ -68,7 +68,7 @@ async function* scanNodes(
   const request = { subject: LISTING, timeoutMs: OPERATOR_TIMEOUT_MS };
   // A cluster knows all of its nodes when it is ready.
   const nodes: readonly SingleClient[] = client.isCluster
-    ? await commands.send(client, async () => client.nodes('master'), request)
+    ? await commands.send(async () => client.nodes('master'), request)
     : [client];
   for (const node of nodes) {
     const to = { node: client.isCluster ? node : undefined };
@@ -77,7 +77,7 @@ async function* scanNodes(
     const end = newEnd();
     do {
       const scan = () => node.scan(cursor, pattern, KEYS_PER_SCAN);
-      const [next, found] = await commands.send(client, scan, { ...request, ...to });
+      const [next, found] = await commands.send(scan, { ...request, ...to });
       // The history of the locks has no name of a lock.
       const named = found.map((stored) => keys.keyOf(stored));
       for (const key of new Set(named.filter((name) => name !== '' && name.startsWith(prefix) && !seen.has(name)))) {

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { LockError } from '../../lib/index.js';
-import { readLockState, readRuns } from '../../lib/redis/codec/lock-record.js';
-import * as replies from '../../lib/redis/codec/store-replies.js';
+import * as replies from '../../lib/redis/codec/replies.js';
 import { fuzz, part, search } from './support/area.js';
 import { leaseIn } from './support/backing.js';
 
@@ -90,8 +89,8 @@ const OTHERS: readonly Read[] = [
   (parts) => replies.readDowngradeReply('k', parts),
   (parts) => replies.readForceReleaseReply('k', parts),
   (parts) => replies.readWriteBackReply('k', parts),
-  (parts) => readLockState('k', parts),
-  (parts) => readRuns('k', parts),
+  (parts) => replies.readLockState('k', parts),
+  (parts) => replies.readRuns('k', parts),
 ];
 
 /** No number in an outcome is NaN, infinite or negative, and no date is invalid. */

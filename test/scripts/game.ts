@@ -1,7 +1,5 @@
 import { type Redis } from 'ioredis';
 import { isDeepStrictEqual } from 'node:util';
-import { readLockState, readRuns } from '../../lib/redis/codec/lock-record.js';
-import { type Operation, type ScriptCalls } from '../../lib/redis/codec/script-calls.js';
 import {
   checkSetPermitsReply,
   isTooLate,
@@ -9,12 +7,15 @@ import {
   readAdoptReply,
   readDowngradeReply,
   readForceReleaseReply,
+  readLockState,
   readReleaseReply,
   readRenewReply,
+  readRuns,
   readWriteBackReply,
   serverMicrosIn,
-} from '../../lib/redis/codec/store-replies.js';
-import { type Script } from '../../lib/redis/connection/script-delivery.js';
+} from '../../lib/redis/codec/replies.js';
+import { type Operation, type ScriptCalls } from '../../lib/redis/codec/script-calls.js';
+import { type Script } from '../../lib/redis/connection/command.js';
 import { type LockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { type Lua } from '../support/lua/lua.js';
 import { type Command, type Request, keysOf } from './commands.js';
@@ -295,7 +296,8 @@ export class LockGame {
   async #send(command: Command): Promise<Reply> {
     const operation = this.#operation(command);
     const times = timesOf(command);
-    if (operation && this.operations % 2 === 0 && this.#conditions.current === 'none') {
+    const mayTravel = operation?.others.length === 0 && this.#conditions.current === 'none';
+    if (mayTravel && this.operations % 2 === 0) {
       return readReply(command, await this.#sendTogether(operation, times));
     }
     const script = operation ? this.#calls.alone(operation, times) : this.#scriptOf(command);
@@ -326,7 +328,6 @@ export class LockGame {
   #operation(command: Command): Operation | undefined {
     switch (command.name) {
       case 'acquire':
-        if (command.request.keys.length > 1) return undefined;
         return this.#calls.acquire(requestOf(command.request), 1_000, command.request.fireAgeMs);
       case 'release': {
         const { key, attempt, holdAtLeastMs, job, runOutcome, unanswered } = command;
@@ -351,8 +352,6 @@ export class LockGame {
 
   #scriptOf(command: Command): Script {
     switch (command.name) {
-      case 'acquire':
-        return this.#calls.acquireMany(requestOf(command.request), 1_000, command);
       case 'downgrade':
         return this.#calls.downgrade({ ...command, fencingToken: command.token }, 1_000);
       case 'adopt': {

@@ -1,15 +1,13 @@
 import { Redis } from 'ioredis';
 import { type LockHistoryEntry, NO_FACTS } from '../../lib/core/history/history-entry.js';
 import { RedisKeys } from '../../lib/redis/codec/redis-keys.js';
-import { type CommandRunner } from '../../lib/redis/connection/command-runner.js';
+import { readReply } from '../../lib/redis/connection/command.js';
+import { type Connection } from '../../lib/redis/connection/connection.js';
 import { RedisHistory } from '../../lib/redis/redis-history.js';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { FakeClock } from '../support/core/fake-clock.js';
 import { rejection } from '../support/waiting/rejection.js';
 import { withClock } from './run-script.js';
-
-type Call = Parameters<CommandRunner['start']>[0];
-type Outcome = Parameters<CommandRunner['start']>[1];
 
 const START = 1_800_000_000_000;
 const prefix = `history:${process.pid}:`;
@@ -37,24 +35,18 @@ function setUp() {
       return withClock(createLockScripts().appendHistory, `local micros = ${server.ms}000`);
     },
   };
-  const send = async (call: Call): Promise<string[][]> => {
+  const runScript: Connection['runScript'] = async ({ echo }, toSend) => {
     await pass(way.waitMs);
-    const { script, operands } = call.toSend();
+    const { script, operands } = toSend();
     await pass(way.delayMs);
     // The script of the time at which it arrives.
     const text = script.text.includes('XADD') ? scripts.appendHistory : script.text;
     const reply: unknown = way.replies.shift() ?? (await redis.eval(text, ...(operands as [number, ...string[]])));
-    const parts = call.read(reply);
+    const parts = readReply(echo, reply);
     if (!parts) throw new Error('the reply of another command');
     return parts;
   };
-  const start = (call: Call, outcome: Outcome): void => {
-    void send(call).then(
-      (parts) => outcome.resolve(parts),
-      (error: Error) => outcome.reject(error),
-    );
-  };
-  const commands = { start } as unknown as CommandRunner;
+  const commands = { runScript } as unknown as Connection;
   const history = new RedisHistory(commands, scripts, keys, clock);
   let batches = 0;
   const append = async (key: string, { ageMs = 0, of = [key] } = {}): Promise<void> => {

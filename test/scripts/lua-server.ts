@@ -1,4 +1,4 @@
-import { type Script } from '../../lib/redis/connection/script-delivery.js';
+import { type Script } from '../../lib/redis/connection/command.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { type Hash, type Lua, sha1Of } from '../support/lua/lua.js';
 import { FAR_MS } from './run-script.js';

@@ -1,7 +1,7 @@
 import { type Redis } from 'ioredis';
 import { RedisKeys } from '../../lib/redis/codec/redis-keys.js';
 import { ScriptCalls } from '../../lib/redis/codec/script-calls.js';
-import { type Script } from '../../lib/redis/connection/script-delivery.js';
+import { type Script } from '../../lib/redis/connection/command.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 
 /** The lines of scripts/clock.lua, as the scripts have them. */

@@ -2,7 +2,7 @@ import { systemRandomness } from '../../core/randomness.js';
 import { shortened } from '../../core/read-options.js';
 import { randomAttempt } from '../../core/store/attempt-ids.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
-import { readLockState, readRuns } from '../../redis/codec/lock-record.js';
+import { readLockState, readRuns } from '../../redis/codec/replies.js';
 import { RedisKeys } from '../../redis/codec/redis-keys.js';
 import { OLD_DATA_ADVICE } from '../../redis/connection/error-advice.js';
 import { createLockScripts } from '../../redis/scripts/lock-scripts.js';

@@ -122,14 +122,13 @@ export class Place {
         });
       return [server];
     }
-    const nodes = await this.#send(client, async () => client.nodes('master'));
+    const nodes = await this.#send(async () => client.nodes('master'));
     return nodes.map((node) => this.#server(node, node.address, this.#keyAt(node)));
   }
 
   #server(client: SingleClient, name: string, key: string): Server {
     const node = this.client.isCluster ? client : undefined;
-    const ask = <T>(send: (client: SingleClient) => Promise<T>): Promise<T> =>
-      this.#send(this.client, () => send(client), node);
+    const ask = <T>(send: (client: SingleClient) => Promise<T>): Promise<T> => this.#send(() => send(client), node);
     return { name, place: this, client, key, storageKey: this.storageKey(key), ask };
   }
 
@@ -149,9 +148,9 @@ export class Place {
     return newKey();
   }
 
-  #send<T>(client: RedisClient, send: () => Promise<T>, node?: SingleClient): Promise<T> {
+  #send<T>(send: () => Promise<T>, node?: SingleClient): Promise<T> {
     const { timeoutMs } = this.settings;
-    return within(this.settings, this.store.commands.send(client, send, { subject: 'doctor', timeoutMs, node }));
+    return within(this.settings, this.store.commands.send(send, { subject: 'doctor', timeoutMs, node }));
   }
 
   close(): Promise<void> {

@@ -6,11 +6,12 @@ import {
   type ReleaseRequest,
   type RenewRequest,
 } from '../../core/store/lock-store.js';
-import { type ScriptCall } from '../connection/command-runner.js';
-import { type Script } from '../connection/script-delivery.js';
+import { type Script, type ScriptCall } from '../connection/command.js';
 import { type LockScripts, type LuaScript, withHashes } from '../scripts/lock-scripts.js';
 import { OPERATOR_TIMEOUT_MS } from '../timing.js';
 import { type RedisKeys } from './redis-keys.js';
+
+const NONE: readonly string[] = [];
 
 interface ScriptCallOptions {
   readonly keepMs: number;
@@ -31,14 +32,19 @@ interface Terms {
   readonly text: string;
 }
 
-/** An acquire, release or renewal of one lock: those that are requested together travel in one command. */
+/**
+ * An acquire, release or renewal of one lock, or an acquire of several locks: those that are requested together travel in one
+ * command.
+ */
 export interface Operation {
+  /** For errors. */
   readonly key: string;
-  /** The storage key. */
+  /** The storage key, and those of the other locks of the same acquire. */
   readonly lock: string;
+  readonly others: readonly string[];
   readonly attempt: string;
   /** Of a renewal. */
-  readonly token?: string;
+  readonly token?: string | undefined;
   readonly terms: Terms;
   readonly timeoutMs: number;
 }
@@ -68,20 +74,16 @@ export class ScriptCalls {
     this.#head = this.#shared.join(' ');
   }
 
-  /** `now`: on our monotonic clock. */
+  /** `now`: on the monotonic clock. */
   acquire(request: AcquireRequest, timeoutMs: number, now: number): Operation {
     const { keys, attempt, claim } = request;
     const terms = this.#acquireTerms(request);
     // The age of a fire is another one in each acquire.
     const own = claim ? { ...terms, text: terms.text + fireText(claim, now) } : terms;
-    return this.#operation({ key: keys[0]!, attempt }, own, timeoutMs);
-  }
-
-  acquireMany(request: AcquireRequest, timeoutMs: number, { sentMicros, untilMicros }: AcquireTimes): ScriptCall {
-    const { keys, attempt } = request;
-    const locks = keys.map((key) => this.keys.storageKey(key));
-    const operands = [locks.length, ...locks, sentMicros, untilMicros, `1 ${attempt}\n`, this.#acquireText(request)];
-    return { script: this.#scripts.operate, operands, key: keys.join(', '), timeoutMs, echo: attempt };
+    const operation = this.#operation({ key: keys[0]!, attempt }, own, timeoutMs);
+    if (keys.length === 1) return operation;
+    const others = keys.slice(1).map((key) => this.keys.storageKey(key));
+    return { ...operation, key: keys.join(', '), others };
   }
 
   renew(request: RenewRequest): Operation {
@@ -120,7 +122,8 @@ export class ScriptCalls {
       }
       own += token === undefined ? `${numbers[at]} ${attempt}\n` : `${numbers[at]} ${attempt} ${token}\n`;
     }
-    const locks = operations.map(({ lock }) => lock);
+    const locks: string[] = [];
+    for (const { lock, others } of operations) locks.push(lock, ...others);
     return {
       script: this.#scripts.operate,
       operands: [locks.length, ...locks, sentMicros, untilMicros, own, ...texts],
@@ -170,9 +173,8 @@ export class ScriptCalls {
     token?: number,
   ): Operation {
     const lock = this.keys.storageKey(key);
-    return token === undefined
-      ? { key, lock, attempt, terms, timeoutMs }
-      : { key, lock, attempt, token: String(token), terms, timeoutMs };
+    const tokenText = token === undefined ? undefined : String(token);
+    return { key, lock, others: NONE, attempt, token: tokenText, terms, timeoutMs };
   }
 
   readonly #acquireTerms = keepingLast(

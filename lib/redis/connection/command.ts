@@ -1,106 +1,124 @@
-import { setDeadline } from '../../core/clock.js';
-import { type Outcome } from '../../core/store/callback-store.js';
-import { type LockStoreError } from '../../core/lock.errors.js';
-import { type Subject } from '../../core/store/subject.js';
+import { type Clock, type Timers, setDeadline } from '../../core/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { type Subject, forSubject, keyOfSubject } from '../../core/store/subject.js';
+import { type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
+import { type LuaScript } from '../scripts/lock-scripts.js';
 import { MAX_CONNECTION_LOSSES } from '../timing.js';
 import { type Destination, nodeOf } from './cluster-nodes.js';
-import { type ConnectionHealth } from './connection-health.js';
-import { type LiveClient } from './live-client.js';
-import { type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { isLost, isRetryable, isUnsent } from './redis-errors.js';
+import { type ConnectionState } from './connection-state.js';
+import { isLost, isNoScript, isRetryable, isUnsent, renamedError } from './redis-errors.js';
 
-/** What a command is for, and for how long its answer is waited for. */
-export interface CommandRequest {
+/** What is sent, how long its answer is waited for, and what receives the outcome: one of `resolve` and `reject`, once. */
+export interface Call<T = unknown> {
   /** For errors. */
   readonly subject: Subject;
   /** The storage key that the command is about, or none. */
-  readonly storageKey?: string;
+  readonly storageKey?: string | undefined;
   /** The connection to a node of a cluster to send by, if not the one that serves the key. */
   readonly node?: SingleClient | undefined;
   readonly timeoutMs: number;
-  onStart?(command: Withdrawable): void;
+  /** A script, whose answers are lists of strings. */
+  readonly isScript: boolean;
+  /** `byText`: the server does not know the script by its hash. */
+  send(client: RedisClient, byText: boolean): Promise<unknown>;
+  /** The answers in a reply; null: it is the reply to another command. */
+  read(reply: unknown): T[] | null;
+  resolve(answers: T[]): void;
+  reject(error: LockStoreError): void;
+  /** Receives answers that come after the time limit. */
+  onLate?(answers: T[]): void;
 }
 
-/** What can be withdrawn until it is sent. */
-export interface Withdrawable {
-  /** Returns true when nothing was sent, and nothing will be. */
-  withdraw(): boolean;
+/** A script with its operands. */
+export interface Script {
+  readonly script: LuaScript;
+  readonly operands: Operands;
+  /** Whether to send ASKING first: a node to which the slot is moving serves no other command. */
+  readonly asking?: boolean;
+}
+
+/** One script for one attempt, and what to expect of its reply. */
+export interface ScriptCall extends Script {
+  /** For errors. */
+  readonly key: string;
+  readonly timeoutMs: number;
+  /** What the second element of the reply has to be; undefined: anything. Any other reply belongs to another command. */
+  readonly echo?: string | undefined;
+}
+
+/** The connection of a command. */
+export interface CommandHost {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly state: Pick<ConnectionState, 'lastError' | 'losses' | 'onceChanged'>;
+  /** Another number after a connection was lost. */
+  readonly epoch: number;
+  readonly isClosed: boolean;
+  /** Whether the client has ended, and stays closed. */
+  readonly hasEnded: boolean;
+  /** Why the server refuses the database of the present connection. */
+  readonly refusedDatabase: Error | null;
+  liveClient(): RedisClient;
+  /** Whether a command is sent at once. */
+  isReady(to: Destination): boolean;
+  isInDatabase(client: SingleClient): boolean;
+  /** Why no lock may be granted by the server for this key. */
+  refusal(key: string): LockStoreError | null;
+  /** A command that was sent at `sentAt` was answered, or has no answer in time. */
+  onAnswer(to: Destination, sentAt: number): void;
+  onTimeout(to: Destination, sentAt: number, timeoutMs: number): void;
+  /** Replaces what returns the replies of other commands. */
+  replace(to: Destination): void;
+  /** A command was answered, or has failed. */
+  onEnd(command: Command): void;
+  /** The error that its caller receives. */
+  failureOf(command: Command, error: Error): LockStoreError;
 }
 
 export const withdrawnError = (): Error => new Error('it was withdrawn before it was sent');
 
-/** How a command is sent, and what its answer means. */
-export interface Delivery<A, T> {
-  /** The client to send by. */
-  clientNow(): RedisClient;
-  send(client: RedisClient): Promise<A>;
-  /** Whether it is sent again after this error: in another way, from now on. Otherwise it has failed. */
-  changesAfter?(error: Error): boolean;
-  read(answer: A, sentBy: RedisClient, sentTo: Destination): T;
-  /** Receives what was read of an answer that comes after the timeout. */
-  onLate?(answer: T): void;
-}
-
-/** What the commands of one client share. */
-export interface CommandHost {
-  readonly live: LiveClient;
-  readonly health: ConnectionHealth;
-  /** A command was answered, or has failed. */
-  onEnd(command: Command<any, any>): void;
-  /** Why no lock may be granted by the server for this key. */
-  refusal(key: string): LockStoreError | null;
-  /** The error that its caller receives. */
-  failureOf(command: Command<any, any>, error: Error): LockStoreError;
-}
-
-/** By which client a command goes, and to which node of a cluster: the one that serves the storage key, as far as it is known. */
-interface Route extends Destination {
-  readonly client: RedisClient;
-}
-
 const ignore = (): void => undefined;
 
 /**
- * One command, from the wait for a connection to its answer, under a deadline of our own. It is sent only when there is a
- * connection, so that nothing is sent later; and again, within its time, when its connection was lost before the answer.
+ * One command, from the wait for a connection to its answer, under a deadline of its own: a library may leave a promise pending
+ * forever. It is sent only when there is a connection, so that nothing is sent later; and again, within its time, when its
+ * connection was lost before the answer. A script that the server does not know is sent once more by its text.
  */
-export class Command<A, T> implements Withdrawable {
+export class Command {
   wasSent = false;
-  /** The connection that the answer is awaited from, or came from; and which node of a cluster. */
-  sentBy: RedisClient | null = null;
-  sentTo: Destination = {};
+  /** Where the answer is awaited from, or came from: of a cluster, the node that served the storage key. */
+  sentTo: Destination | null = null;
   /** When it was last sent, on the monotonic clock. */
   #sentAt = 0;
+  #byText = false;
   #isOver = false;
   /** It is over because its time was. */
   #isLate = false;
   /** How many connections had been lost when the wait for one began. */
   #lossesBefore = 0;
-  #cancelDeadline = ignore;
+  readonly #cancelDeadline: () => void;
   #stopWaiting = ignore;
 
   constructor(
-    readonly request: CommandRequest,
-    private readonly delivery: Delivery<A, T>,
-    private readonly outcome: Outcome<T, LockStoreError>,
+    readonly call: Call<any>,
     private readonly host: CommandHost,
-  ) {}
+  ) {
+    this.#cancelDeadline = setDeadline(host.timers, () => this.#onTimeout(), call.timeoutMs);
+  }
 
-  /** Resolves with the answer; rejects when it rejects, at the deadline, or as soon as the command fails otherwise. */
   start(): void {
-    const { request, host } = this;
-    this.#cancelDeadline = setDeadline(host.live.timers, () => this.#onTimeout(), request.timeoutMs);
-    request.onStart?.(this);
-    this.#begin();
+    this.#lossesBefore = this.host.state.losses;
+    this.#deliver();
   }
 
   /** Ends the wait for the answer. */
   fail(error: Error): void {
     if (this.#isOver) return;
     this.#end();
-    this.outcome.reject(this.host.failureOf(this, error));
+    this.call.reject(this.host.failureOf(this, error));
   }
 
+  /** Returns true when nothing was sent, and nothing will be. */
   withdraw(): boolean {
     if (!this.wasSent) this.fail(withdrawnError());
     return !this.wasSent;
@@ -114,74 +132,100 @@ export class Command<A, T> implements Withdrawable {
   }
 
   #onTimeout(): void {
-    const { timeoutMs } = this.request;
+    const { timeoutMs } = this.call;
     this.#isLate = true;
-    if (this.sentBy) this.host.health.onTimeout(this.sentBy, this.sentTo, this.#sentAt, timeoutMs);
-    this.fail(new Error(`no ${this.sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
-  }
-
-  #begin(): void {
-    this.#lossesBefore = this.host.live.state.losses;
-    this.#deliver();
+    if (this.sentTo) this.host.onTimeout(this.sentTo, this.#sentAt, timeoutMs);
+    this.fail(new Error(`no ${this.sentTo ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
   }
 
   /** Sends it when there is a connection, and again when that was lost before the answer came, until the command is over. */
   #deliver(): void {
-    const { request, delivery } = this;
-    const { live } = this.host;
+    const { host } = this;
     try {
-      const route = this.#readyRoute();
-      if (!route) return this.#whenChanged(() => this.#deliver());
-      this.#lossesBefore = live.state.losses;
-      const { client } = route;
-      const [{ epoch }, { wasSent }] = [live, this];
-      const sentAt = live.clock.now();
-      [this.wasSent, this.sentBy, this.sentTo, this.#sentAt] = [true, client, route, sentAt];
+      const to = this.#readyDestination();
+      if (!to) return this.#whenChanged(() => this.#deliver());
+      this.#lossesBefore = host.state.losses;
+      const [{ epoch }, { wasSent }] = [host, this];
+      const sentAt = host.clock.now();
+      [this.wasSent, this.sentTo, this.#sentAt] = [true, to, sentAt];
       const onError = (error: Error): void => {
         if (isUnsent(error)) this.wasSent = wasSent;
         if (!isLost(error) || this.#isOver) return this.#onError(error);
-        this.sentBy = null;
+        this.sentTo = null;
         // Without a loss, it would be sent again and again without a pause.
-        if (live.epoch === epoch && live.isReady(client, request)) return this.fail(error);
+        if (host.epoch === epoch && host.isReady(this.call)) return this.fail(error);
         this.#deliver();
       };
-      sendBy(client, delivery).then((answer) => this.#onAnswer(answer, route, sentAt), onError);
+      this.#send().then((reply) => this.#onReply(reply, to, sentAt), onError);
     } catch (error) {
       this.fail(error as Error);
     }
   }
 
-  #onAnswer(answer: A, route: Route, sentAt: number): void {
+  /** A client may also throw. */
+  #send(): Promise<unknown> {
     try {
-      this.host.health.onAnswer(route.client, route, sentAt);
-      const value = this.delivery.read(answer, route.client, route);
-      if (this.#isLate) return this.delivery.onLate?.(value);
+      return this.call.send(this.host.liveClient(), this.#byText);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #onReply(reply: unknown, to: Destination, sentAt: number): void {
+    try {
+      this.host.onAnswer(to, sentAt);
+      const answers = this.#read(reply, to);
+      if (this.#isLate) return this.call.onLate?.(answers);
       if (this.#isOver) return;
       this.#end();
-      this.outcome.resolve(value);
+      this.call.resolve(answers);
     } catch (error) {
       this.fail(error as Error);
     }
+  }
+
+  /** @throws LockStoreError when a connection delivers the reply to another command: it is replaced */
+  #read(reply: unknown, to: Destination): unknown[] {
+    const { call, host } = this;
+    const answers: unknown[] | null = call.read(reply);
+    if (!answers) {
+      host.replace(to);
+      const text = `Redis sent the reply of another command ${forSubject(call.subject)}.`;
+      throw new LockStoreError(text, { key: keyOfSubject(call.subject) });
+    }
+    if (!call.isScript) return answers;
+    if ((answers as string[][]).some(isGrant)) this.#checkGrant();
+    return answers;
+  }
+
+  /** The server may have become unsafe since its connection began. */
+  #checkGrant(): void {
+    const { host } = this;
+    const key = keyOfSubject(this.call.subject) ?? '';
+    const refusal = host.refusal(key);
+    if (refusal) throw renamedError(refusal, key, true);
+    const client = host.liveClient();
+    if (client.isCluster || host.isInDatabase(client)) return;
+    throw host.refusedDatabase ?? new Error('the answer may come from another database');
   }
 
   #onError(error: Error): void {
-    if (!this.#isOver && this.delivery.changesAfter?.(error)) this.#begin();
-    else this.fail(error);
+    if (this.#isOver || !this.call.isScript || this.#byText || !isNoScript(error)) return this.fail(error);
+    this.#byText = true;
+    this.start();
   }
 
   /** Returns null while it has to be waited for. @throws Error when that is of no use */
-  #readyRoute(): Route | null {
-    const { request } = this;
-    const { live } = this.host;
-    if (this.#isOver || live.isClosed) throw new Error('the connection was closed');
-    const client = this.delivery.clientNow();
-    const route: Route = { client, node: nodeOf(client, request), storageKey: request.storageKey };
-    if (live.isReady(client, route)) return route;
-    if (client !== live.current) throw new Error('the connection was replaced');
-    if (live.refusedDatabase) throw live.refusedDatabase;
-    const { lastError, losses } = live.state;
+  #readyDestination(): Destination | null {
+    const { call, host } = this;
+    if (this.#isOver || host.isClosed) throw new Error('the connection was closed');
+    const { storageKey } = call;
+    const to = { node: nodeOf(host.liveClient(), call), storageKey };
+    if (host.isReady(to)) return to;
+    if (host.refusedDatabase) throw host.refusedDatabase;
+    const { lastError, losses } = host.state;
     if (lastError && !isRetryable(lastError)) throw lastError;
-    if (live.hasEnded || losses - this.#lossesBefore >= MAX_CONNECTION_LOSSES) {
+    if (host.hasEnded || losses - this.#lossesBefore >= MAX_CONNECTION_LOSSES) {
       throw lastError ?? new Error('the connection was lost');
     }
     return null;
@@ -190,7 +234,7 @@ export class Command<A, T> implements Withdrawable {
   /** Calls back after the next change of the connection has been completed. */
   #whenChanged(callback: () => void): void {
     const changed = new Promise<void>((resolve) => {
-      const stop = this.host.live.state.onceChanged(resolve);
+      const stop = this.host.state.onceChanged(resolve);
       this.#stopWaiting = () => {
         stop();
         resolve();
@@ -200,11 +244,28 @@ export class Command<A, T> implements Withdrawable {
   }
 }
 
-/** A client may also throw. */
-function sendBy<A>(client: RedisClient, delivery: Delivery<A, unknown>): Promise<A> {
-  try {
-    return delivery.send(client);
-  } catch (error) {
-    return Promise.reject(error);
-  }
+/** What a script replies that has granted or prolonged a hold. */
+const GRANTED = new Set<unknown>(['granted', 'renewed', 'adopted']);
+
+/** Whether a lease rests on the reply. */
+const isGrant = (reply: readonly string[]): boolean => GRANTED.has(reply[0]);
+
+/** EVALSHA, or EVAL. */
+export function sendScript(
+  client: RedisClient,
+  { script, operands, asking }: Script,
+  byText: boolean,
+): Promise<unknown> {
+  if (asking) (client as SingleClient).asking();
+  return byText ? client.evaluate(script.text, operands) : client.evaluateSha(script.sha1, operands);
 }
+
+/** Reads the reply for one attempt; null if it belongs to another command, or is none of a script of this library. */
+export function readReply(echo: string | undefined, reply: unknown): string[] | null {
+  if (!Array.isArray(reply) || !reply.every(isPlain)) return null;
+  const parts = reply.map(String);
+  return echo === undefined || parts[1] === echo ? parts : null;
+}
+
+/** No script replies with a list in the reply for a lock. */
+const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';

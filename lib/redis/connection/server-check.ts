@@ -4,7 +4,7 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type ClusterClient, type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
-import { type CommandRunner } from './command-runner.js';
+import { type Connection } from './connection.js';
 import { adviceOn, readableText, runsNoScripts } from './error-advice.js';
 import { isRetryable } from './redis-errors.js';
 import { type ServerFacts, readServerFacts, spreadsKeys } from './server-facts.js';
@@ -19,7 +19,7 @@ import {
 } from './server-findings.js';
 
 interface ServerCheckParts {
-  readonly commands: CommandRunner;
+  readonly commands: Connection;
   readonly keyPrefix: string;
   readonly minReplicas: number;
   readonly history?: HistoryLimits | null;
@@ -96,7 +96,7 @@ export class ServerCheck {
     const { commands, keyPrefix } = this.parts;
     const request = { subject: 'EVAL', timeoutMs: NODE_INFO_TIMEOUT_MS };
     const evaluate = (text: string, keys: readonly string[]): Promise<unknown> =>
-      commands.send(client, () => client.evaluate(text, [keys.length, ...keys]), request);
+      commands.send(() => client.evaluate(text, [keys.length, ...keys]), request);
     const ask = (): Promise<boolean | null> => this.#inOurContext(() => spreadsKeys(evaluate, keyPrefix));
     this.#isSpread = (await ask()) && (await ask());
     this.#isAskingSpread = false;
@@ -138,7 +138,7 @@ export class ServerCheck {
   #tryScript(client: RedisClient): void {
     const key = `${this.parts.keyPrefix}probe`;
     const send = (): Promise<unknown> => client.evaluate('return 1', [1, key]);
-    this.#try(client, 'EVAL', send, { storageKey: key }, (error) => {
+    this.#try('EVAL', send, { storageKey: key }, (error) => {
       if (!runsNoScripts(error)) return;
       const text = `This server refused a script (${readableText(error)}).`;
       const advice = adviceOn(error, false);
@@ -151,7 +151,6 @@ export class ServerCheck {
     if (this.parts.minReplicas === 0 || master !== undefined) return;
     const to = client.isCluster ? { node: server } : {};
     this.#try(
-      client,
       'WAIT',
       () => server.wait(0, 1),
       to,
@@ -165,7 +164,6 @@ export class ServerCheck {
   }
 
   #try(
-    client: RedisClient,
     name: string,
     send: () => Promise<unknown>,
     to: { readonly storageKey?: string; readonly node?: SingleClient },
@@ -175,7 +173,7 @@ export class ServerCheck {
     const onFailure = ({ cause }: LockStoreError): void => {
       if (cause instanceof Error) onRefused(cause);
     };
-    void this.#inOurContext(() => this.parts.commands.send(client, send, request).catch(onFailure));
+    void this.#inOurContext(() => this.parts.commands.send(send, request).catch(onFailure));
   }
 
   #report(level: 'warn' | 'error', finding: Finding, address: string): void {

@@ -6,8 +6,7 @@ import { type AcquireReply, type AcquireRequest, type RenewRequest } from '../..
 import { confirmExtraMs, voteTimeoutMs } from '../timing.js';
 import { AcquireRound, type NodeGrant } from './acquire-round.js';
 import { checkAnswered, valuesOf } from './quorum-merge.js';
-import { readTime } from './node-identity.js';
-import { type QuorumNode } from './quorum-node.js';
+import { type QuorumNode, readTime } from './quorum-node.js';
 import { type Ballot, type Vote, gather, rulesOutMajority, majorityOf } from './votes.js';
 
 const isGranted = ({ value }: Vote<AcquireReply>): boolean => value?.outcome === 'granted';

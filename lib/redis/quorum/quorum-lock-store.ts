@@ -28,7 +28,6 @@ import { jobsOf, listOf } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QUORUM_READ_TIMEOUT_MS } from '../timing.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
-import { NodeIdentity } from './node-identity.js';
 import { QuorumHistory } from './quorum-history.js';
 import { QuorumNode } from './quorum-node.js';
 import {
@@ -37,13 +36,13 @@ import {
   mergeAdoptions,
   mergeDowngrades,
   mergeReleases,
+  mergeRenewals,
   mergeRuns,
   mergeStates,
   tooFew,
   valuesOf,
 } from './quorum-merge.js';
 import { QuorumWakeUps } from './quorum-wake-ups.js';
-import { QuorumRenewals } from './quorum-renewals.js';
 import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 
 /** What a quorum needs besides its nodes. */
@@ -67,7 +66,6 @@ export class QuorumLockStore implements LockStore {
   readonly #clock: Clock;
   readonly #nodes: readonly QuorumNode[];
   readonly #acquirer: QuorumAcquirer;
-  readonly #renewals: QuorumRenewals;
   readonly history: QuorumHistory;
   #wakeUps: QuorumWakeUps | null = null;
 
@@ -78,11 +76,10 @@ export class QuorumLockStore implements LockStore {
     { clock, random, reporter, confirmMs }: QuorumOptions,
   ) {
     this.#clock = clock;
-    const identities: NodeIdentity[] = [];
-    for (const store of stores) identities.push(new NodeIdentity(store, identities, clock, reporter));
-    this.#nodes = identities.map((identity, i) => new QuorumNode(stores[i]!, identity, clock));
+    const nodes: QuorumNode[] = [];
+    for (const store of stores) nodes.push(new QuorumNode(store, nodes, clock, reporter));
+    this.#nodes = nodes;
     this.#acquirer = new QuorumAcquirer(this.#nodes, clock, random, confirmMs);
-    this.#renewals = new QuorumRenewals(this.#nodes, this.#acquirer, clock);
     this.history = new QuorumHistory(this.#nodes, clock);
   }
 
@@ -126,7 +123,31 @@ export class QuorumLockStore implements LockStore {
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return Promise.all(requests.map((request) => this.#renewals.renew(request)));
+    return Promise.all(requests.map((request) => this.#renew(request)));
+  }
+
+  /** Renews a hold on a majority, and restores it on nodes that have lost it. */
+  async #renew(request: RenewRequest): Promise<RenewReply> {
+    const lostOn: QuorumNode[] = [];
+    let merged: RenewReply | undefined;
+    /** Also when a node reports late that it has lost the hold. Another process may have adopted it since. */
+    const restore = (): void => {
+      if (merged?.outcome === 'renewed' && !request.hold?.isOver) this.#acquirer.restore(lostOn.splice(0), request);
+    };
+    const votes = await this.#gather<RenewReply>({
+      ask: async (node) => {
+        const reply = (await node.askAbout(request.attempt, (store) => store.renew([request])))[0]!;
+        if (reply.outcome !== 'lost' || reply.revoked) return reply;
+        lostOn.push(node);
+        restore();
+        return reply;
+      },
+      timeoutMs: request.timeoutMs,
+      isDecided: (cast) => mergeRenewals(this.#nodes, cast).outcome !== 'unknown',
+    });
+    merged = mergeRenewals(this.#nodes, votes);
+    restore();
+    return merged;
   }
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {

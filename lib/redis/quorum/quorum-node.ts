@@ -1,32 +1,60 @@
 import { type Clock } from '../../core/clock.js';
+import { type LockError, LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
+import { type Reporter } from '../../core/reporter.js';
 import {
   type AcquireReply,
   type AcquireRequest,
   type ReleaseReply,
   type ReleaseRequest,
 } from '../../core/store/lock-store.js';
-import { LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
-import { isRetryable } from '../connection/redis-errors.js';
+import { type SingleClient } from '../client/redis-client.js';
 import { readableText } from '../connection/error-advice.js';
+import { isRetryable } from '../connection/redis-errors.js';
+import { type ServerFacts, readServerFacts } from '../connection/server-facts.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
-import { MAX_UNANSWERED } from '../timing.js';
-import { type NodeIdentity } from './node-identity.js';
+import { MAX_UNANSWERED, NODE_INFO_TIMEOUT_MS, ROLE_RECHECK_MS } from '../timing.js';
 import { PendingReleases } from './pending-releases.js';
 
 type Send<T> = (store: RedisLockStore) => Promise<T>;
 
-/** One master of a quorum. */
+/** The server that a connection leads to. */
+type NodeServer = Pick<ServerFacts, 'master'> & { readonly runId: string };
+
+/** The last question for the server that was sent on one connection. */
+interface Question {
+  readonly epoch: number;
+  readonly server: Promise<NodeServer>;
+  /** The answer; before it comes, the one to the question before. */
+  known: NodeServer | undefined;
+  /** When it is asked again, on the monotonic clock: the server may be demoted or promoted. */
+  readonly until: number;
+}
+
+/**
+ * One master of a quorum. Which server it leads to is asked on each connection, since the next one may lead to another server, and
+ * now and then, since an operator may demote it. A server has one vote: of the nodes that lead to the same one, the first of the
+ * list has it.
+ */
 export class QuorumNode {
   readonly pendingReleases: PendingReleases;
   /** Attempts whose acquire is under way. */
   readonly #acquiring = new Set<string>();
   /** Attempts of which an acquire had no answer, and may still reach the node. */
   readonly #unanswered = new Set<string>();
+  #question: Question | null = null;
+  /** The connection on which the question failed although the connection was not lost. */
+  #silentEpoch = -1;
+  #wasMaster = false;
+  #lastReported: string | undefined;
+  /** The nodes that have led to other servers while this one led to its own: the configuration names different servers. */
+  readonly #apartFrom = new Set<QuorumNode>();
 
+  /** `all`: the nodes of the quorum, in the order of the list. */
   constructor(
     readonly store: RedisLockStore,
-    private readonly identity: NodeIdentity,
-    clock: Clock,
+    private readonly all: readonly QuorumNode[],
+    private readonly clock: Clock,
+    private readonly reporter: Reporter,
   ) {
     this.pendingReleases = new PendingReleases(this, clock);
   }
@@ -36,35 +64,45 @@ export class QuorumNode {
     return this.store.commands.outage !== null;
   }
 
-  /** Where it is, for people. */
+  /** Its address, without a password. */
   get name(): string {
     return this.store.commands.address;
   }
 
-  /** The run id of the server that it leads to; undefined: unknown. */
+  /** The run id of the server that the present connection leads to; undefined: unknown. */
   get runId(): string | undefined {
-    return this.identity.runId;
+    return this.#known?.runId;
   }
 
-  /** Whether it has to be identified before a vote: it never was, or it is set up wrongly as far as known. */
+  /** Whether it has to be identified before a vote: it never was, and may soon report its server, or it is set up wrongly. */
   get isUnidentified(): boolean {
-    return this.identity.isNew || this.configurationError !== null;
+    const isSilent = this.isAway || this.store.commands.epoch === this.#silentEpoch;
+    return (!this.#wasMaster && !this.#known && !isSilent) || this.configurationError !== null;
   }
 
   /** Why it cannot be a node of this quorum. */
   get configurationError(): LockConfigurationError | null {
-    const { fault } = this.identity;
+    const fault = this.#fault;
     return fault instanceof LockConfigurationError ? fault : null;
   }
 
   /** Learns which server it leads to. @throws LockStoreError */
-  async identify(): Promise<void> {
-    await this.identity.identify();
+  identify(): Promise<NodeServer> {
+    const { epoch } = this.store.commands;
+    if (this.#question?.epoch === epoch && this.clock.now() < this.#question.until) return this.#question.server;
+    const until = this.clock.now() + ROLE_RECHECK_MS;
+    const question: Question = { epoch, server: readServer(this.store), known: this.#known, until };
+    this.#question = question;
+    question.server.then(
+      (server) => this.#onKnown(question, server),
+      () => this.#onUnknown(question),
+    );
+    return question.server;
   }
 
   /**
-   * Asks for an answer that counts: that of an independent master. Rejects at once when the node is known to be away, so that
-   * nobody waits for its vote.
+   * Asks for an answer that counts: that of an independent master. Rejects at once when the node is known to be away, so that no
+   * call waits for its vote.
    * @throws LockStoreError; LockConfigurationError for a node that is set up wrongly
    */
   async ask<T>(send: Send<T>, onUncounted?: (answer: T) => void): Promise<T> {
@@ -76,12 +114,13 @@ export class QuorumNode {
 
   /** The same, but waits for a node that is away. `onUncounted` receives an answer that does not count. */
   async askPatiently<T>(send: Send<T>, onUncounted?: (answer: T) => void): Promise<T> {
-    const runId = await this.identity.check();
+    const runId = await this.#check();
     const answer = await send(this.store);
-    if (await this.identity.isStill(runId)) return answer;
+    await this.identify().catch(() => undefined);
+    const fault = this.#fault;
+    if (!fault && this.runId === runId) return answer;
     // The command was sent again after a lost connection, perhaps to another server; or the server was demoted.
     onUncounted?.(answer);
-    const { fault } = this.identity;
     const text = fault?.message ?? `The connection to ${this.name} was lost, and another server may have answered.`;
     throw new LockStoreError(text);
   }
@@ -132,6 +171,11 @@ export class QuorumNode {
     }
   }
 
+  async close(): Promise<void> {
+    this.pendingReleases.close();
+    await this.store.close();
+  }
+
   /** Forgets the oldest attempt when there are too many; its acquire is still refused when it is too old. */
   #noteUnanswered(attempt: string): void {
     const [oldest] = this.#unanswered;
@@ -139,8 +183,98 @@ export class QuorumNode {
     this.#unanswered.add(attempt);
   }
 
-  async close(): Promise<void> {
-    this.pendingReleases.close();
-    await this.store.close();
+  get #known(): NodeServer | undefined {
+    return this.#question?.epoch === this.store.commands.epoch ? this.#question.known : undefined;
+  }
+
+  /** Why it has no vote: its server is a replica, or also that of another node. Null: it has one, or its server is unknown. */
+  get #fault(): LockError | null {
+    const known = this.#known;
+    if (!known) return null;
+    if (known.master !== undefined) return this.#replicaFault(known.master);
+    const same = this.all.slice(0, this.all.indexOf(this)).find(({ runId }) => runId === known.runId);
+    return same ? this.#sameFault(same) : null;
+  }
+
+  /** Makes sure that it leads to a master of its own; resolves with the run id. @throws LockError while it has no vote */
+  async #check(): Promise<string> {
+    const asked = this.identify();
+    // The question was sent before the vote, and its answer is waited for before the vote counts.
+    const { runId } = this.#known ?? (await asked);
+    const fault = this.#fault;
+    if (fault) throw fault;
+    if (this.runId === runId) return runId;
+    throw withoutVote(`The connection to ${this.name} was lost before it was known where it leads.`);
+  }
+
+  #onKnown(question: Question, server: NodeServer): void {
+    question.known = server;
+    this.#wasMaster ||= server.master === undefined;
+    for (const other of this.all) {
+      if (other.runId === undefined || other.runId === this.runId) continue;
+      this.#apartFrom.add(other);
+      other.#apartFrom.add(this);
+    }
+    for (const one of this.all) one.#report();
+  }
+
+  #onUnknown(question: Question): void {
+    if (!this.isAway) this.#silentEpoch = question.epoch;
+    if (this.#question === question) this.#question = null;
+  }
+
+  /** Reports a fault once, until the node is well again. */
+  #report(): void {
+    const message = this.#fault?.message;
+    if (message !== undefined && message !== this.#lastReported) this.reporter.error(message);
+    if (this.#known) this.#lastReported = message;
+  }
+
+  /** A server that was a master may become one again: the configuration is right. */
+  #replicaFault(master: string): LockError {
+    if (this.#wasMaster) return withoutVote(`${this.name} is a replica of ${master} now, and has no vote meanwhile.`);
+    return new LockConfigurationError(
+      `Expected independent masters in \`connection\`, but ${this.name} is a replica of ${master}.`,
+    );
+  }
+
+  #sameFault(same: QuorumNode): LockError {
+    const addresses = `${same.name} and ${this.name}`;
+    if (this.#apartFrom.has(same)) {
+      return withoutVote(`${addresses} lead to the same server now, and the second has no vote meanwhile.`);
+    }
+    return new LockConfigurationError(
+      `Expected independent masters in \`connection\`, but ${addresses} are the same server.`,
+    );
+  }
+}
+
+const withoutVote = (message: string): LockStoreError => new LockStoreError(message, { wasSent: false });
+
+/** Asks a node which server it leads to. @throws LockStoreError */
+async function readServer(store: RedisLockStore): Promise<NodeServer> {
+  const { runId, master } = readServerFacts(await askServer(store, 'INFO', (client) => client.info()));
+  if (runId !== undefined) return { runId, master };
+  throw withoutVote('The server does not report its run id (INFO server). A quorum needs servers that do.');
+}
+
+/** The time of a server, in milliseconds. @throws LockStoreError */
+export async function readTime(store: RedisLockStore): Promise<number> {
+  return Math.floor((await askServer(store, 'TIME', (client) => client.time())) / 1_000);
+}
+
+/** Asks a node about its server. No lock was requested yet, whatever fails here. */
+async function askServer<T>(
+  store: RedisLockStore,
+  name: string,
+  send: (client: SingleClient) => Promise<T>,
+): Promise<T> {
+  const { commands } = store;
+  const client = commands.liveClient() as SingleClient;
+  try {
+    return await commands.send(() => send(client), { subject: name, timeoutMs: NODE_INFO_TIMEOUT_MS });
+  } catch (error) {
+    const { message, retryable } = error as LockStoreError;
+    throw new LockStoreError(message, { cause: error, retryable, wasSent: false });
   }
 }

@@ -4,7 +4,7 @@ import { MAX_LEASE_MS } from '../../core/lock.options.js';
 import { type WakeUpListener } from '../../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
 import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
-import { wholeNumber } from '../codec/reply-parts.js';
+import { wholeNumber } from '../codec/replies.js';
 import { SUBSCRIBER_SETTLED_MS, moveDelayMs, reconnectDelayMs } from '../timing.js';
 import { Heartbeat } from './heartbeat.js';
 import { Subscriber } from './subscriber.js';

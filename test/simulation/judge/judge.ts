@@ -72,45 +72,22 @@ export class Judge implements ServerWatch {
     const onFailed = (attempt: string, error: unknown): void =>
       this.#onAnswered(attempt, (error as { wasSent?: boolean }).wasSent === false ? 'not sent' : null);
     const onReleasing = ({ attempt, key }: ReleaseRequest): void => tell({ name: 'release', attempt, keys: [key] });
-    if (store.startAcquire && store.startRelease) {
-      // Its promises come from these, too.
-      const [acquire, release] = [store.startAcquire.bind(store), store.startRelease.bind(store)];
-      store.startAcquire = (request, timeoutMs, outcome) => {
-        const { attempt } = request;
-        onAsked(request);
-        acquire(request, timeoutMs, {
-          resolve(reply) {
-            onAnswered(attempt, reply);
-            outcome.resolve(reply);
-          },
-          reject(error) {
-            onFailed(attempt, error);
-            outcome.reject(error);
-          },
-          onLate: (reply) => outcome.onLate(reply),
-        });
-      };
-      store.startRelease = (request, ...rest) => {
-        onReleasing(request);
-        release(request, ...rest);
-      };
-    } else {
-      const [acquire, release] = [store.acquire.bind(store), store.release.bind(store)];
-      store.acquire = (request, ...rest) => {
-        const { attempt } = request;
-        onAsked(request);
-        const answer = acquire(request, ...rest);
-        answer.then(
-          (reply) => onAnswered(attempt, reply),
-          (error: unknown) => onFailed(attempt, error),
-        );
-        return answer;
-      };
-      store.release = (request, timeoutMs) => {
-        onReleasing(request);
-        return release(request, timeoutMs);
-      };
-    }
+    // All others come from these.
+    const [acquire, release] = [store.acquire.bind(store), store.release.bind(store)];
+    store.acquire = (request, ...rest) => {
+      const { attempt } = request;
+      onAsked(request);
+      const answer = acquire(request, ...rest);
+      answer.then(
+        (reply) => onAnswered(attempt, reply),
+        (error: unknown) => onFailed(attempt, error),
+      );
+      return answer;
+    };
+    store.release = (request, timeoutMs) => {
+      onReleasing(request);
+      return release(request, timeoutMs);
+    };
     store.renew = (requests) => {
       for (const { attempt, key } of requests) tell({ name: 'renew', attempt, keys: [key] });
       return renew(requests);

@@ -1,6 +1,6 @@
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { RedisKeys } from '../../../lib/redis/codec/redis-keys.js';
-import { type CommandRunner } from '../../../lib/redis/connection/command-runner.js';
+import { type Connection } from '../../../lib/redis/connection/connection.js';
 import { scanKeys } from '../../../lib/redis/scan.js';
 
 /** Lists the keys of a server that answers with these cursors, and one key each. */
@@ -10,8 +10,8 @@ async function scanned(nextCursor: (call: number) => number): Promise<string[]> 
     isCluster: false,
     scan: async () => [String(nextCursor((call += 1))), [`lock:key-${call % 3}`]] as const,
   };
-  const commands = { liveClient: () => client, send: (_client: unknown, send: () => unknown) => send() };
-  const runner = commands as unknown as CommandRunner;
+  const commands = { liveClient: () => client, send: (send: () => unknown) => send() };
+  const runner = commands as unknown as Connection;
   const found: string[] = [];
   const keys = new RedisKeys('lock:', undefined);
   for await (const key of scanKeys(runner, keys, '', 5_000)) found.push(key);
@@ -54,8 +54,8 @@ async function scannedCluster(before: readonly object[], after: readonly object[
     onDone();
   };
   const client = { isCluster: true, nodes: () => masters, refreshSlots };
-  const commands = { liveClient: () => client, send: (_client: unknown, send: () => unknown) => send() };
-  const runner = commands as unknown as CommandRunner;
+  const commands = { liveClient: () => client, send: (send: () => unknown) => send() };
+  const runner = commands as unknown as Connection;
   const found: string[] = [];
   for await (const key of scanKeys(runner, new RedisKeys('lock:', undefined), '')) found.push(key);
   return found;

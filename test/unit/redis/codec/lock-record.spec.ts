@@ -1,5 +1,5 @@
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
-import { readRuns, readLockState } from '../../../../lib/redis/codec/lock-record.js';
+import { readRuns, readLockState } from '../../../../lib/redis/codec/replies.js';
 
 const NOW = 1_700_000_000_000;
 const TOKEN = 1_700_000_000_000_001;

@@ -1,6 +1,5 @@
 import { LockConfigurationError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type AcquireReply, type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
-import { NodeIdentity } from '../../../../lib/redis/quorum/node-identity.js';
 import { QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { gather } from '../../../../lib/redis/quorum/votes.js';
 import { type RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
@@ -28,7 +27,7 @@ class FakeStore {
     public server: Server,
   ) {
     const info = (): Promise<string> => Promise.resolve(this.#tell());
-    const send = (_client: unknown, command: () => Promise<string>) => command();
+    const send = (command: () => Promise<string>) => command();
     this.commands = { address: name, epoch: 0, outage: null as Error | null, liveClient: () => ({ info }), send };
   }
 
@@ -55,13 +54,8 @@ function setUp(...servers: Server[]) {
   const told: string[] = [];
   const reporter = { debug: () => undefined, warn: () => undefined, error: (line: string) => void told.push(line) };
   const stores = servers.map((server, i) => new FakeStore(`n${i + 1}`, server));
-  const identities: NodeIdentity[] = [];
-  for (const store of stores) {
-    identities.push(new NodeIdentity(store as unknown as RedisLockStore, identities, clock, reporter));
-  }
-  const nodes = identities.map(
-    (identity, i) => new QuorumNode(stores[i] as unknown as RedisLockStore, identity, clock),
-  );
+  const nodes: QuorumNode[] = [];
+  for (const store of stores) nodes.push(new QuorumNode(store as unknown as RedisLockStore, nodes, clock, reporter));
   const isAnswered = (node: QuorumNode) =>
     node.ask(async () => true).catch((error: unknown) => (error as Error).message);
   const answers = async () => {

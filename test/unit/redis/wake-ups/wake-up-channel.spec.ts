@@ -20,6 +20,9 @@ class FakeSubscriber extends EventEmitter {
   readonly infos: Asked<string>[] = [];
   readonly subscriptions: ({ name: string } & Asked<void>)[] = [];
 
+  /** By it, a client is recognised; nothing calls it. */
+  evalsha(): void {}
+
   info(): Promise<string> {
     return new Promise((resolve, reject) => this.infos.push({ confirm: resolve, refuse: reject }));
   }

@@ -1,6 +1,5 @@
 import { LockKeyError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { MAX_LEASE_MS } from '../../../../lib/core/lock.options.js';
-import { ReplyParts, wholeNumber } from '../../../../lib/redis/codec/reply-parts.js';
 import {
   readAcquireReply,
   readDowngradeReply,
@@ -8,7 +7,8 @@ import {
   readReleaseReply,
   readRenewReply,
   readWriteBackReply,
-} from '../../../../lib/redis/codec/store-replies.js';
+  wholeNumber,
+} from '../../../../lib/redis/codec/replies.js';
 
 const [SEVERAL, ONE] = [{ keys: ['a', 'b', 'c'] }, { keys: ['k'] }];
 
@@ -87,45 +87,47 @@ describe('a reply that no script of ours can send', () => {
   });
 });
 
-const only = (text: string | undefined) => new ReplyParts('k', text === undefined ? [] : [text]);
+/** A part of a reply, where a count, a lease or a token is expected. */
+const holdsOf = (text = '') => readReleaseReply('k', ['released', 'c.1', '5', text, '7'], false).holds;
+const leaseOf = (text = '') => readRenewReply(RENEWAL, ['renewed', 'c.1', '5', text]);
+const tokenOf = (text: string) => readAcquireReply(ONE, ['granted', 'c.1', '5', '900', '1', '', text]);
 
 const NO_NUMBERS = [undefined, '', ' 5', '+5', '-5', '5.0', '1e3', '0x10', 'NaN', '12345678901234567', '٣'];
 
 describe('a part of a reply', () => {
-  it('is a whole number within its range', () => {
-    expect(only('0').whole(0)).toBe(0);
-    expect(only('9007199254740991').whole(0)).toBe(Number.MAX_SAFE_INTEGER);
-    expect(only('5').whole(0, 5, 5)).toBe(5);
-    for (const text of ['4', '6', '9007199254740992']) expect(() => only(text).whole(0, 5, 5)).toThrow(LockStoreError);
-    expect(() => only('9007199254740992').whole(0)).toThrow(LockStoreError);
+  it('is a whole number that is safe', () => {
+    expect(holdsOf('0')).toBe(0);
+    expect(holdsOf('9007199254740991')).toBe(Number.MAX_SAFE_INTEGER);
+    expect(() => holdsOf('9007199254740992')).toThrow(LockStoreError);
   });
 
   it.each(NO_NUMBERS)('is no number: %j', (text) => {
     expect(wholeNumber(text)).toBeNaN();
-    expect(() => only(text).whole(0)).toThrow(LockStoreError);
-    expect(() => only(text).lease(0)).toThrow(LockStoreError);
+    expect(() => holdsOf(text)).toThrow(LockStoreError);
+    expect(() => leaseOf(text)).toThrow(LockStoreError);
   });
 
   it('is a lease of 1 ms to 30 days', () => {
-    expect(only('1').lease(0)).toBe(1);
-    expect(only(String(MAX_LEASE_MS)).lease(0)).toBe(MAX_LEASE_MS);
-    for (const text of ['0', String(MAX_LEASE_MS + 1)]) expect(() => only(text).lease(0)).toThrow(LockStoreError);
+    expect(leaseOf('1')).toMatchObject({ remainingMs: 1 });
+    expect(leaseOf(String(MAX_LEASE_MS))).toMatchObject({ remainingMs: MAX_LEASE_MS });
+    for (const text of ['0', String(MAX_LEASE_MS + 1)]) expect(() => leaseOf(text)).toThrow(LockStoreError);
   });
 
   it('is a fencing token, unless it is zero; of one that is too great, another error says that no retry helps', () => {
-    expect(only('1').token(0)).toBe(1);
-    expect(() => only('0').token(0)).toThrow(LockStoreError);
-    for (const text of ['9007199254740993', '9'.repeat(400)]) expect(() => only(text).token(0)).toThrow(LockKeyError);
+    expect(tokenOf('1')).toMatchObject({ fencingTokens: [1] });
+    expect(() => tokenOf('0')).toThrow(LockStoreError);
+    for (const text of ['9007199254740993', '9'.repeat(400)]) expect(() => tokenOf(text)).toThrow(LockKeyError);
   });
 
   it('is one of some words', () => {
-    expect(only('lost').oneOf(0, ['renewed', 'lost'])).toBe('lost');
-    for (const text of [undefined, '', 'Lost', 'lost ', 'constructor']) {
-      expect(() => only(text).oneOf(0, ['renewed', 'lost'])).toThrow(LockStoreError);
+    expect(readRenewReply(RENEWAL, ['lost', 'c.1', '5', '7', '0'])).toMatchObject({ outcome: 'lost' });
+    for (const text of ['', 'Lost', 'lost ', 'constructor']) {
+      expect(() => readRenewReply(RENEWAL, [text, 'c.1', '5', '7', '0'])).toThrow(LockStoreError);
     }
+    expect(() => readRenewReply(RENEWAL, [])).toThrow(LockStoreError);
   });
 
   it('is shortened in the text of the error', () => {
-    expect(() => only('x'.repeat(1_000_000)).refuse()).toThrow(/^.{1,500}$/s);
+    expect(() => readRenewReply(RENEWAL, ['x'.repeat(1_000_000)])).toThrow(/^.{1,500}$/s);
   });
 });

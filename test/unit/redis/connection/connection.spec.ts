@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Redis } from 'ioredis';
 import { type Clock, systemClock } from '../../../../lib/core/clock.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
-import { CommandRunner } from '../../../../lib/redis/connection/command-runner.js';
+import { Connection } from '../../../../lib/redis/connection/connection.js';
 import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis.js';
 import { RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
 import { createLockScripts, withHashes } from '../../../../lib/redis/scripts/lock-scripts.js';
@@ -35,8 +35,7 @@ function openAdmin(url: string): Redis {
   return client;
 }
 
-const runnerFor = (url: string): CommandRunner =>
-  closeLater(new CommandRunner(clients.open(url), systemClock, reporter));
+const runnerFor = (url: string): Connection => closeLater(new Connection(clients.open(url), systemClock, reporter));
 
 async function ownServer() {
   const server = await startRedisServer();
@@ -51,7 +50,7 @@ describe('a connection that is being opened while sentinels name one master afte
   it('is waited for with one listener', async () => {
     const { url } = await ownServer();
     const client = new Redis(url, { lazyConnect: true });
-    const commands = closeLater(new CommandRunner(clients.of(client), systemClock, reporter));
+    const commands = closeLater(new Connection(clients.of(client), systemClock, reporter));
     commands.connect();
     const listenersBefore = client.listenerCount('connect');
     let moves = 0;

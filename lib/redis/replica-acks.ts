@@ -1,12 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Clock } from '../../core/clock.js';
-import { LockStoreError } from '../../core/lock.errors.js';
-import { type Reporter } from '../../core/reporter.js';
-import { type ClusterClient, type LeadsToMaster, type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { type ServerAddress, addressText } from '../client/server-address.js';
-import { CommandRunner, type ScriptCall } from '../connection/command-runner.js';
-import { readRedirect } from '../connection/redis-errors.js';
-import { MAX_REDIRECTS, WAIT_ROUND_TRIP_MS } from '../timing.js';
+import { type Clock } from '../core/clock.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import { type Reporter } from '../core/reporter.js';
+import { type ClusterClient, type LeadsToMaster, type RedisClient, type SingleClient } from './client/redis-client.js';
+import { type ServerAddress, addressText } from './client/server-address.js';
+import { type ScriptCall } from './connection/command.js';
+import { Connection } from './connection/connection.js';
+import { readRedirect } from './connection/redis-errors.js';
+import { MAX_REDIRECTS, WAIT_ROUND_TRIP_MS } from './timing.js';
 
 interface ReplicaAcksOptions {
   readonly minReplicas: number;
@@ -101,7 +102,7 @@ interface Unconfirmed {
 
 /** Nothing is sent behind a WAIT: acquires that come while one is under way belong to the next batch. */
 class AckConnection {
-  readonly commands: CommandRunner;
+  readonly commands: Connection;
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #unconfirmed: Unconfirmed[] = [];
   #isBusy = false;
@@ -110,7 +111,7 @@ class AckConnection {
     client: SingleClient,
     private readonly options: ReplicaAcksOptions,
   ) {
-    this.commands = new CommandRunner(client, options.clock, options.reporter);
+    this.commands = new Connection(client, options.clock, options.reporter);
   }
 
   confirm(call: ScriptCall): Promise<string[]> {
@@ -149,7 +150,7 @@ class AckConnection {
     const { minReplicas, replicaTimeoutMs } = this.options;
     const client = this.commands.liveClient() as SingleClient;
     const wait = () => client.wait(minReplicas, replicaTimeoutMs);
-    return this.commands.send(client, wait, { subject: key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
+    return this.commands.send(wait, { subject: key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
   }
 
   #errorOf(key: string, acks: number | Error, epoch: number): LockStoreError | null {

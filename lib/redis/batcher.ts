@@ -1,0 +1,264 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { LockStoreError } from '../core/lock.errors.js';
+import { type Reporter } from '../core/reporter.js';
+import { type AfterTurn } from '../core/runtime.js';
+import { type RedisClient } from './client/redis-client.js';
+import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
+import { type Call, type Command, type Script, readReply, sendScript, withdrawnError } from './connection/command.js';
+import { type Connection } from './connection/connection.js';
+import { readableText } from './connection/error-advice.js';
+import { renamedError, storeError } from './connection/redis-errors.js';
+import { MAX_BATCH, promptBatch } from './timing.js';
+
+/** An operation on its way, and what receives its outcome. */
+export interface Pending {
+  readonly operation: Operation;
+  /** Whether it has a command of its own. */
+  readonly isAlone?: boolean;
+  /** What it travels in, as soon as that is on its way. */
+  batch?: Batch | null;
+  /** May throw for a reply that it cannot read; then `reject` is called, too. */
+  resolve(reply: string[]): void;
+  reject(error: unknown): void;
+  /** Receives a reply that comes after the time limit. */
+  onLate?(reply: string[]): void;
+}
+
+interface BatcherParts {
+  readonly commands: Connection;
+  readonly calls: ScriptCalls;
+  /** When an acquire that is sent now is sent, and until when it may arrive. */
+  readonly timesOf: (operation: Operation) => AcquireTimes;
+  /** Calls back when the turn is over. */
+  readonly afterTurn: AfterTurn;
+  readonly reporter: Reporter;
+}
+
+/**
+ * Sends acquires, releases and renewals. Those that are requested in one turn of the event loop travel together, many acquires and
+ * releases as several commands; one that is alone is not delayed beyond the turn. In a cluster, one command is for one lock.
+ */
+export class Batcher {
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
+  /** Those of this turn that were not sent yet. */
+  #gathered: Pending[] = [];
+  /** The one in whose context the turn ends; null: none was asked for in this turn. */
+  #first: Pending | null = null;
+  /** Redis, or a proxy of it, takes no command for locks of different slots. */
+  #refusesSlots = false;
+
+  constructor(readonly parts: BatcherParts) {}
+
+  add(pending: Pending): void {
+    this.#gathered.push(pending);
+    if (!this.#first) {
+      this.#first = pending;
+      this.parts.afterTurn(this.#endTurn);
+    }
+    if (this.#areEnough(pending.operation)) this.#send(null);
+  }
+
+  /** Takes an operation back. Returns true when nothing was sent of it, and nothing will be. */
+  withdraw(pending: Pending): boolean {
+    if (pending.batch) return pending.batch.withdraw(pending);
+    this.#gathered = this.#gathered.filter((one) => one !== pending);
+    pending.reject(withdrawn(pending));
+    return true;
+  }
+
+  /** Internal: Redis has refused a batch as a whole, and took each of its operations alone. */
+  onRefused(error: LockStoreError): void {
+    if (this.#isByLock) return;
+    this.#refusesSlots = true;
+    const reason = readableText(error.cause as Error);
+    this.parts.reporter.warn(
+      `Redis takes no command for several locks (${reason}): from now on, each lock has commands of its own.`,
+    );
+  }
+
+  get #isByLock(): boolean {
+    return this.#refusesSlots || this.parts.commands.isCluster;
+  }
+
+  readonly #endTurn = (): void => {
+    const first = this.#first;
+    this.#first = null;
+    this.#send(first);
+  };
+
+  /** Whether to send before the turn is over. Renewals come in great numbers, and no call waits for them. */
+  #areEnough({ terms }: Operation): boolean {
+    if (this.#gathered.length < promptBatch(this.parts.commands.underWay) || terms.kind === 'renew') return false;
+    return !this.#isByLock;
+  }
+
+  /** Sends what was gathered; `current`: the one in whose context this runs. */
+  #send(current: Pending | null): void {
+    const all = this.#gathered;
+    this.#gathered = [];
+    // A command for several callers is in the context of none.
+    if (all.length === 1 && all[0] === current) return new Batch(all, this).start();
+    const groups = this.#groupsOf(all);
+    const send = (): void => groups.forEach((group) => new Batch(group, this).start());
+    this.#inOurContext(() => (groups.length > 1 ? this.parts.commands.inOneWrite(send) : send()));
+  }
+
+  /** Those with one time limit travel together, and those of one lock stay in their order. */
+  #groupsOf(all: readonly Pending[]): readonly (readonly Pending[])[] {
+    if (all.length === 1) return [all];
+    const isByLock = this.#isByLock;
+    // Nearly always, all may travel together.
+    if (!isByLock && mayTravelTogether(all)) return inChunks(all);
+    const groups: Pending[][] = [];
+    /** The group that takes those of this name, and the last one that has a lock. */
+    const [open, latest] = [new Map<string, number>(), new Map<string, number>()];
+    /** What travels alone has its place behind all before it, and before all behind it. */
+    let least = 0;
+    for (const pending of all) {
+      const { isAlone, operation } = pending;
+      const { timeoutMs, lock } = operation;
+      const name = isByLock ? `${timeoutMs} ${lock}` : `${timeoutMs}`;
+      let index = isAlone ? -1 : (open.get(name) ?? -1);
+      if (index < Math.max(latest.get(lock) ?? 0, least) || groups[index]!.length === MAX_BATCH) {
+        index = groups.push([]) - 1;
+      }
+      groups[index]!.push(pending);
+      open.set(name, index);
+      latest.set(lock, index);
+      if (isAlone) least = index + 1;
+    }
+    return groups;
+  }
+}
+
+const mayTravelTogether = (all: readonly Pending[]): boolean =>
+  all.every(({ operation, isAlone }) => !isAlone && operation.timeoutMs === all[0]!.operation.timeoutMs);
+
+const inChunks = (all: readonly Pending[]): readonly (readonly Pending[])[] =>
+  Array.from({ length: Math.ceil(all.length / MAX_BATCH) }, (_, i) => all.slice(i * MAX_BATCH, (i + 1) * MAX_BATCH));
+
+const withdrawn = ({ operation }: Pending): LockStoreError =>
+  storeError(operation.key, withdrawnError(), { wasSent: false });
+
+/** Operations that travel in one command. */
+export class Batch implements Call<string[]> {
+  readonly isScript = true;
+  readonly subject: string;
+  readonly storageKey: string;
+  readonly timeoutMs: number;
+  /** What was sent, each time that it was sent: an acquire keeps its times. */
+  sent: Script | null = null;
+  #command: Command | null = null;
+
+  constructor(
+    /** Without those that were withdrawn. */
+    private pending: readonly Pending[],
+    private readonly batcher: Batcher,
+    /** For an operation that has travelled before, in a batch that failed: reports whether it was served alone. */
+    private readonly onServed: ((isServed: boolean) => void) | null = null,
+  ) {
+    const { key, lock, timeoutMs } = pending[0]!.operation;
+    this.subject = key;
+    this.storageKey = lock;
+    this.timeoutMs = timeoutMs;
+    for (const one of pending) one.batch = this;
+  }
+
+  start(): void {
+    try {
+      this.#command = this.batcher.parts.commands.start(this);
+    } catch (error) {
+      // Behind the turn, it would reach no caller.
+      this.reject(error as Error);
+    }
+  }
+
+  withdraw(pending: Pending): boolean {
+    if (this.sent) return false;
+    if (this.pending.length === 1) return this.#command?.withdraw() ?? false;
+    this.pending = this.pending.filter((one) => one !== pending);
+    pending.reject(withdrawn(pending));
+    return true;
+  }
+
+  /** What is withdrawn after this is sent nevertheless. */
+  send(client: RedisClient, byText: boolean): Promise<unknown> {
+    this.sent ??= this.#script();
+    return sendScript(client, this.sent, byText);
+  }
+
+  read(reply: unknown): string[][] | null {
+    const { pending } = this;
+    if (pending.length > 1 && !(Array.isArray(reply) && reply.length === pending.length)) return null;
+    const replies = pending.length > 1 ? (reply as unknown[]) : [reply];
+    const read = pending.map(({ operation }, i) => readReply(operation.attempt, replies[i]));
+    return read.every((one) => one !== null) ? read : null;
+  }
+
+  resolve(replies: string[][]): void {
+    for (const [i, pending] of this.pending.entries()) {
+      const reply = replies[i]!;
+      try {
+        if (this.#hasFailed(reply)) void this.#sendAlone(pending);
+        else pending.resolve(reply);
+        this.onServed?.(true);
+      } catch (error) {
+        this.#fail(pending, error);
+      }
+    }
+  }
+
+  reject(error: Error): void {
+    if (this.pending.length > 1 && isRefused(error)) {
+      // Nothing was done. Servers and proxies have words of their own for the reason: one lock, or that there are several.
+      void Promise.all(this.pending.map((one) => this.#sendAlone(one))).then((served) => {
+        if (served.every(Boolean)) this.batcher.onRefused(error);
+      });
+      return;
+    }
+    for (const pending of this.pending) this.#fail(pending, error);
+  }
+
+  /** A reply that its caller cannot read concerns no other one. */
+  onLate(replies: string[][]): void {
+    for (const [i, pending] of this.pending.entries()) {
+      const reply = replies[i]!;
+      if (this.#hasFailed(reply)) continue;
+      try {
+        pending.onLate?.(reply);
+      } catch {
+        // The call is over.
+      }
+    }
+  }
+
+  #script(): Script {
+    const { calls, timesOf } = this.batcher.parts;
+    const operations = this.pending.map(({ operation }) => operation);
+    const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
+    return calls.together(operations, times);
+  }
+
+  /** Alone, an operation reports its error itself. */
+  #hasFailed(reply: readonly string[]): boolean {
+    return this.pending.length > 1 && reply[0] === 'failed';
+  }
+
+  #sendAlone(pending: Pending): Promise<boolean> {
+    return new Promise((onServed) => new Batch([pending], this.batcher, onServed).start());
+  }
+
+  #fail(pending: Pending, error: unknown): void {
+    const { key } = pending.operation;
+    const isOther = error instanceof LockStoreError && (error.key !== key || this.onServed !== null);
+    // The batch that failed was sent, and may have begun the operation.
+    pending.reject(isOther ? renamedError(error, key, this.onServed ? true : error.wasSent) : error);
+    this.onServed?.(false);
+  }
+}
+
+const isRefused = (error: Error): error is LockStoreError =>
+  error instanceof LockStoreError &&
+  error.wasSent &&
+  !error.retryable &&
+  (error.cause as Error | undefined)?.name === 'ReplyError';

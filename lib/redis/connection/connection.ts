@@ -1,0 +1,361 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type Clock, setDeadline } from '../../core/clock.js';
+import { FreshMap } from '../../core/fresh-map.js';
+import { type LockStoreError } from '../../core/lock.errors.js';
+import { type Reporter, withoutRepeats } from '../../core/reporter.js';
+import { TimerQueue } from '../../core/timer-queue.js';
+import { type LeadsToMaster, type RedisClient, type SingleClient } from '../client/redis-client.js';
+import { GREETING_MS, NODE_INFO_TIMEOUT_MS, SELECT_RETRY_MS } from '../timing.js';
+import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
+import {
+  type Call,
+  Command,
+  type CommandHost,
+  type Script,
+  type ScriptCall,
+  readReply,
+  sendScript,
+} from './command.js';
+import { ConnectionState } from './connection-state.js';
+import { ifElsewhere } from './demotion.js';
+import { adviceOn, readableText } from './error-advice.js';
+import { isLost, isReadOnly, storeError } from './redis-errors.js';
+import { ServerId } from './server-id.js';
+import { SilenceWatch } from './silence-watch.js';
+import { warnOfFailedStart } from './start-warning.js';
+
+/** What any command is for, where it goes, and how long its answer is waited for. */
+type CommandRequest = Pick<Call, 'subject' | 'storageKey' | 'node' | 'timeoutMs'>;
+
+/** The same for a script; `echo`: see `ScriptCall`. */
+export type ScriptRequest = CommandRequest & Pick<ScriptCall, 'echo'>;
+
+/** A SELECT that was sent by the present connection. */
+interface Selection {
+  isDone: boolean;
+  /** Why the server refuses it. */
+  refusal: Error | null;
+  /** When it is sent again after a refusal, on the monotonic clock. */
+  retryAt: number;
+  cancelDeadline: () => void;
+}
+
+const ignore = (): void => undefined;
+
+/**
+ * The connection of a store: sends scripts and commands when its client takes them, never while the library would queue them, and
+ * replaces what does not answer. Every script may be sent again without harm.
+ */
+export class Connection implements CommandHost {
+  /** Runs what opens connections or sets timers, which would otherwise be in the async context of the caller. */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
+  /** The deadlines of all commands. */
+  readonly timers: TimerQueue;
+  readonly state = new ConnectionState();
+  /** Another number after a connection was lost, to any node: commands sent before may have been sent twice, or may arrive late. */
+  epoch = 0;
+  isClosed = false;
+  /** Why no lock may be granted by the server for this key; null: nothing is known against it. */
+  refusal: (key: string) => LockStoreError | null = () => null;
+  /** Is called with the INFO of the server each time that `serverId` has become known; with '' where INFO is refused. */
+  onServerId: (info: string) => void = ignore;
+  readonly #client: RedisClient;
+  readonly #serverId: ServerId;
+  readonly #nodes: ClusterNodes;
+  readonly #silence: SilenceWatch;
+  /** The commands that have no answer yet. */
+  readonly #commands = new FreshMap<Command, true>();
+  /** The clients whose sockets are being closed. */
+  readonly #closing = new WeakSet<RedisClient>();
+  /** Null: the present connection is in database 0, or nothing was sent by it yet. */
+  #selection: Selection | null = null;
+  #stopWatching: (() => void) | null = null;
+  #stopWarning = ignore;
+  #stopMove = ignore;
+  readonly #warn = withoutRepeats((line) => this.reporter.warn(line));
+
+  constructor(
+    client: RedisClient,
+    readonly clock: Clock,
+    private readonly reporter: Reporter,
+  ) {
+    this.#client = client;
+    this.timers = new TimerQueue(clock);
+    this.#serverId = new ServerId(reporter);
+    this.#silence = new SilenceWatch(clock);
+    this.#nodes = new ClusterNodes(clock, {
+      inOurContext: this.#inOwnContext,
+      onChange: () => this.state.changed(),
+      onReady: (node) => this.#silence.onReady(node),
+      onLoss: () => this.#beginEpoch(),
+    });
+  }
+
+  get isCluster(): boolean {
+    return this.#client.isCluster;
+  }
+
+  /** How many commands have no answer yet. */
+  get underWay(): number {
+    return this.#commands.size;
+  }
+
+  /** The client to send by, watched from then on. */
+  liveClient(): RedisClient {
+    this.#stopWatching ??= this.#watch(this.#client);
+    return this.#client;
+  }
+
+  /** Why no command can be sent since the connection was lost; null while there is one, and before the first one. */
+  get outage(): Error | null {
+    this.liveClient();
+    const { isDown, lastError } = this.state;
+    return isDown ? (lastError ?? new Error('the connection was lost')) : null;
+  }
+
+  /** Where commands go, without a password. */
+  get address(): string {
+    return this.#client.isCluster ? 'a cluster' : this.#client.address;
+  }
+
+  /** The run id of the server that the last reply came from; null while it is unknown or not reported, and for a cluster. */
+  get serverId(): string | null {
+    return this.#serverId.value;
+  }
+
+  // Commands
+
+  /** Resolves with the script's reply as strings. @throws LockStoreError */
+  run(call: ScriptCall): Promise<string[]> {
+    const { operands, key, timeoutMs, echo } = call;
+    return this.runScript({ subject: key, storageKey: String(operands[1]), timeoutMs, echo }, () => call);
+  }
+
+  /** The same for a script that is made each time that it is sent. @throws LockStoreError */
+  runScript({ echo, ...request }: ScriptRequest, script: () => Script): Promise<string[]> {
+    return new Promise((resolve, reject) => {
+      const send = (client: RedisClient, byText: boolean) => sendScript(client, script(), byText);
+      const read = (reply: unknown): string[][] | null => {
+        const one = readReply(echo, reply);
+        return one && [one];
+      };
+      this.start<string[]>({ ...request, isScript: true, send, read, resolve: ([one]) => resolve(one!), reject });
+    });
+  }
+
+  /** Sends any command under the deadline of the request. @throws LockStoreError */
+  send<T>(send: () => Promise<T>, request: CommandRequest): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const read = (reply: unknown): T[] => [reply as T];
+      this.start<T>({ ...request, isScript: false, send, read, resolve: ([reply]) => resolve(reply!), reject });
+    });
+  }
+
+  /** Sends a command whose call receives the outcome. */
+  start<T>(call: Call<T>): Command {
+    const command = new Command(call, this);
+    this.#commands.set(command, true);
+    command.start();
+    return command;
+  }
+
+  /** As `RedisClient.inOneWrite`. */
+  inOneWrite(send: () => void): void {
+    this.liveClient().inOneWrite(send);
+  }
+
+  // Its beginning and its end
+
+  /** Connects a client that waits for its first command to do so. Failures are retried, and reported by the commands. */
+  connect(): void {
+    this.#stopWarning = warnOfFailedStart(this.liveClient(), this.reporter);
+    this.#connect();
+  }
+
+  async close(): Promise<void> {
+    this.#stopWarning();
+    this.isClosed = true;
+    this.timers.close();
+    (this.#stopWatching ??= ignore)();
+    this.#forgetConnection();
+    await this.#client.close();
+    // ioredis never settles a command that it meant to send again.
+    for (const command of this.#commands.keys()) command.fail(new Error('the connection was closed'));
+  }
+
+  #connect(): void {
+    const client = this.liveClient();
+    if (client.status === 'ready') this.identify();
+    if (client.status !== 'idle') return;
+    this.state.onConnecting();
+    void this.#inOwnContext(() => client.connect().catch(ignore));
+  }
+
+  #watch(client: RedisClient): () => void {
+    if (client.status !== 'ready' && client.status !== 'idle') this.state.onConnecting();
+    const stops = [
+      client.on('closed', () => this.#onClose()),
+      client.on('ready', () => this.#onReady(client)),
+      client.on('ended', () => this.state.changed()),
+      client.on('error', (error) => this.#onError(error)),
+      this.#inOwnContext(() => client.supervise()),
+    ];
+    if (client.isCluster) stops.push(this.#nodes.watch(client));
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  #onReady(client: RedisClient): void {
+    this.#silence.onReady(client);
+    this.state.onReady();
+    this.identify();
+    this.state.changed();
+  }
+
+  #onClose(): void {
+    this.state.onClose();
+    this.#forgetConnection();
+    this.#beginEpoch();
+  }
+
+  #onError(error: Error): void {
+    const news = this.state.onError(error);
+    if (news !== null) this.reporter.debug(`Redis connection: ${news}`);
+    this.state.changed();
+  }
+
+  #forgetConnection(): void {
+    this.#serverId.forget();
+    this.#selection?.cancelDeadline();
+    this.#selection = null;
+  }
+
+  #beginEpoch(): void {
+    this.epoch += 1;
+    this.state.changed();
+  }
+
+  // The server and its database
+
+  /** Asks which server it is, and what it is, unless it was asked a moment ago: the answer comes before that of the next command. */
+  identify(): void {
+    const client = this.#client;
+    if (client.isCluster || !client.isWritable) return;
+    const askedAt = this.clock.now();
+    this.#serverId.ask(client, askedAt, (info) => {
+      if (info !== '') this.#silence.onAnswer(client, askedAt);
+      this.onServerId(info);
+    });
+  }
+
+  /** Checks that the server of the present connection answers; otherwise the connection is replaced. */
+  checkServer(): void {
+    const client = this.liveClient();
+    if (client.isCluster) return;
+    const request = { subject: 'INFO', timeoutMs: NODE_INFO_TIMEOUT_MS };
+    this.send(() => client.info('server'), request).catch(ignore);
+  }
+
+  /** Behind Sentinel: leaves a server that is no longer the master; `onMove` receives the connection that follows. */
+  move(leadsToMaster: LeadsToMaster, onMove: (next: RedisClient) => void): void {
+    const client = this.liveClient();
+    if (client.isCluster) return;
+    this.#stopMove();
+    this.#stopMove = ifElsewhere(client, leadsToMaster, () => {
+      if (!this.isClosed) this.#inOwnContext(() => client.reconnect());
+      onMove(client);
+    });
+  }
+
+  /** Why the server refuses the database of the present connection; null: it does not, as far as known. */
+  get refusedDatabase(): Error | null {
+    return this.#selection?.refusal ?? null;
+  }
+
+  /** Whether the client is known to be in its database. A new connection is in database 0, and a library may go on there. */
+  isInDatabase(client: SingleClient): boolean {
+    return this.#selection?.isDone ?? client.database === 0;
+  }
+
+  /** Commands wait for the answer: one that was sent before could take a lock in another database. */
+  #select(client: SingleClient): void {
+    this.#selection?.cancelDeadline();
+    const selection: Selection = { isDone: false, refusal: null, retryAt: Infinity, cancelDeadline: ignore };
+    this.#selection = selection;
+    const end = (refusal: Error | null): void => {
+      if (this.#selection !== selection) return;
+      selection.cancelDeadline();
+      Object.assign(selection, { isDone: !refusal, refusal, retryAt: this.clock.now() + SELECT_RETRY_MS });
+      if (refusal) this.#warn(refusedText(refusal));
+      this.state.changed();
+    };
+    this.#inOwnContext(() => {
+      selection.cancelDeadline = setDeadline(this.clock, () => client.reconnect(), GREETING_MS);
+      // The loss of a connection is an event, too.
+      client.select().then(
+        () => end(null),
+        (error: Error) => isLost(error) || end(namedAfter(error, client.database)),
+      );
+    });
+  }
+
+  // What its commands ask for and report
+
+  /** Whether the client has ended, and stays closed. */
+  get hasEnded(): boolean {
+    return this.#client.status === 'ended' && this.#client.endsForGood;
+  }
+
+  /** Whether a command is sent at once; if not, starts what may help. */
+  isReady(to: Destination): boolean {
+    const client = this.#client;
+    if (client.status === 'idle') this.#connect();
+    if (!client.isWritable) return false;
+    if (client.isCluster) return this.#nodes.isReady(client, to);
+    this.identify();
+    if (this.isInDatabase(client)) return true;
+    if (!this.#selection || this.clock.now() >= this.#selection.retryAt) this.#select(client);
+    return false;
+  }
+
+  /** A command that was sent at `sentAt` was answered, however late. */
+  onAnswer(to: Destination, sentAt: number): void {
+    this.#silence.onAnswer(nodeOf(this.#client, to) ?? this.#client, sentAt);
+  }
+
+  /** A command that was sent at `sentAt` has no answer in time: replaces the connection if it is dead. */
+  onTimeout(to: Destination, sentAt: number, timeoutMs: number): void {
+    const client = nodeOf(this.#client, to) ?? this.#client;
+    this.#inOwnContext(() => this.#silence.onTimeout(client, sentAt, timeoutMs, () => this.replace(to)));
+  }
+
+  /** Replaces a connection that is dead, or that returns the replies of other commands; of a cluster, only the one to the node. */
+  replace(to: Destination): void {
+    const client = this.#client.isCluster ? nodeOf(this.#client, to) : this.#client;
+    // One that is not ready yet has its own deadline. Once: it stays ready until its socket is closed, and each cut leaves a
+    // listener there. After `close()`, nothing would close a new connection.
+    if (this.isClosed || client?.status !== 'ready' || this.#closing.has(client)) return;
+    this.#closing.add(client);
+    client.once('closed', () => this.#closing.delete(client));
+    this.#inOwnContext(() => client.reconnect());
+  }
+
+  onEnd(command: Command): void {
+    this.#commands.delete(command);
+  }
+
+  failureOf({ call, sentTo, wasSent }: Command, error: Error): LockStoreError {
+    // A master that became a replica keeps its connections: a new one finds the new master.
+    if (sentTo && isReadOnly(error)) this.replace(sentTo);
+    const client = this.#client;
+    const isSingle = !client.isCluster && !client.endsForGood;
+    return storeError(call.subject, error, { connectionError: this.state.lastError, wasSent, isSingle });
+  }
+}
+
+const refusedText = (error: Error): string =>
+  `Redis grants no lock while it refuses the database: ${readableText(error)}. ${adviceOn(error, false)}`;
+
+const namedAfter = (error: Error, database: number): Error =>
+  Object.assign(new Error(`${readableText(error)} (SELECT ${database})`), { name: error.name });
