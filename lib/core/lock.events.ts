@@ -147,9 +147,6 @@ class Audience {
   }
 }
 
-/** The events that follow an answer of the store to an acquisition. */
-const HEARD_OF_ANSWERS = ['acquired', 'waiting', 'acquireFailed', 'timedOut'] as const;
-
 /**
  * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. Listeners are
  * called synchronously. An event of a caller's own call runs in the async context of that caller, but outside its locks; an
@@ -181,11 +178,6 @@ export class LockEvents {
   /** Internal: whether anybody listens. */
   isHeard(name: LockEventName): boolean {
     return this.#audiences[name].isThere;
-  }
-
-  /** Internal: whether anybody hears how an acquisition goes on, in the async context of its caller. */
-  hearsAnswers(): boolean {
-    return HEARD_OF_ANSWERS.some((name) => this.isHeard(name));
   }
 
   /** Internal: calls all listeners. Calls `make` only if there are any; returns whether there are. */

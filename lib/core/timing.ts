@@ -67,10 +67,10 @@ export const DROPPED_AFTER_MS = 1_000;
 // --- Acquiring ---
 
 /**
- * How long a process may hand a lock on among its own callers before others get it: long beside a round trip, so that short work
- * costs few commands, and short beside what another process waits for anyway.
+ * How long after a grant a process may hand a lock on among its own callers before others get it: long beside a round trip, so that
+ * short work costs few commands, and short beside what another process waits for anyway.
  */
-export const TURN_MS = 10;
+export const HAND_ON_MS = 5;
 
 /** How long the first answer may take even if `waitMs` is shorter: without an answer, the lock has not been tried. */
 export const FIRST_ANSWER_MS = 1_000;

@@ -24,7 +24,7 @@ type Claim = Omit<FireClaim, 'calledAt'> & { readonly ageMs: number };
 /** One hold. With token 0 it is parked: it has no holder, and keeps the lock taken until `holdAtLeastMs` is over. */
 interface Hold {
   readonly owner: string | undefined;
-  readonly holder: string;
+  holder: string;
   readonly since: number;
   readonly take: number;
   mode: LockMode;
@@ -160,11 +160,12 @@ export class MemoryLocks {
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
-  renew({ key, attempt, fencingToken, leaseMs, mode }: RenewRequest): RenewReply {
+  renew({ key, attempt, fencingToken, leaseMs, mode, holder, hasNewHolder }: RenewRequest): RenewReply {
     const lock = this.#open(key);
     const hold = liveHold(lock, attempt, fencingToken);
     if (!hold) return lostReply(lock, attempt);
     stretch(lock, hold, leaseMs);
+    if (hasNewHolder) hold.holder = holder;
     if (mode === 'read') this.#makeRead(lock, hold);
     return { outcome: 'renewed', remainingMs: hold.until - lock.now };
   }

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
-import { type AcquireOutcome, type CallbackStore, type Outcome } from '../core/store/callback-store.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -47,10 +46,10 @@ import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
 import { ReplicaAcks } from './replica-acks.js';
 import { jobsOf, listOf, scanKeys } from './scan.js';
 import { MAX_REVOKE_TRIES } from './timing.js';
-import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
+import { WakeUpChannel } from './wake-ups/wake-up-channel.js';
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
-export class RedisLockStore implements LockStore, CallbackStore {
+export class RedisLockStore implements LockStore {
   readonly clientId: string;
   readonly keyPrefix: string;
   readonly reservesTokens = true;
@@ -119,12 +118,13 @@ export class RedisLockStore implements LockStore, CallbackStore {
 
   open(): void {
     if (this.#channel || !this.#listener) return;
-    // A pushed grant is not confirmed by replicas: its new holder has to request it.
-    const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
+    const listener = this.#listener;
+    // Replicas have not confirmed a pushed grant, and an unsafe server may push one.
+    const acceptsGrants = (): boolean => this.#replicas === null && !this.#check.isUnsafe;
     const { commands } = this;
     commands.connect();
     const name = this.#keys.channelPrefix + this.clientId;
-    this.#channel = this.#inOurContext(() => new WakeUpChannel({ ...this.#options, commands, name, listener }));
+    this.#channel = this.#inOurContext(() => new WakeUpChannel({ ...this.#options, commands, name, listener, acceptsGrants }));
     commands.onServerId = (info) => {
       this.#channel?.follow();
       this.#check.onServer(info);
@@ -187,21 +187,6 @@ export class RedisLockStore implements LockStore, CallbackStore {
         }
       }
     });
-  }
-
-  // Until the core has only promises.
-  startAcquire(request: AcquireRequest, timeoutMs: number, outcome: AcquireOutcome): void {
-    this.acquire(request, timeoutMs, (reply) => outcome.onLate(reply)).then(
-      (reply) => outcome.resolve(reply),
-      (error: unknown) => outcome.reject(error),
-    );
-  }
-
-  startRelease(request: ReleaseRequest, timeoutMs: number, outcome: Outcome<ReleaseReply>): void {
-    this.release(request, timeoutMs).then(
-      (reply) => outcome.resolve(reply),
-      (error: unknown) => outcome.reject(error),
-    );
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {

@@ -45,10 +45,10 @@ async function prove(
   timers: TimerQueue,
 ): Promise<void> {
   const unproven = holds.filter(({ provenMs }) => provenMs === 0);
-  for (const hold of unproven) if (!hold.terms.renew) hold.expire();
+  for (const hold of unproven) if (!hold.request.options.renew) hold.expire();
   throwIfLost(holds);
   if (unproven.length === 0) return;
-  const answers = unproven.map((hold) => hold.extendBy(hold.terms.leaseMs));
+  const answers = unproven.map((hold) => hold.extendBy(hold.request.options.leaseMs));
   let end!: () => void;
   const done = new Promise<void>((resolve) => (end = resolve));
   void Promise.allSettled(answers).then(end);

@@ -1,16 +1,22 @@
-import { busyError, exceededPermitsError, queueFullError } from '../busy-errors.js';
-import { claimedError, upgradeError } from '../error-texts.js';
-import { leaseFrom, type Moment, moment, remainingAt } from '../hold/lease.js';
+import { busyError, exceededPermitsError, queueFullError, waitTimeoutError } from '../busy-errors.js';
+import { claimedError, unansweredError, upgradeError } from '../error-texts.js';
+import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingAt } from '../hold/lease.js';
+import { type Grant } from '../hold/grant.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
-import { nameOfHolder } from '../store/holder-text.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
-import { busyRetryMs, failureRetryMs, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
-import { type AcquireCall } from './acquire-call.js';
-import { Answers, type Busy, type PushedGrant } from './answers.js';
-import { type Attempt, type StoreGrant } from './attempt.js';
-import { type AcquireContext, type WaitingCall } from './attempts.js';
-import { type LimitedCall, Limits } from './limits.js';
-import { eventOf, type LockRequest, nameOf } from './request.js';
+import { busyRetryMs, failureRetryMs, FIRST_ANSWER_MS, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
+import { type AcquireCall, type AcquireContext, type CallQueue, type WaitingPlace } from './acquire-call.js';
+import { type Attempt, type WokenAcquisition } from './attempts.js';
+import { nameOf, waitedMsOf } from './request.js';
+
+/** The reply of a store for a busy lock. */
+type Busy = AcquireReply & { readonly outcome: 'busy' };
+
+/** The grant that a store pushes to a waiter. */
+type PushedGrant = WakeUp & { readonly kind: 'granted' };
+
+/** The part of a grant that comes from the reply of the store. */
+type StoreGrant = Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'> & { readonly fireMs?: number | undefined };
 
 /**
  * `asking`: a command is under way; its answer leads to any state. `waiting`: a wake-up or the end of a pause leads to
@@ -20,37 +26,34 @@ type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
 
 /**
  * Acquires a lock for one call, from its first command to its outcome: it asks, waits, and asks again. The first outcome
- * counts. A grant that comes later is given back to the store. When the call is cancelled while others of its turn wait, the
- * acquisition keeps its place in the queue, and goes on for the first of them.
+ * counts. A grant that comes later is given back to the store. When the call is cancelled while others of its process wait for
+ * the same, the acquisition keeps its place in the queue of the store, and goes on for the first of them.
  */
-export class Acquisition implements WaitingCall, LimitedCall {
-  #call: AcquireCall;
+export class Acquisition implements WaitingPlace, WokenAcquisition {
   #state: State = 'waiting';
   #attempt: Attempt;
-  readonly #answers: Answers;
-  #limits: Limits;
   #cancelPause: (() => void) | undefined;
+  /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
+  #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
+  /** How often in a row the votes of a quorum were split. */
+  #splits = 0;
+  /** How many commands in a row have failed, and why the last one did. */
+  #failures = 0;
+  #lastError: unknown;
 
   constructor(
     private readonly context: AcquireContext,
-    call: AcquireCall,
-    /** Whether the lock is known to be busy. */
-    isBusy = false,
+    private call: AcquireCall,
+    /** Where the calls of the process for this key stand; null: the call asks for itself. */
+    private readonly queue: CallQueue | null,
+    /** Whether the lock was busy before the first answer: another call of this process had it. */
+    wasBusy = false,
   ) {
-    this.#call = call;
     const { request } = call;
-    // A call that is cancelled before its first answer needs the context for its listeners only.
-    if (request.options.signal || context.events.isHeard('acquireFailed')) call.keepContext();
     const now = moment(context.clock);
     this.#attempt = context.attempts.begin(this, request);
-    this.#answers = new Answers(isBusy);
-    this.#limits = new Limits(context.timers, call, this, { isAnswered: isBusy, now: now.at });
+    call.waitIn(this, wasBusy, now.at);
     this.#send(now);
-  }
-
-  /** Whether the lock was found busy. */
-  get wasBusy(): boolean {
-    return this.#answers.wasBusy;
   }
 
   onWakeUp(wakeUp: WakeUp): void {
@@ -65,69 +68,80 @@ export class Acquisition implements WaitingCall, LimitedCall {
     return this.#state === 'asking';
   }
 
-  onLimit(): void {
-    const call = this.#call;
-    const error = this.limitError(call.request);
-    this.context.onTimeout(call.request, error);
+  onLimit(call: AcquireCall): void {
+    const error = this.limitError(call);
+    call.tellTimedOut(error);
     // A listener may have cancelled the call: then this goes on for another one.
-    if (this.#call === call) this.cancel(error);
+    if (this.call === call) this.cancel(call, error);
   }
 
-  /** The error of a call whose time is up now: this one, or one that waits behind it and so many others of its process. */
-  limitError(request: LockRequest, behind = 0): LockError {
-    return this.#answers.limitError(request, this.context.timers.now(), this.#attempt, behind);
+  /**
+   * The error of a call whose time is up now: this one, or one that waits behind it and so many others of its process.
+   */
+  limitError({ request, isBusy }: AcquireCall, behind = 0): LockError {
+    const { sentAt, id } = this.#attempt;
+    const now = this.context.clock.now();
+    const name = nameOf(request);
+    const waitedMs = waitedMsOf(request, now);
+    if (this.#failures > 0) return unansweredError(name, waitedMs, this.#lastError);
+    const isSilent = sentAt !== null && now - sentAt >= FIRST_ANSWER_MS;
+    // It may have been busy once, but nobody knows whether it still is.
+    if (isSilent || !(this.#busy || isBusy)) return unansweredError(name, waitedMs, undefined);
+    const reply = this.#busy?.reply ?? { holder: undefined, ahead: 0 };
+    const asker = { holder: request.holder, attempt: id };
+    return request.options.waitMs === 0
+      ? busyError(name, reply, asker)
+      : waitTimeoutError(name, waitedMs, { ...reply, ahead: reply.ahead + behind }, asker);
   }
 
-  cancel(error: unknown): void {
+  close(error: unknown): void {
+    this.cancel(this.call, error);
+  }
+
+  cancel(call: AcquireCall, error: unknown): void {
     if (this.#hasEnded) return;
-    const call = this.#call;
-    const successor = call.turn?.successor();
+    const successor = this.queue?.successorOf(call);
     if (!successor) return this.#fail(error);
-    this.#goOnFor(successor);
-    this.context.fail(call, error);
+    this.call = successor;
+    this.#attempt.request = successor.request;
+    successor.place = this;
+    call.fail(error);
   }
 
-  #goOnFor(call: AcquireCall): void {
-    this.#limits.stop();
-    this.#call = call;
-    this.#attempt.request = call.request;
-    const { clock, timers } = this.context;
-    this.#limits = new Limits(timers, call, this, { isAnswered: this.#answers.isKnownBusy, now: clock.now() });
-  }
-
-  #fail(error: unknown, hasPlace = this.wasBusy && this.#call.request.options.waitMs > 0): void {
+  #fail(error: unknown, hasPlace = this.#busy !== null && this.call.request.options.waitMs > 0): void {
     this.#end('cancelled');
     this.context.attempts.giveBackCancelled(this.#attempt, hasPlace);
-    this.context.fail(this.#call, error);
-    this.#call.turn?.onFailed();
+    this.call.fail(error);
+    this.queue?.onFailed(this.call);
   }
 
   /** Asks again. */
   #ask(): void {
-    this.#call.keepContext();
+    this.call.keepContext();
     this.#cancelPause?.();
     if (this.#attempt.isSpent) this.#replaceAttempt();
     this.#send();
   }
 
-  #send(now = moment(this.context.clock)): void {
+  #send(sent = moment(this.context.clock)): void {
     this.#state = 'asking';
-    this.context.attempts.send(this.#attempt, now, this);
+    const attempt = this.#attempt;
+    void this.context.attempts.send(attempt, sent, this.call.hasWaited).then(
+      (reply) => this.#onReply(attempt, sent, reply),
+      (error: unknown) => this.#onFailure(attempt, error),
+    );
   }
 
-  get hasWaited(): boolean {
-    return this.#call.hasWaited;
-  }
-
-  onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
+  #onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
     attempt.onAnswer('unanswered' in reply && reply.unanswered === true);
     // The attempt was given back when the call ended. It is given back again: that release may have overtaken the command.
     if (this.#hasEnded) return this.context.attempts.giveBackLate(attempt, reply);
     if (reply.outcome === 'given-back') {
       this.#replaceAttempt();
-      return this.onFailure(attempt, reply.cause);
+      return this.#onFailure(attempt, reply.cause);
     }
-    this.#answers.onAnswer();
+    this.#failures = 0;
+    const name = nameOf(this.call.request);
     if (reply.outcome === 'granted') {
       if (attempt.isRevoked) return this.#askWithNewAttempt();
       // A reply that came too late proves nothing: another command renews the lease, or starts over.
@@ -140,55 +154,51 @@ export class Acquisition implements WaitingCall, LimitedCall {
       // A release of ours overtook the command, or (very rarely) the store takes the attempt for another, released one.
       this.#askWithNewAttempt();
     } else if (reply.reason === 'permits') {
-      this.#fail(exceededPermitsError(nameOf(this.#call.request), reply.permits!));
+      this.#fail(exceededPermitsError(name, reply.permits!));
     } else {
-      this.#fail((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.#call.request)));
+      this.#fail((reply.reason === 'upgrade' ? upgradeError : claimedError)(name));
     }
   }
 
   #onBusy(sent: Moment, reply: Busy): void {
-    const isFirst = !this.#answers.wasBusy;
-    this.#answers.onBusy(sent, reply);
-    const { options, holder } = this.#call.request;
+    const isFirst = this.#busy === null;
+    this.#busy = { sent, reply };
+    this.#splits = reply.isSplit ? this.#splits + 1 : 0;
+    const { call } = this;
+    const { options, holder } = call.request;
     const { waitMs, maxWaiters, leaseMs } = options;
     // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
     const asker = { holder, attempt: this.#attempt.id };
-    if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply, asker));
-    if (reply.isFull) return this.#fail(queueFullError(nameOf(this.#call.request), maxWaiters), false);
-    if (isFirst && waitMs > 0) this.#onFirstBusy(reply);
+    if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(call.request), reply, asker));
+    if (reply.isFull) return this.#fail(queueFullError(nameOf(call.request), maxWaiters), false);
+    if (isFirst && waitMs > 0) {
+      call.onBusy();
+      this.queue?.onBusy();
+      call.tellWaiting(reply.ahead, reply.holder);
+    }
     // A listener may have cancelled it.
     if (this.#hasEnded) return;
     if (reply.isSplit) {
       if (reply.isSpent) this.#replaceAttempt();
-      return this.#wait(splitRetryMs(reply.retryMs, this.#answers.splits));
+      return this.#wait(splitRetryMs(reply.retryMs, this.#splits));
     }
     this.#attempt.isSpent = reply.isSpent ?? false;
     if (this.#attempt.isWoken) this.#ask();
     else this.#wait(busyRetryMs(reply, leaseMs));
   }
 
-  #onFirstBusy({ ahead, holder }: Busy): void {
-    const call = this.#call;
-    const { request, hasWaited, turn } = call;
-    this.#limits.onFirstAnswer();
-    turn?.onBusy();
-    call.hasWaited = true;
-    if (hasWaited) return;
-    const event = () => ({ ...eventOf(request), ahead, holder: nameOfHolder(holder) });
-    call.inContext(() => this.context.events.emit('waiting', event));
-  }
-
-  onFailure(attempt: Attempt, error: unknown): void {
+  #onFailure(attempt: Attempt, error: unknown): void {
     attempt.onAnswer(mayBeCarriedOut(error));
     if (this.#hasEnded) return;
-    this.#answers.onFailure(error);
+    this.#lastError = error;
+    this.#failures += 1;
     if (error instanceof LockStoreError && error.retryable)
-      this.#wait(failureRetryMs(this.#answers.failures, this.context.random));
+      this.#wait(failureRetryMs(this.#failures, this.context.random));
     else this.#fail(error);
   }
 
   #wait(pauseMs: number): void {
-    this.#call.keepContext();
+    this.call.keepContext();
     this.#state = 'waiting';
     this.#cancelPause = this.context.timers.setTimer(() => this.#ask(), pauseMs);
   }
@@ -205,26 +215,48 @@ export class Acquisition implements WaitingCall, LimitedCall {
 
   #onPushed(pushed: PushedGrant): boolean {
     const receivedAt = moment(this.context.clock);
-    const lease = this.#answers.leaseOfPushed(this.#call.request, pushed, receivedAt);
+    const lease = this.#leaseOfPushed(pushed, receivedAt);
     if (!lease || remainingAt(lease, receivedAt) < leastProvenOfPushMs(pushed.remainingMs)) return false;
     return this.#grant([pushed.fencingToken], { lease, sent: receivedAt, serverTimeMs: pushed.serverTimeMs });
   }
 
+  /**
+   * Returns the lease that a pushed grant proves; null if the attempt must ask the store instead. The lease of such a grant
+   * is short, so it does not suffice if no renewal follows soon, or if the lock must outlast a crash (`holdAtLeastMs`). The
+   * grant is for one key only. It counts only from the server that put the attempt into its queue, which another server may
+   * have replaced. (In a cluster, servers have no names here; a grant of any node counts.)
+   */
+  #leaseOfPushed({ fencingToken, remainingMs, server }: PushedGrant, receivedAt: Moment): Lease | null {
+    if (!this.#busy) return null;
+    const { sent, reply } = this.#busy;
+    const { keys, options } = this.call.request;
+    const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
+    const isNew = server === reply.server && fencingToken > (reply.lastToken ?? 0);
+    return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
+  }
+
   /** Ends the call with a grant; returns false if its lease cannot be proven any more. */
-  #grant(tokens: readonly number[], granted: StoreGrant): boolean {
+  #grant(tokens: readonly number[], { lease, sent, serverTimeMs, fireMs }: StoreGrant): boolean {
     const receivedAt = moment(this.context.clock);
-    if (remainingAt(granted.lease, receivedAt) <= 0) return false;
+    if (remainingAt(lease, receivedAt) <= 0) return false;
     this.#end('granted');
-    const grant = this.#attempt.onGrant(tokens, granted, receivedAt);
-    const hold = this.context.grant(this.#call, grant);
-    this.#call.turn?.onGranted(hold, grant.serverTimeMs, this.wasBusy);
+    const attempt = this.#attempt;
+    attempt.wasGranted = true;
+    const { call, queue } = this;
+    const { request } = call;
+    const { keys, callerKeys = keys, claim } = request;
+    const refs = callerKeys.map((key) => ({ key, attempt: attempt.id, fencingToken: tokens[keys.indexOf(key)]! }));
+    const fire = claim && { job: claim.job, ms: fireMs, rememberMs: claim.rememberMs };
+    const unanswered = (): boolean => attempt.mayArrive;
+    const grant = { request, refs, attempt: attempt.id, handedOn: 0, fire, lease, sent, receivedAt, serverTimeMs };
+    const hold = call.succeed({ ...grant, unanswered });
+    queue?.onGranted(call, hold, serverTimeMs);
     return true;
   }
 
   #end(state: 'granted' | 'cancelled'): void {
     this.#state = state;
     this.#cancelPause?.();
-    this.#limits.stop();
     this.context.attempts.end(this.#attempt);
   }
 

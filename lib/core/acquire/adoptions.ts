@@ -1,13 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
 import { notAdoptedError, otherPrefixError } from '../error-texts.js';
-import { type Grant } from '../hold/hold-terms.js';
+import { type Grant } from '../hold/grant.js';
 import { leaseFrom, moment, remainingAt } from '../hold/lease.js';
 import { lossReasonOf } from '../hold/loss.js';
 import { type Releaser } from '../hold/releaser.js';
 import { type TransferredHold, type TransferredKey } from '../hold/transfer-text.js';
 import { type LockLostError, mayBeCarriedOut } from '../lock.errors.js';
 import { NO_LABEL } from '../lock.events.js';
+import { resolveLockOptions } from '../lock.options.js';
 import { type Randomness } from '../randomness.js';
 import { randomAttempt, releasesOfAttempt } from '../store/attempt-ids.js';
 import { type AdoptReply, type LockStore } from '../store/lock-store.js';
@@ -60,7 +61,7 @@ export class Adoptions {
     const lease = leaseFrom(sent, Math.min(...remaining));
     const receivedAt = moment(clock);
     if (outcomes.length === holds.length && remainingAt(lease, receivedAt) > 0)
-      return { ...grantOf(adoption, attempt), lease, sent, receivedAt };
+      return { ...grantOf(adoption, attempt, sent.at), lease, sent, receivedAt };
     this.#giveBack(outcomes, adoption, attempt);
     throw errorOf(adoption, outcomes);
   }
@@ -99,28 +100,18 @@ export class Adoptions {
 const nameOf = ({ holds, mode }: Adoption) => ({ key: holds.map(({ key }) => key).join(', '), mode });
 
 /** The grant of a hold that goes on, without its lease. Its fencing token stays the same. */
-function grantOf(adoption: Adoption, attempt: string): Omit<Grant, 'lease' | 'sent' | 'receivedAt'> {
-  const { holds, mode, grantedMode, owner, handedOn, holder, awaitRelease } = adoption;
-  const { leaseMs, renew, maxHoldMs, holdAtLeastMs } = adoption;
+function grantOf(adoption: Adoption, attempt: string, startedAt: number): Omit<Grant, 'lease' | 'sent' | 'receivedAt'> {
+  const { holds, mode, grantedMode, handedOn, holder, ...own } = adoption;
+  // Only calls inside of a hold ask for permits, and a handle has none.
+  const options = resolveLockOptions({ ...own, mode: grantedMode }, { ...own, waitMs: 0, isQuorum: false });
+  const keys = holds.map(({ key }) => key);
   return {
-    holds: holds.map(({ key, fencingToken }) => ({ key, attempt, fencingToken })),
+    request: { keys, name: keys.join(', '), options, label: NO_LABEL, holder, startedAt },
+    refs: holds.map(({ key, fencingToken }) => ({ key, attempt, fencingToken })),
     attempt,
-    handedOn,
-    owner,
-    holder,
-    awaitRelease,
-    leaseMs,
-    renew,
-    maxHoldMs,
-    holdAtLeastMs,
-    mode: grantedMode,
     presentMode: mode,
-    label: NO_LABEL,
-    // Only calls inside of a hold ask for them, and a handle has none.
-    permits: 0,
-    take: 1,
+    handedOn,
     fire: undefined,
-    waitedMs: 0,
     serverTimeMs: 0,
     unanswered: () => false,
   };

@@ -3,66 +3,57 @@ import { type Clock } from '../clock.js';
 import { FreshMap } from '../fresh-map.js';
 import { type Moment } from '../hold/lease.js';
 import { type Releaser } from '../hold/releaser.js';
-import { type Grant } from '../hold/hold-terms.js';
-import { type StoreHold } from '../hold/store-hold.js';
-import { type LockError } from '../lock.errors.js';
-import { type LockEvents } from '../lock.events.js';
 import { releasesOfAttempt } from '../store/attempt-ids.js';
-import { type AcquireOutcome, type CallbackStore } from '../store/callback-store.js';
 import { type AcquireReply, type LockStore, type WakeUp } from '../store/lock-store.js';
-import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
-import { type AcquireCall } from './acquire-call.js';
-import { Attempt } from './attempt.js';
 import { acquireRequestOf, type LockRequest, requestedLeaseMs } from './request.js';
-import { type Randomness } from '../randomness.js';
 
-/** A call that acquires a lock, and has not ended yet. */
-export interface WaitingCall {
-  onWakeUp(wakeUp: WakeUp): void;
-  /** Ends it with an error. */
-  cancel(error: unknown): void;
-}
+/**
+ * One attempt of an acquisition: its id in the store, and what is known of its commands. An acquisition has one attempt at a
+ * time, sends one command of it at a time, and takes a new attempt when the store has used up the last one.
+ */
+export class Attempt {
+  /** When the command under way was sent; null if there is none. */
+  sentAt: number | null = null;
+  /** A wake-up came while an answer was awaited, so the answer may be out of date. */
+  isWoken = false;
+  /** One of its commands had no answer and may still be carried out, however late. */
+  isUnanswered = false;
+  /** An operator revoked what it was granted. The message may come before the reply that grants it. */
+  isRevoked = false;
+  /** A quorum gave some of its grants back: it keeps its places in the queues, but can no longer be granted. */
+  isSpent = false;
+  wasGranted = false;
 
-/** A call that has sent a command. */
-interface AskingCall {
-  /** Whether it had to wait before. */
-  readonly hasWaited: boolean;
-  onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void;
-  onFailure(attempt: Attempt, error: unknown): void;
-}
-
-/** A command of an attempt, which is under way. */
-class SentCommand implements AcquireOutcome {
   constructor(
-    private readonly attempt: Attempt,
-    private readonly sent: Moment,
-    private readonly call: AskingCall,
-    private readonly attempts: Attempts,
+    readonly id: string,
+    /** Of the call that it is for now. */
+    public request: LockRequest,
   ) {}
 
-  resolve(reply: AcquireReply): void {
-    this.call.onReply(this.attempt, this.sent, reply);
+  /** Whether one of its commands is under way, or may still reach the store. */
+  get mayArrive(): boolean {
+    return this.isUnanswered || this.sentAt !== null;
   }
 
-  /** Never at once: the call may not know yet that it was sent. */
-  reject(error: unknown): void {
-    void Promise.resolve().then(() => this.call.onFailure(this.attempt, error));
-  }
-
-  onLate(reply: AcquireReply): void {
-    this.attempts.giveBackLate(this.attempt, reply);
+  /** The command was answered, or it failed; `mayArrive`: it, or a copy of it, may still be carried out. */
+  onAnswer(mayArrive: boolean): void {
+    this.sentAt = null;
+    this.isUnanswered ||= mayArrive;
   }
 }
 
-/** The parts of an attempt that are needed to give it back. */
-export type GivenBack = Pick<Attempt, 'id' | 'request' | 'wasGranted' | 'mayArrive'>;
+/** An acquisition that has not ended yet. */
+export interface WokenAcquisition {
+  onWakeUp(wakeUp: WakeUp): void;
+  /** Ends its call, and all that stand behind it. */
+  close(error: unknown): void;
+}
 
 /** The collaborators of `Attempts`. */
 export interface AttemptsParts {
   readonly clock: Clock;
-  readonly store: LockStore & Partial<CallbackStore>;
-  readonly events: LockEvents;
+  readonly store: LockStore;
   readonly releaser: Pick<Releaser, 'giveBack'>;
   /** Returns the id of a new attempt. */
   readonly nextId: () => string;
@@ -70,96 +61,72 @@ export interface AttemptsParts {
   readonly isHeld: (id: string) => boolean;
 }
 
-/** The collaborators of an `Acquisition`. */
-export interface AcquireContext {
-  readonly clock: Clock;
-  readonly random: Randomness;
-  readonly timers: TimerQueue;
-  readonly events: LockEvents;
-  readonly attempts: Attempts;
-  /** Makes the hold of a grant, and ends the call with it. */
-  grant(call: AcquireCall, grant: Grant): StoreHold;
-  /** Ends a call without the lock. */
-  fail(call: AcquireCall, error: unknown): void;
-  /** The time of a call is up: it will fail with this error. */
-  onTimeout(request: LockRequest, error: LockError): void;
-}
-
-/** Makes, sends and gives back the attempts of a module, and knows the call of each. */
+/** Makes, sends and gives back the attempts of a module, and knows the acquisition of each. */
 export class Attempts {
-  readonly #calls = new FreshMap<string, WaitingCall>();
+  readonly #acquisitions = new FreshMap<string, WokenAcquisition>();
   /** A release that gives an attempt back is no part of the call that made the attempt. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
 
   constructor(private readonly parts: AttemptsParts) {}
 
-  /** How many calls are acquiring a lock. */
+  /** How many acquisitions there are. */
   get size(): number {
-    return this.#calls.size;
+    return this.#acquisitions.size;
   }
 
-  /** All calls that are acquiring a lock. */
-  get calls(): Iterable<WaitingCall> {
-    return this.#calls.values();
+  get acquisitions(): Iterable<WokenAcquisition> {
+    return this.#acquisitions.values();
   }
 
-  /** The call whose present attempt this is; undefined if the call has ended or uses another attempt. */
-  callOf(id: string): WaitingCall | undefined {
-    return this.#calls.get(id);
+  /** The acquisition whose present attempt this is; undefined if it has ended or uses another attempt. */
+  acquisitionOf(id: string): WokenAcquisition | undefined {
+    return this.#acquisitions.get(id);
   }
 
-  /** Makes a new attempt of this call. */
-  begin(call: WaitingCall, request: LockRequest): Attempt {
+  /** Makes a new attempt of this acquisition. */
+  begin(acquisition: WokenAcquisition, request: LockRequest): Attempt {
     const attempt = new Attempt(this.parts.nextId(), request);
-    this.#calls.set(attempt.id, call);
+    this.#acquisitions.set(attempt.id, acquisition);
     return attempt;
   }
 
-  /** Forgets an attempt: its call has ended, or goes on with another one. */
+  /** Forgets an attempt: its acquisition has ended, or goes on with another one. */
   end({ id }: Attempt): void {
-    this.#calls.delete(id);
+    this.#acquisitions.delete(id);
   }
 
-  /** Makes the next attempt of a call when the store has used up this one. */
-  replace(attempt: Attempt, call: WaitingCall): Attempt {
+  /** Makes the next attempt of an acquisition when the store has used up this one. */
+  replace(attempt: Attempt, acquisition: WokenAcquisition): Attempt {
     // A spent attempt has stayed in the queues to be woken. It must leave them before the new one asks.
     if (attempt.isSpent) this.giveBack(attempt);
     this.end(attempt);
-    return this.begin(call, attempt.request);
+    return this.begin(acquisition, attempt.request);
   }
 
   /** Like `replace`, for an attempt that was released, by us or by an operator. */
-  replaceReleased(attempt: Attempt, call: WaitingCall): Attempt {
+  replaceReleased(attempt: Attempt, acquisition: WokenAcquisition): Attempt {
     // An operator may have revoked only one of several keys, or nodes: holds of the others would block the new attempt.
     if (attempt.request.keys.length > 1 || attempt.isRevoked) this.giveBack(attempt);
-    return this.replace(attempt, call);
+    return this.replace(attempt, acquisition);
   }
 
-  /**
-   * Sends a command of this attempt, and tells the call its outcome later. A reply that comes after a rejection is given back.
-   */
-  send(attempt: Attempt, sent: Moment, call: AskingCall): void {
-    attempt.onSent(sent.at);
+  /** Sends a command of this attempt. A reply that comes after a rejection is given back. */
+  send(attempt: Attempt, sent: Moment, hasWaited: boolean): Promise<AcquireReply> {
+    attempt.sentAt = sent.at;
+    attempt.isWoken = false;
     const { id, request } = attempt;
-    const { store, events } = this.parts;
-    const command = new SentCommand(attempt, sent, call, this);
+    const onLate = (reply: AcquireReply): void => this.giveBackLate(attempt, reply);
     try {
-      const asked = acquireRequestOf(request, id, call.hasWaited);
       const timeoutMs = commandTimeoutMs(request.options.leaseMs);
-      if (store.startAcquire && !events.hearsAnswers()) return store.startAcquire(asked, timeoutMs, command);
-      const onLate = (reply: AcquireReply): void => command.onLate(reply);
-      void store.acquire(asked, timeoutMs, onLate).then(
-        (reply) => command.resolve(reply),
-        (error: unknown) => call.onFailure(attempt, error),
-      );
+      return this.parts.store.acquire(acquireRequestOf(request, id, hasWaited), timeoutMs, onLate);
     } catch (error) {
       // A store that throws, against its contract, is like one that rejects.
-      command.reject(error);
+      return Promise.reject(error);
     }
   }
 
   /** Releases all that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
-  giveBack({ id, request, wasGranted, mayArrive }: GivenBack): void {
+  giveBack({ id, request, wasGranted, mayArrive }: Attempt): void {
     const { keys, options } = request;
     const leaseMs = requestedLeaseMs(request);
     const claim = wasGranted ? undefined : request.claim;
@@ -181,10 +148,10 @@ export class Attempts {
     if (hasPlace || mayArrive) this.giveBack(attempt);
   }
 
-  /** Gives back the attempt of a reply that no call waits for any more. */
+  /** Gives back the attempt of a reply that no acquisition waits for any more. */
   giveBackLate(attempt: Attempt, { outcome }: AcquireReply): void {
-    // A call that goes on with this attempt asks again; a call that holds the lock has had its grant.
-    if (this.#calls.has(attempt.id) || this.parts.isHeld(attempt.id)) return;
+    // An acquisition that goes on with this attempt asks again; a call that holds the lock has had its grant.
+    if (this.#acquisitions.has(attempt.id) || this.parts.isHeld(attempt.id)) return;
     if (outcome === 'granted' || outcome === 'busy') this.giveBack(attempt);
   }
 }

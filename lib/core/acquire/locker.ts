@@ -6,9 +6,7 @@ import { type CompositeHold } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
-import { type Grant } from '../hold/hold-terms.js';
 import { type StoreHold } from '../hold/store-hold.js';
-import { type LockError, LockWaitTimeoutError } from '../lock.errors.js';
 import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { LogLimit } from '../log-limit.js';
@@ -21,13 +19,12 @@ import { HolderTexts } from '../store/holder-text.js';
 import { type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { type LockState } from '../store/lock-state.js';
 import { TimerQueue } from '../timer-queue.js';
-import { type AcquireCall } from './acquire-call.js';
 import { acquireGroups } from './acquire-groups.js';
 import { type Adoption, Adoptions } from './adoptions.js';
 import { Attempts } from './attempts.js';
 import { FreeWatch, type WaitLimits } from './free-watch.js';
-import { checked, eventOf, failedEvent, forKeys, inOrderOf, type LockRequest } from './request.js';
-import { Turns } from './turns.js';
+import { LocalQueues } from './local-queue.js';
+import { checked, failedEvent, forKeys, type LockRequest } from './request.js';
 
 /** What the calls of a module acquire. */
 export type Acquired = StoreHold | CompositeHold;
@@ -45,7 +42,7 @@ export class Locker implements WakeUpListener {
   readonly #attempts: Attempts;
   readonly #adoptions: Adoptions;
   readonly #freeWatch: FreeWatch;
-  readonly #turns: Turns;
+  readonly #queues: LocalQueues;
   readonly #releaser: Releaser;
   readonly #holderTexts: HolderTexts;
   readonly #thrown: LogLimit;
@@ -65,25 +62,22 @@ export class Locker implements WakeUpListener {
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
-    this.handles = new HandleRegistry(watchGarbage, this.timers, reporter, (lock) => this.#turns.forget(lock));
+    this.handles = new HandleRegistry(watchGarbage, this.timers, reporter);
     this.awaited = new AwaitedCalls(clock);
     const { timers, events, awaited } = this;
     const shared = { clock, random, timers, store, reporter, events, awaited };
     const releaser = (this.#releaser = new Releaser(shared));
-    const handOn = (hold: StoreHold): boolean => this.#turns.handOn(hold);
-    this.holds = new Holds({ ...shared, releaser, handOn, onEnded: (hold) => this.#turns.onEnded(hold) });
+    this.holds = new Holds({
+      ...shared,
+      releaser,
+      handOn: (hold) => this.#queues.handOn(hold),
+      onEnded: (hold) => this.#queues.onEnded(hold),
+    });
     this.#adoptions = new Adoptions({ ...shared, releaser });
     const nextId = attemptIds(store.clientId, random);
     this.#attempts = new Attempts({ ...shared, releaser, nextId, isHeld: (attempt) => this.holds.has(attempt) });
-    const context = {
-      ...shared,
-      attempts: this.#attempts,
-      grant: (call: AcquireCall, grant: Grant) => this.#grant(call, grant),
-      handOn: (hold: StoreHold, call: AcquireCall, grant: Grant) => this.#handOn(hold, call, grant),
-      fail: (call: AcquireCall, error: unknown) => this.#fail(call, error),
-      onTimeout: (request: LockRequest, error: LockError) => this.#onTimeout(request, error),
-    };
-    this.#turns = new Turns(context, store.reservesTokens === true);
+    const context = { ...shared, attempts: this.#attempts, holds: this.holds };
+    this.#queues = new LocalQueues(context, store.reservesTokens === true);
     this.#freeWatch = new FreeWatch(shared);
     this.#holderTexts = new HolderTexts(instance);
     store.listen(this);
@@ -93,7 +87,7 @@ export class Locker implements WakeUpListener {
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
       locks: this.holds.size,
-      waiting: this.#attempts.size + this.#turns.waiting + this.#freeWatch.size,
+      waiting: this.#attempts.size + this.#queues.waiting + this.#freeWatch.size,
       releasing: this.#releaser.size,
       timers: this.timers.size,
     };
@@ -101,7 +95,7 @@ export class Locker implements WakeUpListener {
 
   /** Adds the calls that wait in this process, and have no place of their own in the store. */
   withWaiters(state: LockState): LockState {
-    return { ...state, waiters: state.waiters + this.#turns.waitingFor(state.key) };
+    return { ...state, waiters: state.waiters + this.#queues.waitingFor(state.key) };
   }
 
   /**
@@ -165,21 +159,21 @@ export class Locker implements WakeUpListener {
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
     this.#inOwnContext(() => {
-      const call = this.#attempts.callOf(attempt);
-      if (call) call.onWakeUp(wakeUp);
+      const acquisition = this.#attempts.acquisitionOf(attempt);
+      if (acquisition) acquisition.onWakeUp(wakeUp);
       else if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
     });
   }
 
   onListening(): void {
     this.#inOwnContext(() => {
-      for (const call of this.#attempts.calls) call.onWakeUp({ kind: 'wake' });
+      for (const acquisition of this.#attempts.acquisitions) acquisition.onWakeUp({ kind: 'wake' });
     });
   }
 
   onMessagesMissed(): void {
     this.onListening();
-    this.#turns.onMessagesMissed();
+    this.#queues.onMessagesMissed();
     this.holds.renewAll();
   }
 
@@ -196,9 +190,9 @@ export class Locker implements WakeUpListener {
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
     for (const one of this.closing) void one.close();
-    this.#turns.close(shutdownError());
+    this.#queues.close(shutdownError());
     this.#freeWatch.close(shutdownError);
-    for (const call of this.#attempts.calls) call.cancel(shutdownError());
+    for (const acquisition of this.#attempts.acquisitions) acquisition.close(shutdownError());
     await this.holds.close(drainMs);
     this.#thrown.flush();
     this.timers.close();
@@ -210,45 +204,11 @@ export class Locker implements WakeUpListener {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
       this.awaited.begin();
-      return this.#turns.begin(request, toResult);
+      return this.#queues.begin(request, toResult);
     } catch (error) {
-      this.#tellFailed(request, error, false);
+      this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, false));
       return Promise.reject(error);
     }
-  }
-
-  #fail(call: AcquireCall, error: unknown): void {
-    this.awaited.end();
-    call.inContext(() => this.#tellFailed(call.request, error, call.hasWaited));
-    call.reject(error);
-  }
-
-  #tellFailed(request: LockRequest, error: unknown, waited: boolean): void {
-    this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, waited));
-  }
-
-  #onTimeout(request: LockRequest, error: LockError): void {
-    if (!(error instanceof LockWaitTimeoutError)) return;
-    this.events.emit('timedOut', () => ({ ...eventOf(request), waitedMs: error.waitedMs, holder: error.holder }));
-  }
-
-  /** Ends a call with the lock, in the context of its caller. */
-  #grant(call: AcquireCall, grant: Grant, from?: StoreHold): StoreHold {
-    const { handedOn, waitedMs, serverTimeMs } = grant;
-    this.awaited.end();
-    let hold!: StoreHold;
-    call.inContext(() => {
-      hold = this.holds.add(inOrderOf(call.request, grant), from);
-      const event = { waitedMs, waited: call.hasWaited, local: handedOn > 0, serverTimeMs };
-      this.events.emit('acquired', () => ({ ...hold.event, ...event }));
-    });
-    call.resolve(hold);
-    return hold;
-  }
-
-  #handOn(hold: StoreHold, call: AcquireCall, grant: Grant): StoreHold {
-    this.holds.endLocally(hold);
-    return this.#grant(call, grant, hold);
   }
 }
 

@@ -1,5 +1,4 @@
 import { type LockName } from '../error-texts.js';
-import { type Grant } from '../hold/hold-terms.js';
 import {
   LockBusyError,
   LockClaimedError,
@@ -53,12 +52,6 @@ export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequ
   name: keys.join(', '),
 });
 
-/** The part of a grant that does not come from its request. */
-export type Granted = Pick<
-  Grant,
-  'holds' | 'attempt' | 'handedOn' | 'fire' | 'lease' | 'sent' | 'receivedAt' | 'serverTimeMs' | 'unanswered'
->;
-
 /** How the errors of a request name its lock. */
 export const nameOf = ({ name, options: { mode, permits, take } }: LockRequest): LockName => ({
   key: name,
@@ -79,40 +72,6 @@ export const eventOf = ({ name, keys, callerKeys = keys, options, label }: LockR
 /** How long the call has waited so far. */
 export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: number): number =>
   Math.round(now - startedAt);
-
-/** The grant of a request. Field by field: a spread of so many takes 6 kB, and several times as long. */
-export const grantOf = (
-  { options, label, holder, startedAt }: LockRequest,
-  { holds, attempt, handedOn, fire, lease, sent, receivedAt, serverTimeMs, unanswered }: Granted,
-): Grant => ({
-  holds,
-  attempt,
-  handedOn,
-  owner: options.owner,
-  holder,
-  label,
-  mode: options.mode,
-  leaseMs: options.leaseMs,
-  renew: options.renew,
-  maxHoldMs: options.maxHoldMs,
-  holdAtLeastMs: options.holdAtLeastMs,
-  awaitRelease: options.awaitRelease,
-  permits: options.permits,
-  take: options.take,
-  fire,
-  waitedMs: waitedMsOf({ startedAt }, receivedAt.at),
-  unanswered,
-  lease,
-  sent,
-  receivedAt,
-  serverTimeMs,
-});
-
-/** The grant with its holds in the order of the caller. */
-export function inOrderOf({ callerKeys }: LockRequest, grant: Grant): Grant {
-  if (!callerKeys) return grant;
-  return { ...grant, holds: callerKeys.map((key) => grant.holds.find((hold) => hold.key === key)!) };
-}
 
 /** The lease that a request asks for: it covers the least time for which the lock stays taken. */
 export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRequest): number =>

@@ -1,22 +1,11 @@
-import { type AwaitedCalls } from '../awaited-calls.js';
 import { type LockEvents } from '../lock.events.js';
 import { type ReleaseReply } from '../store/lock-store.js';
-import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
-import { Ending } from './ending.js';
+import { type EndingParts, LimitedEnding } from './ending.js';
 import { type ReleaseListener } from './releaser.js';
 import { type StoreHold } from './store-hold.js';
 
-/** The collaborators of an `EndingInStore`. */
-export interface EndingParts {
-  readonly timers: TimerQueue;
-  readonly events: LockEvents;
-  readonly awaited: AwaitedCalls;
-  /** Called when a hold has ended. */
-  readonly onGone: () => void;
-}
-
 /** The end of a hold while the store is asked to release its keys. Reports the release, or a loss that it finds. */
-export class EndingInStore extends Ending implements ReleaseListener {
+export class EndingInStore extends LimitedEnding implements ReleaseListener {
   readonly keys: readonly string[];
   readonly #endedAt: number;
   /** How many keys have no answer yet. */
@@ -24,20 +13,18 @@ export class EndingInStore extends Ending implements ReleaseListener {
   #wereHeld = true;
   /** How many others hold the first key. */
   #holds: number | undefined;
-  readonly #patience: ScheduledCall;
+  readonly #events: LockEvents;
 
-  /** Its caller waits for the answers for `patienceMs` from `now` on, a time of the monotonic clock. */
   constructor(
     readonly hold: StoreHold,
     { now, patienceMs }: { readonly now: number; readonly patienceMs: number },
-    private readonly parts: EndingParts,
+    parts: EndingParts & { readonly events: LockEvents },
   ) {
-    super();
+    super(now, patienceMs, parts);
     this.#endedAt = now;
+    this.#events = parts.events;
     this.keys = hold.keys;
     this.#waitingFor = this.keys.length;
-    parts.awaited.begin();
-    this.#patience = parts.timers.schedule(now + patienceMs, () => this.settle(false), now);
   }
 
   /** A key was released, or its release was given up. */
@@ -49,16 +36,12 @@ export class EndingInStore extends Ending implements ReleaseListener {
     if (this.#waitingFor > 0) return;
     if (!hold.lost) {
       const heldMs = Math.round(this.#endedAt - hold.sentAt);
-      this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: this.#holds }));
+      this.#events.emit('released', () => ({ ...hold.event, heldMs, holds: this.#holds }));
     }
+    // The calls that have handed it on had it, too; without an answer, they have no proof.
+    if (this.#wereHeld) hold.handover?.prove(hold.handover.count);
+    else hold.handover?.giveUp();
     this.settle(this.#wereHeld);
-  }
-
-  protected override onEnd(): void {
-    const { awaited, onGone } = this.parts;
-    this.#patience.cancel();
-    awaited.end();
-    onGone();
   }
 
   /** Whether this key was held until its release. If the only try finds that it was not, the lock is lost. */
@@ -69,7 +52,7 @@ export class EndingInStore extends Ending implements ReleaseListener {
     if (reply && tries === 1 && !wasHeld) {
       const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
       const { lastToken } = reply;
-      hold.loseAtEnd(hold.lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
+      hold.loseInStore(hold.lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
     }
     return wasHeld;
   }

@@ -1,3 +1,6 @@
+import { type AwaitedCalls } from '../awaited-calls.js';
+import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+
 /**
  * The end of a hold in the store, which its caller waits for. It is not a promise: a plain call would make three more of them,
  * and whoever needs one makes it (`toPromise`).
@@ -47,5 +50,34 @@ export class Ending {
       });
     // oxlint-disable-next-line unicorn/no-thenable -- as said above
     return { then } as PromiseLike<T>;
+  }
+}
+
+/** The collaborators of a `LimitedEnding`. */
+export interface EndingParts {
+  readonly timers: TimerQueue;
+  readonly awaited: AwaitedCalls;
+  /** Called when a hold has ended. */
+  readonly onGone: () => void;
+}
+
+/** An end for which its caller waits for `patienceMs` from `now` on, a time of the monotonic clock. */
+export class LimitedEnding extends Ending {
+  readonly #patience: ScheduledCall;
+
+  constructor(
+    now: number,
+    patienceMs: number,
+    private readonly parts: EndingParts,
+  ) {
+    super();
+    parts.awaited.begin();
+    this.#patience = parts.timers.schedule(now + patienceMs, () => this.settle(false), now);
+  }
+
+  protected override onEnd(): void {
+    this.#patience.cancel();
+    this.parts.awaited.end();
+    this.parts.onGone();
   }
 }

@@ -111,8 +111,6 @@ export class HandleRegistry {
     watchGarbage: Runtime['watchGarbage'],
     private readonly timers: TimerQueue,
     reporter: Reporter,
-    /** Called with a lock whose handle is watched from now on: it is held for longer than most. */
-    private readonly onOld: (lock: Hold) => void,
   ) {
     const onDropped = ({ lock }: WatchedHandle): void => {
       if (!lock || lock.lost) return;
@@ -166,7 +164,6 @@ export class HandleRegistry {
     for (const handle of this.#young.splice(0)) {
       this.#dropped.register(handle.young!, handle, handle);
       handle.young = null;
-      this.onOld(handle.lock!);
     }
   };
 }

@@ -10,11 +10,12 @@ import { type Reporter } from '../reporter.js';
 import { type LockStore } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
-import { type Ending } from './ending.js';
-import { EndingInStore, type EndingParts } from './ending-in-store.js';
+import { type Ending, type EndingParts, LimitedEnding } from './ending.js';
+import { EndingInStore } from './ending-in-store.js';
+import { Handover } from './handover.js';
 import { type WorkOutcome } from './hold.js';
 import { type Releaser } from './releaser.js';
-import { type Grant, SharedTerms } from './hold-terms.js';
+import { type Grant } from './grant.js';
 import { type HoldKeeper, StoreHold } from './store-hold.js';
 import { type TransferredHold } from './transfer-text.js';
 import { Watchdog } from './watchdog.js';
@@ -31,8 +32,8 @@ export interface HoldsParts {
   readonly events: LockEvents;
   readonly awaited: AwaitedCalls;
   readonly releaser: Releaser;
-  /** Hands a hold that its caller releases to another call; returns false if it has to be released in the store. */
-  readonly handOn: (hold: StoreHold) => boolean;
+  /** Hands a hold that its caller releases to another call; returns the hold of that one, or null. */
+  readonly handOn: (hold: StoreHold) => StoreHold | null;
   /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
   readonly onEnded: (hold: StoreHold) => void;
 }
@@ -45,8 +46,7 @@ export class Holds implements HoldKeeper {
   readonly #givenAway = new Map<string, number>();
   readonly #watchdog: Watchdog;
   readonly #losses: LogLimit;
-  readonly #terms = new SharedTerms();
-  readonly #endings: EndingParts;
+  readonly #endings: EndingParts & Pick<HoldsParts, 'events'>;
   /** A loss may be noticed in the context of any call, but is not part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** Called when a hold has ended or was lost. */
@@ -75,10 +75,10 @@ export class Holds implements HoldKeeper {
 
   /** Makes the hold of a grant; renews its lease until it is lost or ends. `from`: the hold of the call that handed it on. */
   add(grant: Grant, from?: StoreHold): StoreHold {
-    const hold = new StoreHold(grant, this.#terms.of(grant), this);
-    if (from) (hold.earlier = from.earlier ?? []).push(from);
+    const hold = new StoreHold(grant, this);
     this.#byAttempt.set(grant.attempt, hold);
     this.#watchdog.watch(hold, grant.receivedAt);
+    if (from) this.#onHandedOn(from, hold, grant.receivedAt.at);
     return hold;
   }
 
@@ -90,7 +90,8 @@ export class Holds implements HoldKeeper {
 
   /** An operator revoked the lock of this attempt. */
   revoke(attempt: string): void {
-    this.#byAttempt.get(attempt)?.lose('revoked');
+    const hold = this.#byAttempt.get(attempt);
+    if (hold && !hold.isOver) hold.loseInStore('revoked');
   }
 
   /** Renews all leases now: messages about lost locks may have been missed. */
@@ -112,7 +113,7 @@ export class Holds implements HoldKeeper {
   onLost(hold: StoreHold, error: LockLostError): void {
     this.#remove(hold);
     this.#inOwnContext(() => {
-      const earlier = hold.earlier ?? [];
+      const earlier = hold.handover?.unproven ?? [];
       this.#losses.add(earlier.length === 0 ? error.message : `${error.message} ${earlierText(earlier.length)}`);
       const { event, heldMs } = hold;
       const { reason } = error;
@@ -137,7 +138,7 @@ export class Holds implements HoldKeeper {
   }
 
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null {
-    if (this.parts.handOn(hold)) return null;
+    if (this.parts.handOn(hold)) return hold.ending;
     this.#remove(hold);
     const now = this.clock.now();
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
@@ -169,6 +170,18 @@ export class Holds implements HoldKeeper {
     this.#losses.flush();
   }
 
+  /** The call of `from` ends with the next proof, for which the store is asked now. */
+  #onHandedOn(from: StoreHold, hold: StoreHold, now: number): void {
+    const handover = from.handover ?? new Handover<StoreHold>();
+    from.handover = hold.handover = handover;
+    from.heir = hold;
+    from.ending = new LimitedEnding(now, RELEASE_PATIENCE_MS, this.#endings);
+    handover.add(from, from.ending);
+    // A renewal of `from` may still arrive.
+    hold.keepUntil(from.keptUntil);
+    this.#inOwnContext(() => void this.#watchdog.prove(hold, handover));
+  }
+
   #remove(hold: StoreHold): void {
     this.#watchdog.unwatch(hold);
     this.#byAttempt.delete(hold.attempt);
@@ -183,8 +196,8 @@ export class Holds implements HoldKeeper {
 
   #releaseKey(ending: EndingInStore, key: string, outcome: WorkOutcome | undefined, now: number): void {
     const { hold } = ending;
-    const { holdAtLeastMs, leaseMs, fire } = hold.terms;
-    const { keptUntil } = hold;
+    const { keptUntil, fire } = hold;
+    const { holdAtLeastMs, leaseMs } = hold.request.options;
     const request = {
       key,
       attempt: hold.attempt,
@@ -200,7 +213,7 @@ export class Holds implements HoldKeeper {
 
   async #downgrade(hold: StoreHold): Promise<void> {
     const { refs } = hold;
-    const asking = refs.map((ref) => this.parts.store.downgrade(ref, commandTimeoutMs(hold.terms.leaseMs)));
+    const asking = refs.map((ref) => this.parts.store.downgrade(ref, commandTimeoutMs(hold.leaseMs)));
     for (const [i, reply] of (await Promise.allSettled(asking)).entries()) {
       if (reply.status === 'rejected') throw unconfirmedError(hold, 'downgraded', reply.reason);
       if (reply.value.outcome === 'lost') hold.lose(hold.lossReason(refs[i]!.fencingToken, reply.value));
@@ -213,9 +226,9 @@ const earlierText = (count: number): string =>
   `${count} earlier call(s) of this process under the same grant may have run without it: see the event "lost".`;
 
 function transferredHold(hold: StoreHold, keyPrefix = ''): TransferredHold {
-  const { refs, isUnanswered: unanswered, mode, handedOn, terms, heldMs } = hold;
-  const { mode: grantedMode, owner, leaseMs, renew, holdAtLeastMs } = terms;
-  const maxHoldMs = Math.max(terms.maxHoldMs - heldMs, 1);
+  const { refs, isUnanswered: unanswered, mode, handedOn, request, heldMs } = hold;
+  const { mode: grantedMode, owner, leaseMs, renew, holdAtLeastMs, ...options } = request.options;
+  const maxHoldMs = Math.max(options.maxHoldMs - heldMs, 1);
   const holds = refs.map((ref) => ({ ...ref, unanswered }));
   return { keyPrefix, holds, mode, grantedMode, owner, handedOn, leaseMs, renew, maxHoldMs, holdAtLeastMs };
 }

@@ -1,12 +1,10 @@
 import { CallContext } from '../call-context.js';
 import { type Clock } from '../clock.js';
 import { LockError } from '../lock.errors.js';
-import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
 import { textWithin } from '../error-texts.js';
 import { type Randomness } from '../randomness.js';
-import { type CallbackStore, type Outcome } from '../store/callback-store.js';
 import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
@@ -28,43 +26,27 @@ export interface ReleaserParts {
   readonly clock: Clock;
   readonly random: Randomness;
   readonly timers: TimerQueue;
-  readonly store: LockStore & Partial<CallbackStore>;
-  readonly events: LockEvents;
+  readonly store: LockStore;
   readonly reporter: Reporter;
 }
 
 /** A release that is not confirmed yet. */
-class Pending implements Outcome<ReleaseReply> {
+class Pending {
   tries = 1;
-  /** That of the caller, when the outcome comes in another one. */
-  #context: CallContext | null = null;
+  /** That of the caller, once the outcome comes in another one. */
+  context: CallContext | null = null;
 
   constructor(
-    private readonly releaser: Releaser,
     readonly request: ReleaseRequest,
     readonly until: number,
     readonly timeoutMs: number,
     private readonly listener: ReleaseListener | null,
   ) {}
 
-  resolve(reply: ReleaseReply): void {
-    this.releaser.onReply(this, reply);
-  }
-
-  /** Never at once: its caller may not know yet that it was sent. */
-  reject(error: unknown): void {
-    void Promise.resolve().then(() => this.releaser.onFailure(this, error));
-  }
-
-  /** Its outcome will come in another async context. */
-  keepContext(): void {
-    this.#context = new CallContext();
-  }
-
   tell(reply: ReleaseReply | undefined): void {
-    const { listener, request, tries } = this;
-    if (this.#context) this.#context.run(() => listener?.onReleased(request.key, reply, tries));
-    else listener?.onReleased(request.key, reply, tries);
+    const tell = () => this.listener?.onReleased(this.request.key, reply, this.tries);
+    if (this.context) this.context.run(tell);
+    else tell();
   }
 }
 
@@ -99,11 +81,11 @@ export class Releaser {
   }
 
   /**
-   * Tries at least once, and again until `until`, a time of the monotonic clock. Tells the outcome: in the async context of the
-   * caller if somebody listens to `released` now, otherwise in any.
+   * Tries at least once, and again until `until`, a time of the monotonic clock. Tells the outcome, in the async context of the
+   * caller.
    */
   giveBack(request: ReleaseRequest, until: number, timeoutMs: number, listener: ReleaseListener | null = null): void {
-    this.#send(new Pending(this, request, until, timeoutMs, listener));
+    this.#send(new Pending(request, until, timeoutMs, listener));
   }
 
   /** Stops trying: what is not confirmed by now ends with its lease. */
@@ -124,18 +106,17 @@ export class Releaser {
     if (this.#waiting.size > 0 && this.#inRound === 0) this.#startRound();
   }
 
-  /** Internal: a try was answered. */
-  onReply(pending: Pending, reply: ReleaseReply): void {
+  #onReply(pending: Pending, reply: ReleaseReply): void {
     const { tries } = pending;
     this.#onSettled();
     pending.tell(reply);
     if (tries > 1) this.#onTried(true);
   }
 
-  /** Internal: a try had no answer, or the store answered with an error. */
-  onFailure(pending: Pending, error: unknown): void {
+  /** A try had no answer, or the store answered with an error. */
+  #onFailure(pending: Pending, error: unknown): void {
     const isFirst = pending.tries === 1;
-    if (isFirst) pending.keepContext();
+    if (isFirst) pending.context = new CallContext();
     const isAnswered = this.#leaveOrRetry(pending, error);
     this.#onSettled();
     if (!isFirst) this.#onTried(isAnswered);
@@ -144,17 +125,18 @@ export class Releaser {
   /** Sends one try. */
   #send(pending: Pending): void {
     this.#underWay += 1;
-    const { store, events } = this.parts;
-    const { request, timeoutMs } = pending;
+    void this.#release(pending).then(
+      (reply) => this.#onReply(pending, reply),
+      (error: unknown) => this.#onFailure(pending, error),
+    );
+  }
+
+  #release({ request, timeoutMs }: Pending): Promise<ReleaseReply> {
     try {
-      if (store.startRelease && !events.isHeard('released')) return store.startRelease(request, timeoutMs, pending);
-      void store.release(request, timeoutMs).then(
-        (reply) => pending.resolve(reply),
-        (error: unknown) => this.onFailure(pending, error),
-      );
+      return this.parts.store.release(request, timeoutMs);
     } catch (error) {
       // A store that throws, against its contract, is like one that rejects.
-      pending.reject(error);
+      return Promise.reject(error);
     }
   }
 

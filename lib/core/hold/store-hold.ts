@@ -1,10 +1,13 @@
+import { type LockRequest } from '../acquire/request.js';
 import { type Clock } from '../clock.js';
 import { lostError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
+import { type GrantedFire } from '../store/fires.js';
 import { noteIn } from '../store/holder-text.js';
 import { type HoldRef, type LostReply } from '../store/lock-store.js';
 import { type Ending } from './ending.js';
-import { type Grant, type HoldTerms } from './hold-terms.js';
+import { type Grant } from './grant.js';
+import { type Handover } from './handover.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { type Lease, longer, remainingOf } from './lease.js';
 import { Loss, lossReasonOf } from './loss.js';
@@ -32,20 +35,23 @@ export interface HoldKeeper {
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null;
 }
 
-/**
- * The hold of one acquisition: its proven lease, and how it was lost. There may be thousands of holds, so each keeps only
- * what it needs, and what they have in common (`terms`) is one object.
- */
+/** The hold of one acquisition: its request, its proven lease, and how it was lost. */
 export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   /** Why the last renewal had no answer. If the lease runs out now, Redis was unreachable. */
   renewError: unknown = undefined;
   bucket: Carried<StoreHold>['bucket'] = null;
-  place = 0;
-  /** Calls of this process that had it before, since its last proof; null for most holds. */
-  earlier: StoreHold[] | null = null;
+  /** The calls of this process that had it before; null for most holds. */
+  handover: Handover<StoreHold> | null = null;
+  /** The hold of the call that it was handed to, and the end of this one, which waits for a proof. */
+  heir: StoreHold | null = null;
+  ending: Ending | null = null;
+  /** The caller has extended it, or tried to. */
+  isExtended = false;
   /** Whether the watchdog renews it when its time on the wheel has come. */
   awaitsRenewal = false;
+  readonly request: LockRequest;
   readonly attempt: string;
+  readonly fire: GrantedFire | undefined;
   /** When the granted command was sent, in whole milliseconds; when the grant arrived, if it was pushed. */
   readonly sentAt: number;
   /** Until when the lease is proven, on the monotonic clock. */
@@ -66,17 +72,18 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   constructor(
     grant: Grant,
-    readonly terms: HoldTerms,
     readonly keeper: HoldKeeper,
   ) {
-    const { holds, attempt, handedOn, lease, sent, unanswered } = grant;
-    super(holds.length === 1 ? holds[0]!.key : holds.map(({ key }) => key));
+    const { request, refs, attempt, handedOn, fire, lease, sent, unanswered } = grant;
+    super(refs.length === 1 ? refs[0]!.key : refs.map(({ key }) => key));
+    this.request = request;
     this.attempt = attempt;
+    this.fire = fire;
     this.sentAt = Math.floor(sent.at);
     this.deadline = lease.deadline;
     this.wallDeadline = lease.wallDeadline;
-    this.#mode = grant.presentMode ?? terms.mode;
-    this.#tokens = holds.length === 1 ? holds[0]!.fencingToken : holds.map(({ fencingToken }) => fencingToken);
+    this.#mode = grant.presentMode ?? request.options.mode;
+    this.#tokens = refs.length === 1 ? refs[0]!.fencingToken : refs.map(({ fencingToken }) => fencingToken);
     this.handedOn = handedOn;
     // Once all is answered, nothing more is sent for the attempt.
     this.#unanswered = unanswered() ? unanswered : null;
@@ -87,11 +94,16 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   get owner(): string {
-    return this.terms.owner ?? this.attempt;
+    return this.request.options.owner ?? this.attempt;
   }
 
   get fencingTokens(): readonly number[] {
     return typeof this.#tokens === 'number' ? [this.#tokens + this.handedOn] : this.#tokens;
+  }
+
+  /** The lease that was asked for. */
+  get leaseMs(): number {
+    return this.request.options.leaseMs;
   }
 
   /** The hold as the store knows it: one per key, in the order of the keys. */
@@ -104,12 +116,21 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   /** Why it is gone, according to the reply of the store for a key with this token. */
   lossReason(token: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason {
-    return lossReasonOf(token, this.#mode !== this.terms.mode, reply);
+    return lossReasonOf(token, this.#mode !== this.#grantedMode, reply);
   }
 
-  /** Whether the store has it on the terms of the grant, and no other command about it is under way. */
+  /** Whether the store has it as it was granted, but for renewals, and has answered the last one. */
   get isAsGranted(): boolean {
-    return this.#mode === this.terms.mode && this.#keptPastMs === 0 && !this.lost && !this.isUnanswered;
+    const isAnswered = this.renewError === undefined && !this.isUnanswered;
+    return this.#mode === this.#grantedMode && !this.isExtended && isAnswered && !this.lost;
+  }
+
+  /** The hold as it is now: that of the call to which it was handed on, or this one. */
+  get present(): StoreHold {
+    // oxlint-disable-next-line typescript/no-this-alias, unicorn/no-this-assignment -- the first of a row
+    let hold: StoreHold = this;
+    while (hold.heir) hold = hold.heir;
+    return hold;
   }
 
   /** Whether a command of the attempt has had no answer so far, and may still arrive. */
@@ -160,8 +181,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   /** The fields of all events of this hold. */
   get event() {
-    const { key, keys, mode, fencingToken, attempt, terms } = this;
-    return { key, keys, mode, fencingToken, attempt, ...terms.label, note: noteIn(terms.holder) };
+    const { key, keys, mode, fencingToken, attempt, request } = this;
+    return { key, keys, mode, fencingToken, attempt, ...request.label, note: noteIn(request.holder) };
   }
 
   /** Takes a newer proof of the lease. */
@@ -173,7 +194,6 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.#keptPastMs = 0;
     this.keepUntil(keptUntil);
     this.renewError = undefined;
-    this.earlier = null;
   }
 
   lose(reason: LockLostReason, cause?: unknown): void {
@@ -194,22 +214,34 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.keeper.onLost(this, error);
   }
 
+  /** The store has answered that it is gone, or said so: it is lost for the calls that have handed it on, too. */
+  loseInStore(reason: LockLostReason): void {
+    this.loseAtEnd(reason);
+    this.handover?.lose(reason);
+  }
+
+  /** The proof that followed its end has found that it was gone. The present holder reports the loss. */
+  loseAfterEnd(reason: LockLostReason): void {
+    if (!this.#loss?.error) this.lossToTell.announce(lostError(this, reason));
+  }
+
   onLost(callback: (error: LockLostError) => void): () => void {
     return this.lossToTell.onLost(callback);
   }
 
   get awaitRelease(): boolean {
-    return this.terms.awaitRelease;
+    return this.request.options.awaitRelease;
   }
 
   isPermit(): boolean {
-    return this.terms.permits > 0 || this.terms.take > 1;
+    const { permits, take } = this.request.options;
+    return permits > 0 || take > 1;
   }
 
   maxHoldersOf(): number {
     // Also after a downgrade: other holders came in by counting this hold as it was granted.
-    if (this.terms.mode === 'write') return 1;
-    return this.terms.permits || Infinity;
+    if (this.#grantedMode === 'write') return 1;
+    return this.request.options.permits || Infinity;
   }
 
   checkDowngrade(): void {
@@ -219,13 +251,13 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   async downgrade(): Promise<void> {
     this.checkDowngrade();
-    if (this.#mode === 'read' && this.terms.mode === 'read') return;
+    if (this.#mode === 'read' && this.#grantedMode === 'read') return;
     // It counts as a read lock from the first command on: the store may have carried that out.
     this.#mode = 'read';
     await this.keeper.downgrade(this);
   }
 
-  async extendBy(leaseMs = this.terms.leaseMs): Promise<void> {
+  async extendBy(leaseMs = this.leaseMs): Promise<void> {
     await this.keeper.extend(this, leaseMs);
   }
 
@@ -237,7 +269,11 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return this.keeper.end(this, outcome);
   }
 
-  private keepUntil(at: number): void {
+  get #grantedMode(): LockMode {
+    return this.request.options.mode;
+  }
+
+  keepUntil(at: number): void {
     this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline), 1);
   }
 

@@ -6,6 +6,7 @@ import { type Reporter, messageOf } from '../reporter.js';
 import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { RENEWALS_AT_A_TIME, RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
+import { type Handover } from './handover.js';
 import { leaseFrom, type Moment, moment, remainingAt } from './lease.js';
 import { type StoreHold } from './store-hold.js';
 import { Wheel } from './wheel.js';
@@ -52,7 +53,7 @@ export class Watchdog {
   /** Begins now, when the grant has just arrived. */
   watch(lock: StoreHold, now: Moment): void {
     const { sentAt } = lock;
-    const { maxHoldMs } = lock.terms;
+    const { maxHoldMs } = lock.request.options;
     if (maxHoldMs < Infinity) {
       const end = this.timers.schedule(sentAt + maxHoldMs, () => this.#lose(lock, 'max-hold'));
       this.#maxHolds.set(lock, end);
@@ -62,7 +63,7 @@ export class Watchdog {
 
   unwatch(lock: StoreHold): void {
     this.#wheel.remove(lock);
-    if (lock.terms.maxHoldMs < Infinity) {
+    if (lock.request.options.maxHoldMs < Infinity) {
       this.#maxHolds.get(lock)?.cancel();
       this.#maxHolds.delete(lock);
     }
@@ -88,11 +89,26 @@ export class Watchdog {
 
   /** Renews one lease now, with the length that the caller asks for. */
   async extend(lock: StoreHold, leaseMs: number): Promise<Renewal> {
-    const sent = moment(this.clock);
-    lock.onRenewing(leaseMs);
+    const sent = sentNow(lock, leaseMs, moment(this.clock));
+    lock.isExtended = true;
     const renewal = renewalOf(lock, await this.#sendRenewals(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
-    if (lock.bucket) this.#apply(lock, sent, renewal);
+    if (lock.bucket) this.#apply(sent, renewal);
     return renewal;
+  }
+
+  /**
+   * Renews a hold that was handed on, which proves that the calls before had it to their end. Those that end meanwhile share the next
+   * renewal.
+   */
+  async prove(lock: StoreHold, handover: Handover<StoreHold>): Promise<void> {
+    if (handover.isProving) return;
+    handover.isProving = true;
+    await this.#renew([lock], this.#timeoutOf(lock));
+    handover.isProving = false;
+    const { present } = lock;
+    // Without an answer, the watchdog tries again; a release is a proof, too.
+    const isNext = handover.unproven.length > 0 && !present.isOver && present.renewError === undefined;
+    if (isNext) await this.prove(present, handover);
   }
 
   /**
@@ -100,17 +116,17 @@ export class Watchdog {
    * one (a grant that was handed over, a short extension), or longer.
    */
   #dueAt(lock: StoreHold, sentAt: number, now: Moment): number {
-    if (!lock.terms.renew) return Infinity;
+    if (!lock.request.options.renew) return Infinity;
     // The reply to an earlier command says nothing about messages that were missed after it.
     if (sentAt < this.#missedAt) return now.at;
     return sentAt + (now.at + remainingAt(lock, now) - sentAt) / RENEWALS_PER_LEASE;
   }
 
   /** When to try again after a renewal without an answer. */
-  #retryAt({ terms, deadline }: StoreHold): number {
-    if (!terms.renew) return Infinity;
+  #retryAt({ request: { options }, deadline }: StoreHold): number {
+    if (!options.renew) return Infinity;
     const now = this.clock.now();
-    return now + renewRetryMs(terms.leaseMs, deadline - now);
+    return now + renewRetryMs(options.leaseMs, deadline - now);
   }
 
   /** Waits until a renewal is due: at `at`, or never. */
@@ -148,18 +164,18 @@ export class Watchdog {
     await Promise.all([...batches].map(([timeoutMs, batch]) => this.#renew(batch, timeoutMs)));
   }
 
-  #timeoutOf({ terms, deadline }: StoreHold): number {
-    return renewTimeoutMs(terms.leaseMs, deadline - this.clock.now());
+  #timeoutOf({ leaseMs, deadline }: StoreHold): number {
+    return renewTimeoutMs(leaseMs, deadline - this.clock.now());
   }
 
   async #renew(batch: readonly StoreHold[], timeoutMs: number): Promise<void> {
-    const sent = moment(this.clock);
-    for (const lock of batch) lock.onRenewing(lock.terms.leaseMs);
-    const replies = await this.#sendRenewals(batch.flatMap((lock) => requestsOf(lock, lock.terms.leaseMs, timeoutMs)));
+    const now = moment(this.clock);
+    const sent = batch.map((lock) => sentNow(lock, lock.leaseMs, now));
+    const replies = await this.#sendRenewals(batch.flatMap((lock) => requestsOf(lock, lock.leaseMs, timeoutMs)));
     let at = 0;
-    for (const lock of batch) {
-      const { length } = lock.keys;
-      this.#apply(lock, sent, renewalOf(lock, length === 1 ? [replies[at]!] : replies.slice(at, at + length)));
+    for (const renewal of sent) {
+      const { length } = renewal.lock.keys;
+      this.#apply(renewal, renewalOf(renewal.lock, replies.slice(at, at + length)));
       at += length;
     }
   }
@@ -171,10 +187,14 @@ export class Watchdog {
       .catch((cause: unknown) => requests.map((): RenewReply => ({ outcome: 'unknown', cause })));
   }
 
-  /** Applies a renewal; ignores a reply that comes after the end or the loss. */
-  #apply(lock: StoreHold, sent: Moment, renewal: Renewal): void {
+  /** Applies a renewal, to the call that has the lock now; of a reply that comes after its end or loss, only the proof counts. */
+  #apply({ lock: { present: lock }, sent, ended }: SentRenewal, renewal: Renewal): void {
+    if (renewal.outcome === 'renewed') lock.handover?.prove(ended);
     if (lock.isOver) return;
-    if (renewal.outcome === 'lost') return this.#lose(lock, renewal.reason);
+    if (renewal.outcome === 'lost') {
+      this.unwatch(lock);
+      return lock.loseInStore(renewal.reason);
+    }
     let renewAt: number;
     if (renewal.outcome === 'renewed') {
       lock.prove(leaseFrom(sent, renewal.remainingMs));
@@ -200,9 +220,22 @@ export class Watchdog {
   }
 }
 
+/** A renewal that was sent, and how many calls had handed the hold on before: these it can prove. */
+interface SentRenewal {
+  readonly lock: StoreHold;
+  readonly sent: Moment;
+  readonly ended: number;
+}
+
+function sentNow(lock: StoreHold, leaseMs: number, sent: Moment): SentRenewal {
+  lock.onRenewing(leaseMs);
+  return { lock, sent, ended: lock.handover?.count ?? 0 };
+}
+
 const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewRequest[] => {
   const { mode } = lock;
-  const { owner, holder, fire } = lock.terms;
+  const { fire } = lock;
+  const { holder, options } = lock.request;
   // Field by field: a spread takes several times as long.
   return lock.refs.map(({ key, attempt, fencingToken }) => ({
     key,
@@ -210,8 +243,9 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
     fencingToken,
     leaseMs,
     mode,
-    owner,
+    owner: options.owner,
     holder,
+    hasNewHolder: lock.handedOn > 0,
     fire,
     timeoutMs,
     hold: lock,

@@ -4,7 +4,6 @@ import { LockConfigurationError } from '../lock.errors.js';
 import { checkBoolean } from '../option-checks.js';
 import { reading, refuse } from '../read-options.js';
 import { type Reporter } from '../reporter.js';
-import { type CallbackStore } from './callback-store.js';
 import { type LockStore } from './lock-store.js';
 
 /** What a module tells the factory of its store. */
@@ -26,9 +25,6 @@ const METHODS = {
   checkKey: true, listen: true, open: true, groups: true, acquire: true, renew: true, release: true, downgrade: true,
   adopt: true, forceRelease: true, setPermits: true, inspect: true, lastRun: true, list: true, close: true,
 } satisfies Partial<Record<keyof LockStore, true>>; // prettier-ignore
-
-/** Where a store has these, the core calls them instead of `acquire` and `release`. In a store of an app, they mean something else. */
-const OF_OUR_STORES = ['startAcquire', 'startRelease'] as const satisfies readonly (keyof CallbackStore)[];
 
 /** The stores that a module has used: each has one listener, and is closed with its module. */
 const used = new WeakSet<LockStore>();
@@ -89,7 +85,4 @@ function checkMembers(given: object, what: string): void {
     refuse('store.history', history, 'an object with the methods `append` and `read`, or left out');
   }
   if (reservesTokens !== undefined) checkBoolean(reservesTokens, 'store.reservesTokens');
-  for (const name of OF_OUR_STORES)
-    if (store[name] !== undefined)
-      refuse(`store.${name}`, store[name], 'left out (the core keeps this name for itself: give yours another one)');
 }

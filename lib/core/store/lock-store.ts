@@ -111,6 +111,8 @@ export interface RenewRequest extends HoldRef {
   /** The owner that it was acquired with, for a node of a quorum that has forgotten the hold. */
   readonly owner: string | undefined;
   readonly holder: string;
+  /** Another call of the process has it than at its grant: the store keeps `holder` as its holder. */
+  readonly hasNewHolder?: boolean;
   /** The fire that it was granted for, for such a node. */
   readonly fire?: GrantedFire | undefined;
   readonly timeoutMs: number;

@@ -54,7 +54,7 @@ type Requested = Pick<
   AcquireRequest,
   'owner' | 'mode' | 'leaseMs' | 'waiterLeaseMs' | 'maxWaiters' | 'permits' | 'take' | 'holder' | 'fair'
 >;
-type Renewed = Pick<RenewRequest, 'leaseMs' | 'mode'>;
+type Renewed = Pick<RenewRequest, 'leaseMs' | 'mode'> & Partial<Pick<RenewRequest, 'holder' | 'hasNewHolder'>>;
 type Released = Pick<ReleaseRequest, 'holdAtLeastMs' | 'runOutcome' | 'job' | 'unanswered'>;
 
 /** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
@@ -192,8 +192,11 @@ export class ScriptCalls {
   );
 
   readonly #renewTerms = keepingLast(
-    (a: Renewed, b: Renewed) => a.leaseMs === b.leaseMs && a.mode === b.mode,
-    ({ mode, leaseMs }: Renewed): Terms => ({ kind: 'renew', text: `n ${this.#head}\n${mode[0]} ${leaseMs}` }),
+    (a: Renewed, b: Renewed) => a.leaseMs === b.leaseMs && a.mode === b.mode && newHolderOf(a) === newHolderOf(b),
+    (asked: Renewed): Terms => {
+      const { mode, leaseMs } = asked;
+      return { kind: 'renew', text: `n ${this.#head}\n${mode[0]} ${leaseMs}${newHolderOf(asked)}` };
+    },
   );
 
   readonly #releaseTerms = keepingLast(
@@ -229,6 +232,10 @@ function keepingLast<Request extends object>(
     return last.terms;
   };
 }
+
+/** The line of the present holder; empty: it is that of the grant. */
+const newHolderOf = ({ hasNewHolder, holder }: Renewed): string =>
+  hasNewHolder && holder ? `\n${oneLine(holder)}` : '';
 
 const fireText = ({ job, kind, ms, calledAt, rememberMs, rerunOnLoss }: FireClaim, now: number): string =>
   `${encodeName(job)} ${kind} ${ms} ${Math.round(now - calledAt)} ${rememberMs} ${rerunOnLoss ? 1 : 0}`;

@@ -65,6 +65,10 @@ export class ServerCheck {
     this.#tryWait(client, client, facts);
   }
 
+  get isUnsafe(): boolean {
+    return Boolean(this.#isSpread) || this.#unsafe !== null;
+  }
+
   /** Why no lock may be granted now; null: nothing is known against it. */
   refusal(key: string): LockStoreError | null {
     const unsafe = this.#isSpread ? SPREAD_KEYS : this.#unsafe;

@@ -30,7 +30,7 @@ local function usual(key, text, attempt, token)
   elseif kind == 114 then
     keep = string.match(text, '^r (%d+) %d [^\n]*\n0 0 %- %-$')
   else
-    keep, mode, lease = string.match(text, '^n (%d+) %d [^\n]*\n(%a) (%d+)$')
+    keep, mode, lease, holder = string.match(text, '^n (%d+) %d [^\n]*\n(%a) (%d+)\n?([^\n]*)$')
   end
   local state = keep and redis.call('HMGET', key, 's', 'r', 'v') or nil
   local s, ended, id = state and state[1], state and state[2] or ';', string.sub(attempt, -8)
@@ -56,7 +56,7 @@ local function usual(key, text, attempt, token)
   else
     if last ~= tonumber(token) or mode ~= held then return nil, state end
     deadline = math.max(deadline, now + lease)
-    need, field = deadline + keep, nil
+    need, field, text_of = deadline + keep, holder ~= '' and 'by' or nil, holder
     value = 'B' .. struct.pack('>I7I6I6I5c1I3I3I6', last, kept, deadline, math.max(lease + 0, deadline - now), held, takes, most, since)
       .. attempt
     reply = { 'renewed', attempt, now, deadline - now }

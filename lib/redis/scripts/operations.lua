@@ -161,7 +161,7 @@ function Lock.release(lock, attempt, terms)
   return { outcome, attempt, lock.now, lock.writes + lock.reads, lock.token }
 end
 
--- Gives a live hold its full lease again. A write hold that its client has downgraded becomes a read hold, with the same token: the readers
+-- Gives a live hold its full lease again, and the text of its present holder if the process has handed it on. A write hold that its client has downgraded becomes a read hold, with the same token: the readers
 -- who enter now need greater tokens than any that its process may have handed on (see next_token). The last token in the reply `lost` is
 -- greater than that of the caller when another attempt was granted since.
 function Lock.renew(lock, attempt, terms, token)
@@ -173,6 +173,10 @@ function Lock.renew(lock, attempt, terms, token)
       lock:count(hold, 1)
       lock.token, lock.freed = math.max(lock.token, hold.token + 63), true
     end
+    if terms.text ~= '' then
+      hold.text = terms.text
+      if hold == lock.slot then lock:set('by', hold.text) end
+    end
     lock:extend(hold, terms.lease)
     lock:save()
     return { 'renewed', attempt, lock.now, hold.deadline - lock.now }
@@ -183,7 +187,8 @@ end
 
 -- Does one operation, which has these terms. Of an acquire: `a keep count prefix`, `mode fair lease span most permits take`, the text of the
 -- holder, the owner (`-`: the attempt), and, for a fire of a job, `job kind ms age remember rerun`; of a release:
--- `r keep count prefix`, `unanswered hold_at_least job outcome`; of a renewal: `n keep count prefix`, `mode lease`.
+-- `r keep count prefix`, `unanswered hold_at_least job outcome`; of a renewal: `n keep count prefix`, `mode lease`, and the
+-- text of the present holder (empty: that of the grant).
 function Lock.run(Lock, text, first, last, attempt, token, micros, now, counted, state)
   local terms, keep, lease, fire, held = nil, nil, nil, nil, nil
   if string.byte(text) == 97 then
@@ -199,9 +204,10 @@ function Lock.run(Lock, text, first, last, attempt, token, micros, now, counted,
     terms = { kind = 'r', counted = counted, keep = keep + 0, count = count, prefix = prefix, unanswered = unanswered,
       hold_at_least = held + 0, job = job ~= '-' and job, outcome = outcome }
   else
-    local count, prefix, mode
-    keep, count, prefix, mode, lease = string.match(text, '^n (%d+) (%d) ([^\n]*)\n(%a) (%d+)$')
-    terms = { kind = 'n', counted = counted, keep = keep + 0, count = count, prefix = prefix, mode = mode, lease = lease + 0 }
+    local count, prefix, mode, holder
+    keep, count, prefix, mode, lease, holder = string.match(text, '^n (%d+) (%d) ([^\n]*)\n(%a) (%d+)\n?([^\n]*)$')
+    terms = { kind = 'n', counted = counted, keep = keep + 0, count = count, prefix = prefix, mode = mode, lease = lease + 0,
+      text = holder }
   end
   if fire and fire ~= '' then
     local ms, age, remember

@@ -22,6 +22,8 @@ interface WakeUpChannelParts {
   readonly commands: Commands;
   readonly name: string;
   readonly listener: WakeUpListener;
+  /** Otherwise a grant is a mere wake-up: the attempt has to send its request. */
+  readonly acceptsGrants: () => boolean;
   readonly clock: Clock;
   readonly reporter: Reporter;
 }
@@ -160,14 +162,8 @@ export class WakeUpChannel {
     const grant = { fencingToken, serverTimeMs: serverTime, remainingMs: remaining };
     const server = this.serverId ?? undefined;
     // A grant counts only when the server that made it is known; in a cluster, one node delivers the messages of all.
-    const counts = (server !== undefined || isOfCluster) && !numbers.includes(NaN) && remaining <= MAX_LEASE_MS;
+    const isKnown = server !== undefined || isOfCluster;
+    const counts = isKnown && !numbers.includes(NaN) && remaining <= MAX_LEASE_MS && this.parts.acceptsGrants();
     this.parts.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
   }
 }
-
-/** Passes on each grant as a mere wake-up: the attempt has to send its request. */
-export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
-  onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
-  onListening: () => listener.onListening(),
-  onMessagesMissed: () => listener.onMessagesMissed(),
-});

@@ -15,6 +15,7 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
+  type RenewRequest,
   type WakeUp,
 } from '../../core/store/lock-store.js';
 import { type ManualClock } from '../manual-clock.js';
@@ -212,9 +213,13 @@ export class Client {
     promised(reply.outcome === 'lost' && !reply.revoked, 'a renewal to be lost', reply);
   }
 
-  async renew(hold: HoldRef & { readonly request: AcquireRequest }, leaseMs = LONG_MS): Promise<RenewReply> {
+  async renew(
+    hold: HoldRef & { readonly request: AcquireRequest },
+    leaseMs = LONG_MS,
+    how: Partial<RenewRequest> = {},
+  ): Promise<RenewReply> {
     const { mode, owner, holder } = hold.request;
-    const request = { ...refOf(hold), leaseMs, mode, owner, holder, timeoutMs: this.#timeoutMs };
+    const request = { ...refOf(hold), leaseMs, mode, owner, holder, timeoutMs: this.#timeoutMs, ...how };
     return this.time.until('a renewal to be answered', async () => {
       const [reply] = await this.store.renew([request]);
       return reply?.outcome === 'unknown' ? undefined : reply;

@@ -127,6 +127,18 @@ export const REPORTS: readonly PortCase[] = [
     scene.sameTime(since.getTime(), serverTimeMs, '`since`');
     promised(remainingMs > 0 && remainingMs <= LONG_MS, 'the rest of the lease', remainingMs);
   }),
+  it('inspect() reports the holder that a renewal names, once the process has handed the hold on', async (scene, a, b) => {
+    // Without tokens for it, no hold is handed on.
+    if (a.store.reservesTokens !== true) return;
+    const hold = await a.granted('the writer');
+    const noted = async () => (await b.store.inspect(scene.key)).holders.map(({ where, note }) => [where, note]);
+    const renewed = async (how: object) => same((await a.renew(hold, LONG_MS, how)).outcome, 'renewed', 'a renewal');
+    await renewed({ holder: 'host-1:4711 Orders.refund\t\tsecond' });
+    same(await noted(), [['Orders.pay', '']], 'the holder after a plain renewal');
+    await renewed({ holder: 'host-1:4711 Orders.refund\t\tsecond', hasNewHolder: true });
+    await renewed({});
+    same(await noted(), [['Orders.refund', 'second']], 'the holder after the lock was handed on');
+  }),
   it('inspect() reports all readers, by owner or attempt', async (scene, a, b, c) => {
     const named = await a.granted('a reader', { mode: 'read', owner: 'job 7' });
     const other = await b.granted('another reader', { mode: 'read' });

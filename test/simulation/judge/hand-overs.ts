@@ -5,7 +5,7 @@ import { type Call, type Held } from '../workload/call.js';
 import { Judging, type Rule, type SentCommand } from './rule.js';
 
 /** As in lib/core/timing.ts. */
-const TURN_MS = 10;
+const HAND_ON_MS = 5;
 
 /** A timer may be so late; as in `Settling`. */
 const LATE_MS = 4;
@@ -16,9 +16,6 @@ interface Turn {
   /** On the clock of the process. */
   readonly grantedAt: number;
   readonly provenMs: number;
-  /** How many calls there were at the grant; none that came later is served if the grant had to wait for others. */
-  readonly callsBefore: number;
-  readonly hadToWait: boolean;
   /** The call that has the lock now. */
   call: Call;
   handedOn: number;
@@ -29,16 +26,21 @@ interface Commands {
   underWay: number;
   /** One of them had no answer, and may still be carried out. */
   isUnanswered: boolean;
-  wasBusy: boolean;
-  /** The hold was renewed, extended or downgraded, or that was tried. */
+  /** The hold was extended by its caller or downgraded, or that was tried. */
   isTouched: boolean;
 }
 
-/** Whether the lock of one key may be handed on to a call (ADR 17). On a cluster, a call may ask for several keys one by one. */
+/** Whether the lock of one key may be handed on to a call (ADR 22). On a cluster, a call may ask for several keys one by one. */
 function takesTurns({ plan, waitMs }: Call): boolean {
   const { mode = 'write', fair = true, renew = true, owner, holdAtLeastMs = 0 } = plan.options;
   const isPlain = owner === undefined && holdAtLeastMs === 0 && plan.claim === undefined;
   return mode === 'write' && fair === true && renew && waitMs > 0 && isPlain;
+}
+
+/** Whether a call stands in the row of its process. */
+function waitsInRow({ plan, waitMs }: Call): boolean {
+  const { fair = true, maxWaiters = 0, owner } = plan.options;
+  return fair === true && waitMs > 0 && maxWaiters === 0 && owner === undefined && plan.claim === undefined;
 }
 
 /** Whether calls of one process take turns with each other. */
@@ -46,7 +48,7 @@ const areKin = (a: Call, b: Call): boolean =>
   a.app === b.app && a.leaseMs === b.leaseMs && takesTurns(a) && takesTurns(b);
 
 /**
- * "The calls of one process hand a write lock to each other for up to 10 ms, first in, first out": each with a greater token, of those
+ * "The calls of one process hand a write lock to each other for up to 5 ms, first in, first out": each with a greater token, of those
  * that the grant has reserved, while half of its lease is proven, and while the store has the hold as it granted it.
  */
 export class HandOvers extends Judging implements Rule {
@@ -64,10 +66,11 @@ export class HandOvers extends Judging implements Rule {
     this.#failed.add(call);
   }
 
-  onSent({ name, attempt, app }: SentCommand): void {
+  onSent({ name, attempt, app, leaseMs }: SentCommand): void {
     const commands = this.#commandsOf(attempt);
     if (name === 'acquire') commands.underWay += 1;
-    else if (name !== 'release') commands.isTouched = true;
+    else if (name === 'downgrade') commands.isTouched = true;
+    else if (name === 'renew') commands.isTouched ||= leaseMs !== this.facts.callOf.get(attempt)?.leaseMs;
     else if (app.holdOf(attempt) && !app.holdOf(attempt)!.isOver)
       this.#violate('a lock is released when nobody has it', this.facts.callOf.get(attempt)!, 'still holds it');
   }
@@ -76,7 +79,6 @@ export class HandOvers extends Judging implements Rule {
     const commands = this.#commandsOf(attempt);
     commands.underWay -= 1;
     commands.isUnanswered ||= outcome === null;
-    commands.wasBusy ||= outcome === 'busy';
   }
 
   onAcquired(call: Call, hold: StoreHold): void {
@@ -92,9 +94,7 @@ export class HandOvers extends Judging implements Rule {
   }
 
   #begin(call: Call, { attempt, fencingToken: token, provenMs }: StoreHold): void {
-    const [grantedAt, callsBefore] = [call.process.clock.now(), this.#places.size];
-    const hadToWait = this.#commandsOf(attempt).wasBusy;
-    this.#turns.set(attempt, { token, grantedAt, provenMs, callsBefore, hadToWait, call, handedOn: 0 });
+    this.#turns.set(attempt, { token, grantedAt: call.process.clock.now(), provenMs, call, handedOn: 0 });
   }
 
   #onHandedOn(call: Call, hold: StoreHold): void {
@@ -110,12 +110,10 @@ export class HandOvers extends Judging implements Rule {
 
   #checkTurn(turn: Turn, call: Call, hold: StoreHold): void {
     const ageMs = call.process.clock.now() - turn.grantedAt;
-    if (ageMs > TURN_MS) this.#violate('a turn is short', call, `${ageMs.toFixed(1)} ms`);
+    if (ageMs > HAND_ON_MS) this.#violate('a turn is short', call, `${ageMs.toFixed(1)} ms`);
     const nth = hold.fencingToken - turn.token;
     if (nth <= turn.handedOn || nth >= TOKENS_OF_A_WRITER)
       this.#violate('a turn has reserved tokens', call, `${nth} after ${turn.handedOn}`);
-    if (turn.hadToWait && this.#places.get(call)! >= turn.callsBefore)
-      this.#violate('a turn for which others wait serves whom it found', call, 'came later');
     if (!areKin(turn.call, call)) this.#violate('only calls that ask for the same', call, `not as ${turn.call.text}`);
     if (call.process.isClosing) this.#violate('nothing is handed on at a shutdown', call, 'was handed the lock');
   }
@@ -156,14 +154,14 @@ export class HandOvers extends Judging implements Rule {
     const isOlder = this.#places.get(other)! < this.#places.get(call)! && other.startedAt < this.facts.world.now;
     if (!isOlder || other.outer || other.granted.length > 0 || other.attempts.length > 0 || this.#failed.has(other))
       return;
-    if (other.plan.keys.join() === key && areKin(call, other))
+    if (call.app === other.app && other.plan.keys.join() === key && waitsInRow(other))
       this.#violate('first in, first out', call, `passes ${other.text}`);
   }
 
   #commandsOf(attempt: string): Commands {
     const known = this.#commands.get(attempt);
     if (known) return known;
-    const commands = { underWay: 0, isUnanswered: false, wasBusy: false, isTouched: false };
+    const commands = { underWay: 0, isUnanswered: false, isTouched: false };
     this.#commands.set(attempt, commands);
     return commands;
   }
@@ -276,7 +274,7 @@ export class LocalWaits extends Judging implements Rule {
 
   /** Whether a call of its process asks for the key, or may hand it on. */
   #isServed(app: Application, key: string): boolean {
-    const isInTurn = app.process.clock.now() - this.#doingOf(app, key).grantedAt <= TURN_MS + SLACK_MS;
+    const isInTurn = app.process.clock.now() - this.#doingOf(app, key).grantedAt <= HAND_ON_MS + SLACK_MS;
     return this.#isAsked(app, key) || (isInTurn && [...app.locker.holds].some(({ keys }) => keys.includes(key)));
   }
 

@@ -51,9 +51,6 @@ export class Judge implements ServerWatch {
       const call = facts.calls.get(where);
       if (call) for (const rule of this.rules) rule.onFailed?.(call);
     });
-    // Nobody listens in every other process, as far as the library knows: there, the store calls back.
-    if (app.process.slot % 2 === 1) app.locker.events.hearsAnswers = () => false;
-    else app.locker.events.on('released', () => undefined);
     this.#watchStore(app);
   }
 
@@ -72,7 +69,6 @@ export class Judge implements ServerWatch {
     const onFailed = (attempt: string, error: unknown): void =>
       this.#onAnswered(attempt, (error as { wasSent?: boolean }).wasSent === false ? 'not sent' : null);
     const onReleasing = ({ attempt, key }: ReleaseRequest): void => tell({ name: 'release', attempt, keys: [key] });
-    // All others come from these.
     const [acquire, release] = [store.acquire.bind(store), store.release.bind(store)];
     store.acquire = (request, ...rest) => {
       const { attempt } = request;
@@ -89,7 +85,7 @@ export class Judge implements ServerWatch {
       return release(request, timeoutMs);
     };
     store.renew = (requests) => {
-      for (const { attempt, key } of requests) tell({ name: 'renew', attempt, keys: [key] });
+      for (const { attempt, key, leaseMs } of requests) tell({ name: 'renew', attempt, keys: [key], leaseMs });
       return renew(requests);
     };
     store.downgrade = (hold, timeoutMs) => {

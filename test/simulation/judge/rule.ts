@@ -37,6 +37,8 @@ export interface SentCommand {
   readonly name: 'acquire' | 'renew' | 'release' | 'downgrade';
   readonly attempt: string;
   readonly keys: readonly string[];
+  /** Of a renewal. */
+  readonly leaseMs?: number;
 }
 
 /** What rules have in common. */

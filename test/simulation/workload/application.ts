@@ -1,7 +1,6 @@
 import { type RedisOptions } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
-import { type CallbackStore } from '../../../lib/core/store/callback-store.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { type ResolvedModuleOptions } from '../../../lib/redis-lock.options.js';
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
@@ -18,7 +17,7 @@ const DEFAULTS = { leaseMs: 10_000, waitMs: 5_000, maxHoldMs: Infinity, awaitRel
 
 /** The module of the library in one process. */
 export class Application {
-  readonly store: LockStore & Partial<CallbackStore>;
+  readonly store: LockStore;
   readonly locker: Locker;
   readonly service: RedisLockService;
   /** The client of the application, if it passed one in. */

@@ -37,17 +37,17 @@ describe('a call that waits behind others of its process', () => {
   it('times out by its own waitMs, with the holder, and with how many wait before it', async () => {
     const { clock, call, sent, finish } = await startHeld();
     await clock.advance(1);
-    const all = [call({ waitMs: 8 }), call(), call({ waitMs: 3 })];
-    await clock.advance(2);
+    const all = [call({ waitMs: 3 }), call(), call({ waitMs: 2 })];
+    await clock.advance(1);
     expect(all).toEqual([{}, {}, {}]);
     await clock.advance(1);
     expect(all).toMatchObject([
       {},
       {},
-      { error: { ...TIMEOUT, key: 'k', mode: 'write', waitedMs: 3, holder: 'host:1' } },
+      { error: { ...TIMEOUT, key: 'k', mode: 'write', waitedMs: 2, holder: 'host:1' } },
     ]);
-    expect(all[2]!.error.message).toContain('was still busy after 3 ms, held by host:1, with 2 waiting ahead.');
-    await clock.advance(5);
+    expect(all[2]!.error.message).toContain('was still busy after 2 ms, held by host:1, with 2 waiting ahead.');
+    await clock.advance(1);
     expect([all[0]!.error, sent()]).toMatchObject([TIMEOUT, [1, 0]]);
     await finish();
   });
@@ -116,7 +116,7 @@ describe('a call that asks the store for others, and is cancelled', () => {
     push(500);
     await settled();
     const label = { where: 'Orders.charge', template: 'k' };
-    expect([second.value!.terms, third]).toMatchObject([{ maxHoldMs: 70, holder, label }, {}]);
+    expect([second.value!.request, third]).toMatchObject([{ options: { maxHoldMs: 70 }, holder, label }, {}]);
     expect(acquired).toMatchObject([{ ...label, fencingToken: 500, waited: true, local: false }]);
     await finish();
   });

@@ -42,7 +42,7 @@ describe('the watchdog, renewing', () => {
     const { attempt } = store.acquires[0]!.request;
     const wish = { mode: 'write', owner: undefined, holder: 'host:1\t10000', fire: undefined, hold: lock };
     const timeoutMs = commandTimeoutMs(LEASE_MS);
-    const asked = { key: 'k', attempt, fencingToken: 100, ...wish, leaseMs: LEASE_MS, timeoutMs };
+    const asked = { key: 'k', attempt, fencingToken: 100, ...wish, hasNewHolder: false, leaseMs: LEASE_MS, timeoutMs };
     expect(store.renews.map(({ request }) => request)).toEqual([[asked]]);
     await clock.advance(60_000);
     expect([lock.held, reporter.lines]).toEqual([true, []]);
@@ -325,7 +325,7 @@ describe('the watchdog and a thousand locks', () => {
       clock.turn();
       await settled();
       sizes.push(...store.renews.splice(0).map(({ request }) => request.length));
-      if (turn === 0) await Promise.all(locks.slice(0, releasedMeanwhile).map((lock) => lock.release()));
+      if (turn === 0) await Promise.all(locks.slice(-releasedMeanwhile).map((lock) => lock.release()));
     }
     const slices = [RENEWALS_AT_A_TIME, RENEWALS_AT_A_TIME, RENEWALS_AT_A_TIME, MANY - 3 * RENEWALS_AT_A_TIME - 100];
     expect(sizes).toEqual(slices.slice(0, turns));

@@ -31,8 +31,6 @@ describe('checkStore', () => {
     ['odd jobs', storeWith({ jobs: [] }), '`store.jobs` to be a method or left out'],
     ['an odd history', storeWith({ history: { append: true } }), '`store.history` to be an object with the methods'],
     ['odd tokens', storeWith({ reservesTokens: 64 }), '`store.reservesTokens` to be true or false'],
-    ['a name that the core calls', storeWith({ startRelease: () => undefined }), '`store.startRelease` to be left out'],
-    ['the other such name', storeWith({ startAcquire: () => undefined }), '`store.startAcquire` to be left out'],
   ])('refuses %s, and says why', (_what, store, expected) => {
     const error = thrownBy(() => checkStore(store));
     expect(error).toBeInstanceOf(LockConfigurationError);

@@ -1,0 +1,387 @@
+import { busyError, queueFullError, waitTimeoutError } from '../busy-errors.js';
+import { FreshMap } from '../fresh-map.js';
+import { type Moment, moment, remainingAt } from '../hold/lease.js';
+import { type StoreHold } from '../hold/store-hold.js';
+import { type LockError } from '../lock.errors.js';
+import { TOKENS_OF_A_WRITER } from '../store/lock-store.js';
+import { type ScheduledCall } from '../timer-queue.js';
+import { HAND_ON_MS } from '../timing.js';
+import { AcquireCall, type AcquireContext, type CallQueue, type WaitingPlace } from './acquire-call.js';
+import { Acquisition } from './acquisition.js';
+import { type LockRequest, nameOf, waitedMsOf } from './request.js';
+
+/** A hold is handed on only when each command of its attempt was answered. */
+const isAnswered = (): boolean => false;
+
+/**
+ * The calls of this process that want one key, in their order. A call asks the store when nothing ahead of it excludes it, and
+ * waits here until then. The holder of a lock hands it to the first of them without an acquire (ADR 22), for `HAND_ON_MS` after
+ * the grant. From then on, the first one waits in the store, where the other processes do.
+ */
+export class LocalQueue implements WaitingPlace, CallQueue {
+  readonly #waiting = new Set<AcquireCall>();
+  readonly #asking = new Set<AcquireCall>();
+  #lastNr = 0;
+  /** What may be handed on; null after its end. */
+  #hold: StoreHold | null = null;
+  #serverTimeMs = 0;
+  #handOnUntil = -Infinity;
+  /** How much of its lease a hold needs to be handed on. */
+  #leastProvenMs = Infinity;
+  #end: ScheduledCall | null = null;
+  /** Whether the lock was held by anybody since the first call came: a call that waits has nothing to learn from an answer. */
+  #wasBusy = false;
+  /** The permits of the calls with `perInstance` that ask the store or have the lock, and the holds of these. */
+  #permits = 0;
+  #permitHolds: Map<StoreHold, LockRequest> | null = null;
+
+  constructor(
+    private readonly context: AcquireContext,
+    /** No call wants the key any more. */
+    private readonly onUnused: () => void,
+  ) {}
+
+  /** How many calls wait here. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  begin(call: AcquireCall): void {
+    this.#lastNr += 1;
+    call.nr = this.#lastNr;
+    const { request } = call;
+    if (!this.#standsBehind(request) && this.#mayAsk(call)) return this.#ask(call);
+    const refusal = this.#refusalOf(request);
+    if (!refusal) return this.#wait(call);
+    call.fail(refusal);
+    this.#closeIfUnused();
+  }
+
+  onBusy(): void {
+    if (this.#wasBusy) return;
+    this.#wasBusy = true;
+    for (const waiting of this.#waiting) waiting.onBusy();
+  }
+
+  /** The store has granted the lock. */
+  onGranted(call: AcquireCall, hold: StoreHold, serverTimeMs: number): void {
+    this.#asking.delete(call);
+    this.onBusy();
+    const { request } = call;
+    // A listener may have lost or released it already.
+    if (hold.isOver) this.#freePermits(request);
+    else if (request.options.perInstance > 0) (this.#permitHolds ??= new Map()).set(hold, request);
+    else if (handsOn(request)) this.#keep(hold, serverTimeMs);
+    this.#goOn();
+  }
+
+  /** A call that asked the store has ended without the lock. */
+  onFailed(call: AcquireCall): void {
+    this.#asking.delete(call);
+    this.#freePermits(call.request);
+    this.#goOn();
+  }
+
+  /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
+  onEnded(hold: StoreHold): void {
+    const request = this.#permitHolds?.get(hold);
+    if (request) {
+      this.#permitHolds!.delete(hold);
+      this.#freePermits(request);
+    } else if (hold === this.#hold) this.#hold = null;
+    else return;
+    this.#goOn();
+  }
+
+  /** Returns the call for which the acquisition of one that is cancelled goes on; null if there is none. */
+  successorOf(call: AcquireCall): AcquireCall | null {
+    const next = this.#first();
+    if (!next || !handsOnTo(call.request, next.request)) return null;
+    this.#asking.delete(call);
+    if (this.#isExcluded(next)) {
+      this.#asking.add(call);
+      return null;
+    }
+    this.#waiting.delete(next);
+    this.#asking.add(next);
+    return next;
+  }
+
+  /** Hands a hold that its caller releases to the next call; returns the hold of that one, or null. */
+  handOn(hold: StoreHold): StoreHold | null {
+    if (hold !== this.#hold) return null;
+    const next = this.#first();
+    if (!next || !handsOnTo(hold.request, next.request) || this.#isExcluded(next)) return null;
+    const now = moment(this.context.clock);
+    if (!this.#mayHandOn(hold, now)) return null;
+    this.#waiting.delete(next);
+    this.context.holds.endLocally(hold);
+    const heir = next.succeed(
+      {
+        request: next.request,
+        refs: hold.refs,
+        attempt: hold.attempt,
+        handedOn: hold.handedOn + 1,
+        fire: undefined,
+        lease: { deadline: hold.deadline, wallDeadline: hold.wallDeadline },
+        sent: now,
+        receivedAt: now,
+        serverTimeMs: this.#serverTimeMs,
+        unanswered: isAnswered,
+      },
+      hold,
+    );
+    this.#hold = heir.isOver ? null : heir;
+    if (heir.isOver) this.#goOn();
+    return heir;
+  }
+
+  isAnswerAwaited(): boolean {
+    return false;
+  }
+
+  onLimit(call: AcquireCall): void {
+    const error = this.#limitError(call);
+    // Before a listener may cancel it, or release the lock.
+    this.#waiting.delete(call);
+    call.stop();
+    call.tellTimedOut(error);
+    call.fail(error);
+    this.#goOn();
+  }
+
+  cancel(call: AcquireCall, error: unknown): void {
+    if (!this.#waiting.delete(call)) return;
+    call.fail(error);
+    this.#goOn();
+  }
+
+  /** Ends all calls that wait here, the last one first, so that none of them asks. */
+  close(error: LockError): void {
+    for (const call of [...this.#waiting].toReversed()) this.cancel(call, error);
+  }
+
+  /** Whether a call that waits here comes first. */
+  #standsBehind(request: LockRequest): boolean {
+    if (!asksAtOnce(request)) return this.waiting > 0;
+    const waitForPermits = [...this.#waiting].some((call) => call.request.options.perInstance > 0);
+    return request.options.perInstance > 0 && waitForPermits;
+  }
+
+  #wait(call: AcquireCall): void {
+    const { perInstance } = call.request.options;
+    call.keepContext();
+    const ahead = this.waiting + (perInstance > 0 ? 0 : this.#asking.size);
+    this.#waiting.add(call);
+    call.waitIn(this, this.#wasBusy || perInstance > 0, this.context.clock.now());
+    call.tellWaiting(ahead, perInstance > 0 ? undefined : this.#hold?.request.holder);
+    this.#awaitEnd();
+  }
+
+  #ask(call: AcquireCall): void {
+    const { perInstance, take } = call.request.options;
+    if (perInstance > 0) {
+      this.#permits += take;
+      call.restartLimit();
+    }
+    this.#asking.add(call);
+    call.inContext(() => void new Acquisition(this.context, call, this, this.#wasBusy && perInstance === 0));
+  }
+
+  /** Those that nothing excludes any more ask the store, in their order. */
+  #goOn(): void {
+    for (const call of this.#waiting) {
+      // Of several calls with one signal that was aborted, the last ones may not have heard of it yet. They leave by themselves.
+      if (call.request.options.signal?.aborted) continue;
+      if (!this.#mayAsk(call)) break;
+      this.#waiting.delete(call);
+      this.#ask(call);
+    }
+    this.#awaitEnd();
+    this.#closeIfUnused();
+  }
+
+  #mayAsk(call: AcquireCall): boolean {
+    const { request } = call;
+    const { perInstance, take } = request.options;
+    if (perInstance > 0 && this.#permits + take > perInstance) return false;
+    if (asksAtOnce(request)) return true;
+    const mayBeHanded = this.#isHandedOn && handsOnTo(this.#hold!.request, request);
+    return !mayBeHanded && !this.#isExcluded(call);
+  }
+
+  /** Whether a call ahead asks the store that cannot share the lock with this one. */
+  #isExcluded({ nr, request }: AcquireCall): boolean {
+    for (const ahead of this.#asking) {
+      const isShared = ahead.request.options.mode === 'read' && request.options.mode === 'read';
+      if (ahead.nr < nr && !isShared) return true;
+    }
+    return false;
+  }
+
+  /** Whether the hold may still be handed on. */
+  get #isHandedOn(): boolean {
+    return this.#hold !== null && this.context.clock.now() < this.#handOnUntil;
+  }
+
+  #keep(hold: StoreHold, serverTimeMs: number): void {
+    this.#hold = hold;
+    this.#serverTimeMs = serverTimeMs;
+    this.#handOnUntil = this.context.clock.now() + HAND_ON_MS;
+    // Not of what is left now: a listener may have used up the rest of it.
+    this.#leastProvenMs = (hold.deadline - hold.sentAt) / 2;
+    this.#end?.cancel();
+    this.#end = null;
+  }
+
+  #mayHandOn(hold: StoreHold, now: Moment): boolean {
+    return (
+      now.at < this.#handOnUntil &&
+      hold.handedOn < TOKENS_OF_A_WRITER - 1 &&
+      remainingAt(hold, now) >= this.#leastProvenMs &&
+      hold.isAsGranted
+    );
+  }
+
+  /** While this process holds the lock for longer, the next call waits where the other processes do. */
+  #awaitEnd(): void {
+    if (this.#waiting.size === 0 || !this.#isHandedOn) return;
+    this.#end ??= this.context.timers.schedule(this.#handOnUntil, () => {
+      this.#end = null;
+      this.#goOn();
+    });
+  }
+
+  /** The error of a call that has to wait for a permit of its process, and does not. */
+  #refusalOf(request: LockRequest): LockError | null {
+    const { waitMs, maxWaiters, perInstance } = request.options;
+    if (perInstance === 0) return null;
+    if (waitMs === 0) return busyError(nameOf(request), { holder: undefined, perInstance });
+    const inStore = [...this.#asking].filter(({ isBusy }) => isBusy).length;
+    const isFull = maxWaiters > 0 && this.waiting + inStore >= maxWaiters;
+    return isFull ? queueFullError(nameOf(request), maxWaiters) : null;
+  }
+
+  #limitError(call: AcquireCall): LockError {
+    const { request, nr } = call;
+    const { perInstance } = request.options;
+    let ahead = 0;
+    for (const other of this.#waiting) {
+      if (other === call) break;
+      ahead += 1;
+    }
+    const waitedMs = waitedMsOf(request, this.context.clock.now());
+    if (perInstance > 0 && this.#permits > 0)
+      return waitTimeoutError(nameOf(request), waitedMs, { holder: undefined, perInstance, ahead });
+    const asking = [...this.#asking].filter((other) => other.nr < nr);
+    const first = asking[0]?.place;
+    if (first instanceof Acquisition) return first.limitError(call, ahead + asking.length);
+    return waitTimeoutError(nameOf(request), waitedMs, { holder: this.#hold?.request.holder, ahead });
+  }
+
+  #freePermits({ options: { perInstance, take } }: LockRequest): void {
+    if (perInstance > 0) this.#permits -= take;
+  }
+
+  #first(): AcquireCall | undefined {
+    for (const call of this.#waiting) if (!call.request.options.signal?.aborted) return call;
+    return undefined;
+  }
+
+  #closeIfUnused(): void {
+    if (this.#hold || this.#asking.size + this.#waiting.size + this.#permits > 0) return;
+    this.#end?.cancel();
+    this.onUnused();
+  }
+}
+
+/** The queues of all keys that calls of this process want. */
+export class LocalQueues {
+  readonly #byKey = new FreshMap<string, LocalQueue>();
+  #isClosing = false;
+  /** When messages of the store were last missed. */
+  #missedAt = -Infinity;
+
+  constructor(
+    private readonly context: AcquireContext,
+    /** Whether the store reserves tokens, so that a hold can be handed on. */
+    private readonly reservesTokens: boolean,
+  ) {}
+
+  /** How many calls wait here. */
+  get waiting(): number {
+    let waiting = 0;
+    for (const queue of this.#byKey.values()) waiting += queue.waiting;
+    return waiting;
+  }
+
+  /** How many calls wait here for this key. */
+  waitingFor(key: string): number {
+    return this.#byKey.get(key)?.waiting ?? 0;
+  }
+
+  /** Begins a call; resolves with what `toResult` makes of its hold. */
+  begin<T>(request: LockRequest, toResult: (hold: StoreHold) => T): Promise<T> {
+    const call = new AcquireCall(this.context, request, toResult);
+    if (this.#standsInQueue(request)) this.#queueOf(request.keys[0]!).begin(call);
+    else void new Acquisition(this.context, call, null);
+    return call.result as Promise<T>;
+  }
+
+  /** Hands a hold that its caller releases to the next call; null if it has to be released in the store. */
+  handOn(hold: StoreHold): StoreHold | null {
+    // It may be that a lock from before that was revoked.
+    if (this.#isClosing || hold.sentAt < this.#missedAt) return null;
+    return this.#byKey.get(hold.key)?.handOn(hold) ?? null;
+  }
+
+  onMessagesMissed(): void {
+    this.#missedAt = this.context.clock.now();
+  }
+
+  /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
+  onEnded(hold: StoreHold): void {
+    this.#byKey.get(hold.key)?.onEnded(hold);
+  }
+
+  /** Ends all calls that wait here. */
+  close(error: LockError): void {
+    this.#isClosing = true;
+    for (const queue of this.#byKey.values()) queue.close(error);
+  }
+
+  #queueOf(key: string): LocalQueue {
+    let queue = this.#byKey.get(key);
+    if (!queue) {
+      queue = new LocalQueue(this.context, () => this.#byKey.delete(key));
+      this.#byKey.set(key, queue);
+    }
+    return queue;
+  }
+
+  /**
+   * A call with several keys has a place in the store for all of them at once, and so has one that wants an answer of the store
+   * before it waits (`waitMs: 0`, `maxWaiters`, a fire), or another order (`fair`). Without reserved tokens, each asks for itself.
+   */
+  #standsInQueue({ keys, callerKeys, isPart, claim, options }: LockRequest): boolean {
+    if (options.perInstance > 0) return true;
+    const { fair, waitMs, maxWaiters } = options;
+    const wantsAnswer = waitMs === 0 || maxWaiters > 0 || claim !== undefined;
+    return this.reservesTokens && keys.length === 1 && !callerKeys && !isPart && fair === true && !wantsAnswer;
+  }
+}
+
+/** Whether a call asks the store whatever stands ahead: it may share a hold of its owner, or does not want to wait here. */
+const asksAtOnce = ({ options: { owner, fair, waitMs }, claim }: LockRequest): boolean =>
+  owner !== undefined || fair !== true || waitMs === 0 || claim !== undefined;
+
+/** Whether the hold of this request may be handed on: the store knows nothing of it but its attempt and its lease. */
+const handsOn = ({ options }: LockRequest): boolean =>
+  options.mode === 'write' && options.renew && options.owner === undefined && options.holdAtLeastMs === 0;
+
+/** Whether a call may get the hold of another one: if it asks for what that one asked for. */
+const handsOnTo = (from: LockRequest, to: LockRequest): boolean =>
+  handsOn(from) &&
+  handsOn(to) &&
+  from.options.leaseMs === to.options.leaseMs &&
+  from.options.perInstance + to.options.perInstance === 0;

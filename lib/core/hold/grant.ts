@@ -1,0 +1,27 @@
+import { type LockRequest } from '../acquire/request.js';
+import { type LockMode } from '../lock.errors.js';
+import { type GrantedFire } from '../store/fires.js';
+import { type HoldRef } from '../store/lock-store.js';
+import { type Lease, type Moment } from './lease.js';
+
+/** A request that was granted: with the attempt, the tokens and the lease of the grant. */
+export interface Grant {
+  readonly request: LockRequest;
+  readonly attempt: string;
+  /** One per key, in the order in which the caller named them. */
+  readonly refs: readonly HoldRef[];
+  /** Of a hold that was downgraded before this process adopted it; undefined: the mode of the request. */
+  readonly presentMode?: LockMode;
+  /** How many calls of this process have handed it on since the store granted it; each of them had a token of its own. */
+  readonly handedOn: number;
+  /** The fire of a scheduled job that was claimed with it. */
+  readonly fire: GrantedFire | undefined;
+  readonly lease: Lease;
+  /** When the granted command was sent; when the grant arrived, if it was pushed. */
+  readonly sent: Moment;
+  /** When the grant arrived. */
+  readonly receivedAt: Moment;
+  readonly serverTimeMs: number;
+  /** Whether a command of the attempt has had no answer so far, and may still arrive. */
+  readonly unanswered: () => boolean;
+}

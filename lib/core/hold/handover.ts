@@ -1,0 +1,55 @@
+import { type LockLostReason } from '../lock.errors.js';
+import { type Ending } from './ending.js';
+
+/** The hold of a call that has ended. */
+interface EndedHold {
+  /** It was lost before its end. */
+  loseAfterEnd(reason: LockLostReason): void;
+}
+
+/**
+ * The calls of one grant that have ended and handed its hold on. Each waits for the next proof: an answer of the store, to a
+ * command that was sent after the call had ended, that the hold was still there.
+ */
+export class Handover<H extends EndedHold> {
+  /** Whether a renewal is under way that was sent for the proof: one at a time. */
+  isProving = false;
+  #ended: { readonly hold: H; readonly ending: Ending }[] = [];
+  #proven = 0;
+
+  /** How many calls have ended so far: a command that is sent now can prove as many. */
+  get count(): number {
+    return this.#proven + this.#ended.length;
+  }
+
+  /** Those that wait for a proof. */
+  get unproven(): readonly H[] {
+    return this.#ended.map(({ hold }) => hold);
+  }
+
+  add(hold: H, ending: Ending): void {
+    this.#ended.push({ hold, ending });
+  }
+
+  /** The first `count` calls had the lock until their end. */
+  prove(count: number): void {
+    const proven = Math.max(count - this.#proven, 0);
+    this.#proven += proven;
+    for (const { ending } of this.#ended.splice(0, proven)) ending.settle(true);
+  }
+
+  /** The store has answered that the hold is gone: each call that ended since the last proof may have lost it. */
+  lose(reason: LockLostReason): void {
+    this.#proven = this.count;
+    for (const { hold, ending } of this.#ended.splice(0)) {
+      hold.loseAfterEnd(reason);
+      ending.settle(false);
+    }
+  }
+
+  /** There will be no proof: as a release without an answer. */
+  giveUp(): void {
+    this.#proven = this.count;
+    for (const { ending } of this.#ended.splice(0)) ending.settle(false);
+  }
+}

@@ -1,0 +1,118 @@
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { type RenewReply } from '../../../../lib/core/store/lock-store.js';
+import { RELEASE_PATIENCE_MS } from '../../../../lib/core/timing.js';
+import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { gone } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
+
+const RENEWED: RenewReply = { outcome: 'renewed', remainingMs: 3_000 };
+const SILENT: RenewReply = { outcome: 'unknown', cause: new LockStoreError('no answer') };
+
+interface Call {
+  readonly value?: unknown;
+  readonly error?: any;
+}
+
+/** Calls that run one after the other, each under the lock that the one before has handed on; the test answers the renewals. */
+async function startRow(count: number, last?: () => Promise<void>) {
+  const parts = startLocker({ reservesTokens: true });
+  const { store, under, locker } = parts;
+  store.onRenew = null;
+  const lost: unknown[] = [];
+  locker.events.on('lost', ({ fencingToken, reason, earlier }) =>
+    lost.push([fencingToken, reason, earlier.map((one) => one.fencingToken)]),
+  );
+  const work = (i: number) => () => (i === count - 1 ? last?.() : undefined);
+  const calls: Call[] = Array.from({ length: count }, (_, i) => outcomeOf(under('k', work(i), { note: `call ${i}` })));
+  await settled();
+  const answer = async (nth: number, reply: RenewReply): Promise<void> => {
+    store.renews[nth]!.reply([reply]);
+    await settled();
+  };
+  const statuses = (): string[] =>
+    calls.map((call) => ('error' in call ? call.error.code : 'value' in call ? 'done' : '-'));
+  const finish = (): void => expect(locker.live).toEqual(NOTHING);
+  return { ...parts, calls, lost, answer, statuses, finish };
+}
+
+const forEver = (): Promise<void> => new Promise(() => undefined);
+
+describe('a call that hands the lock on', () => {
+  it('resolves with the next proof, which one renewal at a time brings for all that have ended before it', async () => {
+    const { store, answer, statuses } = await startRow(4, forEver);
+    const noted = () =>
+      store.renews.map(({ request }) => request.map(({ holder, hasNewHolder }) => [holder, hasNewHolder]));
+    expect([statuses(), noted()]).toEqual([['-', '-', '-', '-'], [[['host:1\t10000\tcall 1', true]]]]);
+    await answer(0, RENEWED);
+    expect([statuses(), noted()[1]]).toEqual([['done', '-', '-', '-'], [['host:1\t10000\tcall 3', true]]]);
+    await answer(1, RENEWED);
+    expect([statuses(), store.renews.length]).toEqual([['done', 'done', 'done', '-'], 2]);
+  });
+
+  it('resolves with the release of the last one, if that is answered first', async () => {
+    const { store, statuses, finish } = await startRow(3);
+    expect([statuses(), store.renews.length, store.releases.length]).toEqual([['done', 'done', 'done'], 1, 1]);
+    finish();
+  });
+
+  it('rejects if the proof says that the lock is gone, and so does each one since the last proof', async () => {
+    const { answer, statuses, lost } = await startRow(4, forEver);
+    await answer(0, RENEWED);
+    await answer(1, gone(100));
+    expect(statuses()).toEqual(['done', 'LOCK_LOST', 'LOCK_LOST', '-']);
+    expect(lost).toEqual([[103, 'expired', [101, 102]]]);
+  });
+
+  it('rejects if the release of the last one finds that the lock is gone', async () => {
+    const parts = startLocker({ reservesTokens: true });
+    const { store, under, locker } = parts;
+    store.onRenew = null;
+    store.onRelease = () => ({ outcome: 'unknown', holds: 0, lastToken: 100 });
+    const calls: Call[] = [0, 1, 2].map(() => outcomeOf(under('k', () => undefined)));
+    await settled();
+    store.renews[0]!.reply([gone(100)]);
+    await settled();
+    expect(calls.map(({ error }) => [error.code, error.reason])).toEqual(calls.map(() => ['LOCK_LOST', 'expired']));
+    expect(locker.live).toEqual(NOTHING);
+  });
+
+  it('rejects if an operator revokes the lock before the proof', async () => {
+    const { revoke, statuses } = await startRow(3, forEver);
+    revoke();
+    await settled();
+    expect(statuses()).toEqual(['LOCK_LOST', 'LOCK_LOST', '-']);
+  });
+
+  it('waits for a proof as long as for a release without an answer', async () => {
+    const { clock, store, answer, statuses } = await startRow(2, forEver);
+    store.onRenew = (requests) => requests.map(() => SILENT);
+    await answer(0, SILENT);
+    await clock.advance(RELEASE_PATIENCE_MS - 1);
+    expect(statuses()).toEqual(['-', '-']);
+    await clock.advance(1);
+    expect(statuses()).toEqual(['done', '-']);
+  });
+
+  it('resolves with the next renewal if the first one has no answer, and hands nothing on meanwhile', async () => {
+    const { clock, store, answer, statuses, locker, enter } = await startRow(2, forEver);
+    const next = enter('k');
+    await answer(0, SILENT);
+    const [hold] = locker.holds;
+    store.onRenew = (requests) => requests.map(() => RENEWED);
+    void hold!.release();
+    expect(store.releases.length).toBe(1);
+    await settled();
+    expect([statuses()[0], (await next).fencingToken]).toEqual(['done', 101]);
+    await clock.advance(0);
+  });
+
+  it('does not wait with `awaitRelease: false`', async () => {
+    const { store, under } = startLocker({ reservesTokens: true });
+    store.onRenew = null;
+    const first: Call = outcomeOf(under('k', () => 1, { awaitRelease: false }));
+    void under('k', forEver);
+    await settled();
+    expect([first.value, store.renews.length]).toEqual([1, 1]);
+  });
+});
