@@ -124,7 +124,9 @@ export class RedisLockStore implements LockStore {
     const { commands } = this;
     commands.connect();
     const name = this.#keys.channelPrefix + this.clientId;
-    this.#channel = this.#inOurContext(() => new WakeUpChannel({ ...this.#options, commands, name, listener, acceptsGrants }));
+    this.#channel = this.#inOurContext(
+      () => new WakeUpChannel({ ...this.#options, commands, name, listener, acceptsGrants }),
+    );
     commands.onServerId = (info) => {
       this.#channel?.follow();
       this.#check.onServer(info);
