@@ -341,7 +341,7 @@ describe('RedisLockBoardModule', () => {
     const app = await start('express', { locks: { connection: url } });
     await admin.hset('lock:damaged', { s: `A${'0'.repeat(13)}`, 'job:Job': 'no run' });
     const lock = await app.locks.acquire('held');
-    const problem = expect.stringContaining('earlier version');
+    const problem = expect.stringContaining('newer version');
     const { locks } = await (await watch(app, 'view=locks')).next('state', (state) => state);
     expect(locks).toHaveLength(2);
     expect(locks).toEqual(
