@@ -36,7 +36,7 @@ describe('downgrade', () => {
       written = true;
       return granted;
     });
-    await untilWaiting(a, key, 3);
+    await untilWaiting(b, key, 3);
     await lock.downgrade();
     const shared = await Promise.all(readers);
     expect([lock.mode, lock.fencingToken, lock.held, lock.signal.aborted]).toEqual(['read', token, true, false]);

@@ -23,7 +23,7 @@ async function useLocks([a, b]: readonly [LockApp, LockApp], signal: AbortSignal
     ];
     const settled = Promise.allSettled(waiting);
     await timedOut;
-    await untilWaiting(a, key, 4);
+    await untilWaiting(b, key, 4);
     abort.abort();
     await held.extend(40_000);
     await held.release();

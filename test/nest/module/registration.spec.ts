@@ -16,7 +16,7 @@ import {
 import { redisUrl } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, freshKey, openAdmin, startApp, startModule } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 
 afterEach(closeAll);
 
@@ -134,25 +134,6 @@ describe('two apps in one process', () => {
     expect(await apps[1].get(RedisLockService).isLocked(`work:${key}`)).toBe(true);
     b.end.open();
     await second;
-  });
-});
-
-describe('a given client', () => {
-  it('runs the scripts, and is not closed with the app', async () => {
-    const client = openAdmin();
-    const commands: string[] = [];
-    const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>;
-    Object.assign(client, {
-      evalsha: (...args: unknown[]) => {
-        commands.push('evalsha');
-        return evalsha(...args);
-      },
-    });
-    const { locks, app } = await startApp({ connection: client });
-    await (await locks.acquire(freshKey())).release();
-    expect(commands).toEqual(['evalsha', 'evalsha']);
-    await app.close();
-    expect(await client.ping()).toBe('PONG');
   });
 });
 

@@ -72,6 +72,7 @@ function tellAll(events: LockEvents): void {
   }
   events.emit('released', () => ended);
   events.emit('lost', () => ended);
+  events.emit('transferred', () => ended);
   events.emit('elected', () => LOCK);
 }
 
