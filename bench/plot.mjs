@@ -5,6 +5,9 @@ const ROW = 16;
 const WIDTH = 900;
 const LEFT = 230;
 const RIGHT = 60;
+/** The colours of the theme. The background is set, because not every browser passes the theme of the page to a picture. */
+const STYLE =
+  '<style>svg{color:#333;background:#fff}@media(prefers-color-scheme:dark){svg{color:#ddd;background:#1b1b1f}}</style>';
 
 /**
  * Bars on a logarithmic scale, which begin at 1.
@@ -28,8 +31,8 @@ export function plot(groups, { from, to }) {
   }
   const size = `width="${WIDTH}" height="${top + 20}"`;
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="11" fill="#333">`,
-    '<rect width="100%" height="100%" fill="#fff"/>',
+    `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="11" fill="currentColor">`,
+    STYLE,
     ...parts,
     '</svg>\n',
   ].join('\n');
@@ -38,13 +41,13 @@ export function plot(groups, { from, to }) {
 function drawn({ name, median, low = median, high = median }, top, x) {
   const [one, end] = [x(1), x(median)];
   const box = `x="${Math.min(one, end).toFixed(1)}" width="${Math.abs(end - one).toFixed(1)}"`;
-  const color = name.startsWith(OURS) ? '#2a6fbb' : '#b9c2cc';
+  const color = name.startsWith(OURS) ? '#2a6fbb' : '#84909d';
   const after = (Math.max(end, one, x(high)) + 6).toFixed(1);
   const value = median >= 100 ? Math.round(median).toLocaleString('en') : median.toFixed(2);
   return [
     `<text x="${LEFT - 8}" y="${top + 11}" text-anchor="end">${escape(name)}</text>`,
     `<rect ${box} y="${top + 2}" height="${ROW - 5}" fill="${color}"/>`,
-    `<path d="M${x(low).toFixed(1)} ${top + 7.5}H${x(high).toFixed(1)}" stroke="#333"/>`,
+    `<path d="M${x(low).toFixed(1)} ${top + 7.5}H${x(high).toFixed(1)}" stroke="currentColor"/>`,
     `<text x="${after}" y="${top + 11}">${value}</text>`,
   ];
 }

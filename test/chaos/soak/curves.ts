@@ -4,7 +4,10 @@ const COLUMNS = 3;
 const WIDTH = 300;
 const HEIGHT = 130;
 const MARGIN = { top: 28, right: 16, bottom: 24, left: 44 };
-const COLORS = ['#1f77b4', '#d9670a', '#2a9134', '#8a4fbf', '#c02a3a'];
+const COLORS = ['#1f77b4', '#d9670a', '#2a9134', '#8a4fbf', '#d03a4a'];
+/** The colours of the theme. The background is set, because not every browser passes the theme of the page to a picture. */
+const STYLE =
+  '<style>svg{color:#333;background:#fff}@media(prefers-color-scheme:dark){svg{color:#ddd;background:#1b1b1f}}</style>';
 
 /** A small diagram for each quantity, with a line for each source, as SVG. All axes begin at 0. */
 export function curves(all: readonly Series[]): string {
@@ -23,8 +26,8 @@ export function curves(all: readonly Series[]): string {
   );
   const size = `width="${COLUMNS * WIDTH}" height="${height + 26}"`;
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="11" fill="#333">`,
-    '<rect width="100%" height="100%" fill="#fff"/>',
+    `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="11" fill="currentColor">`,
+    STYLE,
     ...panels,
     ...legend,
     '</svg>\n',
