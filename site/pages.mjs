@@ -2,6 +2,9 @@
 // The pages of the API are made by typedoc; the decisions (`docs/adr`) are added where the site is built.
 // `node scripts/docs-check.mjs` fails if a page of `docs` is missing here, or the other way round.
 
+/** Where a page is now, by its former path. The site leads from there. */
+export const MOVED = { README: 'all-pages' };
+
 /** For contributors: it comes last on the site, with the decisions. */
 export const INTERNALS = 'Internals';
 

@@ -1,15 +1,29 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
 import { defineConfig } from 'vitepress';
+import llms from 'vitepress-plugin-llms';
+import { finish } from '../after-build.mjs';
 import { manifest, root } from '../entries.mjs';
 import { GROUPS, INTERNALS } from '../pages.mjs';
 import { forgeOf, linkOnSite } from '../repository-links.mjs';
 
 const docs = join(root, 'docs');
-const address = forgeOf(manifest.repository);
+/** Without an address, the site has no links to the repository. */
+const repository = process.env.DOCS_REPOSITORY || manifest.repository;
+const address = forgeOf(repository);
+if (repository && !address)
+  throw new Error(
+    `expected DOCS_REPOSITORY to be like https://forge.example/owner/name, got ${JSON.stringify(repository)}.`,
+  );
 
-/** Links to files of the repository lead to the forge. */
-function leaveTheSite(markdown) {
+/** Links to files of the repository lead to the forge, and diagrams are drawn. */
+function extendMarkdown(markdown) {
+  const { fence } = markdown.renderer.rules;
+  markdown.renderer.rules.fence = (tokens, i, ...rest) =>
+    tokens[i].info.trim() === 'mermaid'
+      ? `<Mermaid source="${encodeURIComponent(tokens[i].content)}" />`
+      : fence(tokens, i, ...rest);
   markdown.core.ruler.push('repository-links', ({ tokens, env }) => {
     // The page is a copy.
     const page = join(docs, env.relativePath);
@@ -50,7 +64,7 @@ const decisions = readdirSync(join(docs, 'adr'))
     link: `/adr/${file.replace(/\.md$/, '')}`,
   }));
 
-const linkOf = (file) => (file === 'README' ? '/' : `/${file}`);
+const linkOf = (file) => `/${file === 'README' ? 'all-pages' : file}`;
 
 const groups = GROUPS.map(({ title, pages }) => ({
   text: title,
@@ -70,13 +84,27 @@ export default defineConfig({
   srcDir: './pages',
   outDir: './dist',
   cacheDir: './node_modules/.cache/vitepress',
-  rewrites: { 'README.md': 'index.md' },
-  markdown: { config: leaveTheSite, languageAlias: { acl: 'ini' }, anchor: { slugify: slugOf } },
+  rewrites: { 'README.md': 'all-pages.md' },
+  head: [['link', { rel: 'icon', href: '/favicon.svg', type: 'image/svg+xml' }]],
+  transformHead: ({ page }) => [
+    ['link', { rel: 'alternate', type: 'text/markdown', href: `/${page.replace(/.index\.md$/, '.md')}` }],
+  ],
+  transformPageData: ({ filePath, frontmatter }) => void (frontmatter.editLink ??= !filePath.startsWith('api/')),
+  buildEnd: finish,
+  markdown: {
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+    config: extendMarkdown,
+    languageAlias: { acl: 'ini' },
+    anchor: { slugify: slugOf },
+  },
   vite: {
+    // Writes each page as Markdown, llms.txt and llms-full.txt.
+    plugins: [llms({ excludeIndexPage: false, injectLLMHint: false })],
     // The index of the search is one chunk.
     build: { chunkSizeWarningLimit: 4_000 },
   },
   themeConfig: {
+    logo: '/favicon.svg',
     // In the browser, without a server.
     search: { provider: 'local' },
     outline: [2, 3],
@@ -89,6 +117,9 @@ export default defineConfig({
       { text: 'FAQ', link: '/faq' },
       { text: 'API', link: '/api/' },
     ],
-    ...(address && { socialLinks: [{ icon: 'github', link: address }] }),
+    ...(address && {
+      socialLinks: [{ icon: 'github', link: address }],
+      editLink: { pattern: `${address}/edit/main/docs/:path` },
+    }),
   },
 });
