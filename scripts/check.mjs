@@ -83,7 +83,6 @@ const STEPS = [
     ),
     check('all', 'The package in some apps', (out) => counting(['compatibility.mjs', 'lowest-peers', 'iovalkey'], out)),
     check('exhaustive', 'The package in all apps', (out) => counting(['compatibility.mjs'], out)),
-    check('exhaustive', 'The docs site', (out) => npm(['run', 'docs'], out)),
   ].map((step) => ({ ...step, beside: true })),
 
   tests('test', 'Tests', {
@@ -100,6 +99,7 @@ const STEPS = [
     tests('all', `Texts of ${COMPILER}`, { paths: ['keys/compiler-texts'], env: { COMPILER } }),
   ),
   tests('all', 'Faults and clients', { paths: ['test/(faults|clients)/'], without: [QUIET], workers: 4 }),
+  tests('exhaustive', 'The docs site', { paths: ['test/site/'] }),
   tests('exhaustive', 'Mutants, and what the simulation finds', { paths: [MUTANTS, 'test/simulation/'] }),
   ...TOPOLOGIES.map((TOPOLOGY) =>
     tests('all', `Contract on ${TOPOLOGY}`, {
