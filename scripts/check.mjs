@@ -35,7 +35,7 @@ const OF_CLIENT = contract([
 ]);
 const STORE = contract(['lock-store-contract']);
 /** The faults that a client meets with one server. */
-const ON_ONE_SERVER = ['client-options', 'databases', 'network/', 'outage/'].map((path) => `faults/${path}`);
+const ON_ONE_SERVER = ['clients', 'databases', 'network/', 'outage/'].map((path) => `faults/${path}`);
 
 /** Behind sentinels, and with TLS, the store is that of one Redis; with a node down, it is that of a quorum. */
 const TOPOLOGIES = ['memory', 'cluster', 'quorum', 'secured', 'sentinel', 'quorum-degraded'];

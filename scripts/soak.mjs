@@ -11,9 +11,7 @@ import { endOnSignals } from './follow.mjs';
 register('../test/support/jest/hooks.mjs', import.meta.url);
 const { soak, SOAK_TOPOLOGIES, PLANTS } = await import('../test/chaos/soak/soak.ts');
 const { MIN_SAMPLES } = await import('../test/chaos/soak/verdict.ts');
-const { table } = await import('../test/chaos/soak/text.ts');
-const { curves } = await import('../test/chaos/soak/curves.ts');
-const { writeSection } = await import('../test/chaos/soak/document.ts');
+const { curves, table, writeSection } = await import('../test/chaos/soak/text.ts');
 
 const usage = `Usage: node scripts/soak.mjs [options]
   --minutes N               how long (60)

@@ -1,8 +1,6 @@
-import { LARGEST_STEP_MS, type FaultKind, type PlannedFault, chosen } from './nemesis/fault-kind.js';
-import { networkFaults } from './nemesis/network-faults.js';
-import { planFaults } from './nemesis/plan.js';
+import { chosen, type FaultKind, LARGEST_STEP_MS, planFaults, type PlannedFault } from './nemesis/plan.js';
+import { networkFaults, workerFaults } from './nemesis/network-faults.js';
 import { clockFaults, forgettingFaults, serverFaults } from './nemesis/server-faults.js';
-import { workerFaults } from './nemesis/worker-faults.js';
 import { type ChaosServer } from './servers.js';
 
 const kind = (name: string, fields: Partial<PlannedFault> = {}): FaultKind => ({

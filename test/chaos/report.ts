@@ -1,5 +1,4 @@
-import { turnsOf } from './checker/belief.js';
-import { groupBy } from './checker/spans.js';
+import { groupBy, turnsOf } from './checker/spans.js';
 import { type Call, type Fault, type History, type Violation } from './checker/history.js';
 
 const SHOWN_VIOLATIONS = 20;

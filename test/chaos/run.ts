@@ -1,25 +1,115 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { check, judgingOf } from './checker/check.js';
-import { type Deed } from './events.js';
-import { look } from './left.js';
-import { chosen } from './nemesis/fault-kind.js';
-import { carryOut, planFaults } from './nemesis/plan.js';
-import { workerFaults } from './nemesis/worker-faults.js';
-import { Recorder, readHistory } from './recorder.js';
-import { report } from './report.js';
-import { Resource } from './resource.js';
-import { compileClockShim } from './servers.js';
-import { startCluster } from './topologies/cluster.js';
-import { startQuorum } from './topologies/quorum.js';
-import { startSentinel } from './topologies/sentinel.js';
-import { startSingle } from './topologies/single.js';
+import { type ChaosServer, compileClockShim } from './servers.js';
 import { type System, type SystemOptions } from './topologies/system.js';
+import { type Deed, type ResourceTotals } from './events.js';
+import { check, judgingOf } from './checker/check.js';
+import { carryOut, chosen, planFaults } from './nemesis/plan.js';
+import { workerFaults } from './nemesis/network-faults.js';
+import { readHistory, Recorder } from './recorder.js';
+import { report } from './report.js';
+import { startCluster } from './topologies/cluster.js';
+import { startQuorum, startSingle } from './topologies/single.js';
+import { startSentinel } from './topologies/sentinel.js';
 import { now, watchStandstills } from './worker/standstills.mjs';
 import { randomFrom } from './worker/random.mjs';
 import { type Parcel, Worker, type WorkerSettings } from './workers.js';
+
+const LISTER = join(import.meta.dirname, 'worker', 'list.mjs');
+
+/** The connection that asks, and those of replicas and sentinels. */
+const OF_SERVERS = /cmd=client\|list|flags=[SM]|name=sentinel-/;
+
+/** What is left on the servers when all processes have ended and all leases are over. */
+async function look({ servers, directConnection }: System, client: string): Promise<string[]> {
+  const found = await Promise.all(servers.map((server, i) => lookAt(server, `server ${i}`)));
+  // The peers have no list of their locks.
+  const held = client === 'nestjs-redis-lock' ? await list(directConnection) : [];
+  return [...found.flat(), ...held.map((state) => `still held or waited for: ${state}`)];
+}
+
+async function lookAt(server: ChaosServer, name: string): Promise<string[]> {
+  const channels = (await server.send('PUBSUB', 'CHANNELS', '*')) as string[] | undefined;
+  if (!channels) return [`${name} does not answer`];
+  const clients = String(await server.send('CLIENT', 'LIST'))
+    .trim()
+    .split('\n');
+  const keys = (await server.send('KEYS', '*')) as string[];
+  const kept = await Promise.all(keys.map(async (key) => ((await server.send('PTTL', key)) === -1 ? [key] : [])));
+  return [
+    ...channels
+      .filter((channel) => !channel.startsWith('__'))
+      .map((channel) => `${name} has a subscriber of ${channel}`),
+    ...clients.filter((line) => !OF_SERVERS.test(line)).map((line) => `${name} has a client: ${line}`),
+    ...kept.flat().map((key) => `${name} keeps ${key} for ever`),
+  ];
+}
+
+async function list(connection: unknown): Promise<string[]> {
+  const { stdout } = await promisify(execFile)(process.execPath, [LISTER, JSON.stringify(connection)]);
+  return JSON.parse(stdout) as string[];
+}
+
+/** A message of a worker about one key of the resource; `token` is undefined for clients that have none. */
+export interface ResourceRequest {
+  readonly read?: string;
+  readonly write?: string;
+  readonly token?: number;
+  /** What the worker has read of both registers. */
+  readonly plain?: number;
+  readonly fenced?: number | null;
+}
+
+interface Register {
+  plain: number;
+  fenced: number;
+  maxToken: number;
+  confirmed: number;
+  plainConfirmed: number;
+  refused: number;
+}
+
+/**
+ * What the locks protect: two counters per key, which the workers count up by reading, working and writing. One takes every
+ * write; the other refuses tokens that are smaller than the greatest that it has seen.
+ */
+export class Resource {
+  readonly #registers = new Map<string, Register>();
+
+  answer({ read, write, token, plain, fenced }: ResourceRequest): object {
+    const register = this.#register(read ?? write!);
+    const isFresh = token !== undefined && token >= register.maxToken;
+    if (isFresh) register.maxToken = token;
+    if (read !== undefined) return { plain: register.plain, fenced: isFresh ? register.fenced : null };
+    register.plain = plain! + 1;
+    register.plainConfirmed += 1;
+    if (token !== undefined && (!isFresh || fenced === null)) register.refused += 1;
+    else if (token !== undefined) {
+      register.fenced = fenced! + 1;
+      register.confirmed += 1;
+    }
+    return {};
+  }
+
+  totals(): [string, ResourceTotals][] {
+    return [...this.#registers].map(([key, { plain, fenced, confirmed, plainConfirmed, refused }]) => [
+      key,
+      { confirmed, counted: fenced, refused, plainConfirmed, plainCounted: plain },
+    ]);
+  }
+
+  #register(key: string): Register {
+    const known = this.#registers.get(key);
+    if (known) return known;
+    const register = { plain: 0, fenced: 0, maxToken: 0, confirmed: 0, plainConfirmed: 0, refused: 0 };
+    this.#registers.set(key, register);
+    return register;
+  }
+}
 
 const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {
   single: startSingle,

@@ -7,6 +7,8 @@ import { ownSentinels } from '../support/redis/own-topologies.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { rejection } from '../support/waiting/rejection.js';
 
+afterEach(closeAll);
+
 const LEASE = { leaseMs: 4_000, waitMs: 10_000 };
 
 /** The locks of a database. */
@@ -27,8 +29,6 @@ const untilListening = (admin: { pubsub(command: 'CHANNELS', pattern: string): P
   eventually(async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length === 1);
 
 describe('a database that the server refuses', () => {
-  afterEach(closeAll);
-
   it('serves no lock whose user has lost the right to SELECT', async () => {
     const { admin, url, ofUser } = await withUser();
     const { locks } = await startApp({ connection: ofUser });
@@ -118,8 +118,6 @@ describe('a database that the server refuses', () => {
 });
 
 describe('the credentials of a given client', () => {
-  afterEach(closeAll);
-
   it('are read again whenever we reconnect', async () => {
     const { url, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>one', '~*', '&*', '+@all');

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { LockError } from '../../lib/index.js';
 import * as replies from '../../lib/redis/codec/replies.js';
 import { fuzz, part, search } from './support/area.js';
-import { leaseIn } from './support/backing.js';
+import { leaseIn } from './support/scene.js';
 
 const ATTEMPT = 'client.1';
 

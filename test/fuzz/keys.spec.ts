@@ -1,9 +1,8 @@
 import * as fc from 'fast-check';
 import { LockKeyError } from '../../lib/index.js';
 import { closeAll } from '../support/apps/lock-app.js';
-import { fuzz, part } from './support/area.js';
+import { checkIsTyped, checkSaysWhy, fuzz, type Outcome, outcomeOf, part } from './support/area.js';
 import { type Scene, settled, startScene, untilNothingLeft } from './support/scene.js';
-import { type Outcome, checkIsTyped, checkSaysWhy, outcomeOf } from './support/typed-error.js';
 import { Named, anyValue, named } from './support/values.js';
 
 const METHODS = ['acquire', 'tryAcquire', 'withLock', 'inspect', 'isLocked', 'forceRelease', 'lastRun'] as const;

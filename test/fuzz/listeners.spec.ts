@@ -1,9 +1,8 @@
 import * as fc from 'fast-check';
 import { type LockEventName } from '../../lib/index.js';
 import { fuzz, part } from './support/area.js';
-import { type BareScene, startBareScene } from './support/bare-scene.js';
+import { type BareScene, settled, startBareScene } from './support/scene.js';
 import { goodAnswer } from './support/fake-redis.js';
-import { settled } from './support/scene.js';
 import { Named, anyValue } from './support/values.js';
 
 /** Those of a call that holds a lock, nests another one, and of one that is refused. */

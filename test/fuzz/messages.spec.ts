@@ -2,13 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { LockLostError, LockStoreError, LockWaitTimeoutError } from '../../lib/index.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { fuzz, part } from './support/area.js';
-import { Backing } from './support/backing.js';
-import { type BareScene, startBareScene } from './support/bare-scene.js';
+import { checkIsTyped, fuzz, outcomeOf, part } from './support/area.js';
+import { Backing, type BareScene, settled, startBareScene } from './support/scene.js';
 import { type Answer, type Received, goodAnswer } from './support/fake-redis.js';
 import { Raw, type Reply } from './support/resp.js';
-import { settled } from './support/scene.js';
-import { checkIsTyped, outcomeOf } from './support/typed-error.js';
 
 const LAST_TOKEN = 1_000;
 const HOLD_MS = 40;

@@ -4,8 +4,7 @@ import * as fc from 'fast-check';
 import { LockConfigurationError } from '../../lib/index.js';
 import { FireFinder } from '../../lib/schedule/fire-finder.js';
 import { followJobs, scheduledMethod, stopJobs } from '../../lib/schedule/scheduler.js';
-import { fuzz, part } from './support/area.js';
-import { checkIsTyped, outcomeOf } from './support/typed-error.js';
+import { checkIsTyped, fuzz, outcomeOf, part } from './support/area.js';
 import { Named, anyValue, named, oneOf } from './support/values.js';
 
 const expressions = ['* * * * * *', '0 3 * * *', '0 0 31 2 *', '', 'x'] as const;

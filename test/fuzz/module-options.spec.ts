@@ -13,10 +13,8 @@ import { openProcessMemory } from '../../lib/memory/process-memory.js';
 import { resolveModuleOptions } from '../../lib/redis-lock.options.js';
 import { openStore } from '../../lib/redis/open-store.js';
 import { FakeStore } from '../support/core/fake-store.js';
-import { fuzz, part } from './support/area.js';
+import { anyShape, checkIsTyped, checkSaysWhy, fuzz, outcomeOf, part, type Shape, shaped } from './support/area.js';
 import { isValid } from './support/option-rules.js';
-import { type Shape, anyShape, shaped } from './support/shapes.js';
-import { checkIsTyped, checkSaysWhy, outcomeOf } from './support/typed-error.js';
 import { Named, anyValue, named, oddValue, oneOf } from './support/values.js';
 
 const ignore = (): void => undefined;

@@ -1,12 +1,20 @@
 import * as fc from 'fast-check';
 import { LockConfigurationError, type LockOptions, LockLostError } from '../../lib/index.js';
 import { closeAll } from '../support/apps/lock-app.js';
-import { fuzz, part } from './support/area.js';
+import {
+  anyShape,
+  checkIsTyped,
+  checkSaysWhy,
+  fuzz,
+  type Outcome,
+  outcomeOf,
+  part,
+  type Shape,
+  shaped,
+} from './support/area.js';
 import { wrongOperands, wrongOptions } from './support/option-rules.js';
 import { type Scene, settled, startScene, untilNothingLeft } from './support/scene.js';
-import { type Shape, anyShape, shaped } from './support/shapes.js';
 import { type Named, anyValue, named, oddValue, oneOf } from './support/values.js';
-import { type Outcome, checkIsTyped, checkSaysWhy, outcomeOf } from './support/typed-error.js';
 
 const RIGHT: Record<keyof LockOptions, fc.Arbitrary<Named>> = {
   mode: oneOf('read', 'write', 'Read', 'exclusive'),

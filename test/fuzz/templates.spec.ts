@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { LockConfigurationError, LockKeyError, Locked, lockKey } from '../../lib/index.js';
 import { parseKeyTemplate } from '../../lib/keys/key-spec.js';
-import { fuzz, part } from './support/area.js';
-import { checkIsTyped, outcomeOf } from './support/typed-error.js';
+import { checkIsTyped, fuzz, outcomeOf, part } from './support/area.js';
 import { Named, anyValue, named, oddValue } from './support/values.js';
 
 const text = fc

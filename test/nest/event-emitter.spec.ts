@@ -1,11 +1,16 @@
 import 'reflect-metadata';
 import { Injectable, Scope } from '@nestjs/common';
 import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
+import { DataSource } from 'typeorm';
+import { Transactional } from 'typeorm-transactional';
 import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { freshKey, startApp } from '../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 import { closePlaces, gateOfTest, SideBySide, underLock } from './support/places.js';
+import { openDatabase } from './support/open-database.js';
+
+afterEach(closeAll);
 
 interface Order {
   readonly id: string;
@@ -147,5 +152,49 @@ describe('a caller that emits and waits', () => {
     await expect(events.emitAsync('throwing', { id: '7' })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
     await held.release();
     expect(await events.emitAsync('skipping', { id: '7' })).toEqual(['7 under order:7']);
+  });
+});
+
+@Injectable()
+class StoredOrders {
+  constructor(private readonly dataSource: DataSource) {}
+
+  @Locked('order:<0>')
+  @Transactional()
+  async lockedAbove(id: string): Promise<void> {
+    await this.dataSource.query('INSERT INTO charge VALUES (?)', [id]);
+  }
+
+  @Transactional()
+  @Locked('order:<0>')
+  async lockedBelow(id: string): Promise<void> {
+    await this.dataSource.query('INSERT INTO charge VALUES (?)', [id]);
+  }
+}
+
+async function startStored() {
+  const log: string[] = [];
+  const dataSource = await openDatabase(log);
+  await dataSource.query('CREATE TABLE charge (id TEXT)');
+  const { app, locks } = await startApp(
+    {},
+    { providers: [StoredOrders, { provide: DataSource, useValue: dataSource }] },
+  );
+  for (const event of ['acquired', 'released'] as const) locks.events.on(event, () => log.push(event));
+  log.length = 0;
+  return { log, orders: app.get(StoredOrders) };
+}
+
+describe('@Locked and @Transactional', () => {
+  it('hold the lock until the transaction is committed when @Locked is above', async () => {
+    const { log, orders } = await startStored();
+    await orders.lockedAbove(freshKey());
+    expect(log).toEqual(['acquired', 'BEGIN', 'INSERT', 'COMMIT', 'released']);
+  });
+
+  it('release the lock before the commit when @Locked is below', async () => {
+    const { log, orders } = await startStored();
+    await orders.lockedBelow(freshKey());
+    expect(log).toEqual(['BEGIN', 'acquired', 'INSERT', 'released', 'COMMIT']);
   });
 });

@@ -1,23 +1,122 @@
-import { FaultRunner, type Stage } from './faults/fault-runner.js';
-import { Facts, RECOVERY_MS } from './judge/facts.js';
-import { Judge } from './judge/judge.js';
-import { Probe } from './judge/probe.js';
-import { ProcessEnd } from './judge/leftovers.js';
-import { lockOn } from '../support/lua/lock-view.js';
-import { rulesFor } from './judge/rules.js';
-import { type Library } from './library/library.js';
+import { Belief, Losses, LossReports, Nesting, Siblings } from './judge/beliefs.js';
+import { Calm, Moved, Recovered, REPLICA_MS } from './judge/calm.js';
+import { Facts, KEY_PREFIX, RECOVERY_MS } from './judge/facts.js';
+import { Exclusion, Grants, Operators, Order, Owners, Tokens } from './judge/grants.js';
+import { HandOvers, LocalWaits } from './judge/hand-overs.js';
+import { Fires, HoldLimits, Runs } from './judge/hold-limits.js';
+import { Leaders, Transfers } from './judge/transfers.js';
+import { Endings, Leftovers, ProcessEnd, QuorumLeftovers } from './judge/leftovers.js';
+import { type Rule } from './judge/rule.js';
+import { Settling, Turns, Waiting, WaitLimits } from './judge/waits.js';
+import { Application, Campaigner } from './workload/application.js';
+import { Adopter, type Call, type Outcome } from './workload/call.js';
+import { Caller } from './workload/caller.js';
 import { Network } from './network/network.js';
-import { buildTopology } from './server/build-topology.js';
+import { type Plan, type PlannedCall, serverCount } from './workload/plan.js';
+import { Rng, type Violation, World } from './world/world.js';
+import { ClusterBus } from './server/cluster-bus.js';
+import { ClusterNode } from './server/cluster-node.js';
+import { Member } from './server/member.js';
+import { ReplicaSet } from './server/replica-set.js';
+import { FIRST_SENTINEL, SimSentinel } from './server/sentinel.js';
+import { type FailoverWatch, portOf, type Topology } from './server/topology.js';
+import { FaultRunner, type Stage } from './faults/fault-runner.js';
+import { Judge } from './judge/judge.js';
+import { lockOn } from '../support/lua/lock-view.js';
+import { type Library } from './library/library.js';
 import { Lua } from '../support/lua/lua.js';
 import { SimServer } from './server/sim-server.js';
-import { Adopter } from './workload/adopter.js';
-import { Application } from './workload/application.js';
-import { Campaigner } from './workload/campaigner.js';
-import { Caller } from './workload/caller.js';
-import { type Plan, type PlannedCall, serverCount } from './workload/plan.js';
-import { Rng } from './world/rng.js';
 import { SimProcess } from './world/sim-process.js';
-import { type Violation, World } from './world/world.js';
+
+// prettier-ignore
+const KINDS = [
+  Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
+  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Leaders, Transfers, Turns, WaitLimits,
+];
+
+/** All rules. */
+const rulesFor = (facts: Facts): readonly Rule[] => KINDS.map((Kind) => new Kind(facts));
+
+/** Its calls have numbers from here on. */
+const FIRST_ID = 1_000_000;
+
+/** How far time passes between two looks at it. */
+const STEP_MS = 20;
+
+/** One call of a lock that nobody holds. */
+const PROBE = { entry: 'tryAcquire', options: { mode: 'write', leaseMs: 2_000, waitMs: 0 }, holdMs: 0, at: 0 } as const;
+
+/**
+ * After all has calmed down, every key that was ever used can be locked at once, by every process. The calls are judged as
+ * all others: their tokens exceed all before.
+ */
+class Probe {
+  #id = FIRST_ID;
+
+  constructor(
+    private readonly facts: Facts,
+    private readonly caller: Caller,
+  ) {}
+
+  async run(apps: readonly Application[]): Promise<void> {
+    const { network } = this.facts;
+    const keys = new Set(network.servers.flatMap((server) => server.keys));
+    for (const app of apps) {
+      // A process that made no call for long may have to notice first that its client is gone.
+      if (app.given && app.given.status !== 'ready') continue;
+      for (const key of keys) await this.#probe(key.slice(KEY_PREFIX.length), app);
+    }
+  }
+
+  async #probe(key: string, app: Application): Promise<void> {
+    const { world } = this.facts;
+    let outcome = await this.#call(key, app);
+    if (outcome === 'LockStoreError' && app.given && world.violations.length === 0) {
+      // Its server may be a replica since its last call.
+      await world.run(world.now + REPLICA_MS);
+      outcome = await this.#call(key, app);
+    }
+    if (world.violations.length > 0 || outcome === 'granted') return;
+    world.violate('3: at the end, each key can be locked', `${key} in ${app.process.name}: ${outcome}`);
+  }
+
+  async #call(key: string, app: Application): Promise<Outcome | null | undefined> {
+    const { world, calls } = this.facts;
+    const id = (this.#id += 1);
+    const plan = { ...PROBE, id, slot: app.process.slot, keys: [key], steps: [], listens: false, afterLossMs: 0 };
+    world.after(0, app.process, 'plan', () => void this.caller.run(plan, app));
+    // The first answer takes a second at most, and so does a release.
+    const until = world.now + 2_100;
+    const made = (): Call | undefined => calls.get(`c${id}`);
+    while (world.violations.length === 0 && world.now < until && !isDone(made())) await world.run(world.now + STEP_MS);
+    return made()?.outcome;
+  }
+}
+
+const isDone = (call: Call | undefined): boolean =>
+  call !== undefined && !call.isPending && (call.held?.doneAt ?? 0) < Infinity;
+
+const SENTINELS = 3;
+
+/** Joins the servers of a run; null if they know nothing of each other. */
+function buildTopology({ servers, world }: Network, { profile, seed }: Plan, watch: FailoverWatch): Topology | null {
+  if (profile.topology === 'none') return null;
+  const rng = new Rng(seed, 'topology');
+  const { topology, masters, replicas } = profile;
+  if (topology === 'cluster') {
+    const bus = new ClusterBus({ world, rng, watch, masters, replicas });
+    bus.nodes = servers.map((server) => new ClusterNode(server, bus, bus.view));
+    bus.join();
+    return bus;
+  }
+  const members = servers.map((server) => new Member(server));
+  const count = topology === 'sentinel' ? SENTINELS : 0;
+  const sentinels = Array.from({ length: count }, (_, i) => {
+    return new SimSentinel(FIRST_SENTINEL + i, world, new Rng(seed, 'sentinel', i), portOf(servers[0]!));
+  });
+  for (const sentinel of sentinels) sentinel.others = sentinels.filter((other) => other !== sentinel);
+  return new ReplicaSet({ world, rng, members, sentinels, watch });
+}
 
 /** What a run has found. */
 export interface Report {

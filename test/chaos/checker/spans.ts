@@ -1,4 +1,5 @@
-import { type Span } from './history.js';
+import { type Call, type Fault, type History, type Span, standstillsOf } from './history.js';
+import { TOKENS_OF_A_WRITER } from '../../../lib/core/store/lock-store.js';
 
 /** What `Map.groupBy` does, which Node 20 lacks. */
 export function groupBy<T, K>(list: Iterable<T>, keyOf: (one: T) => K): Map<K, T[]> {
@@ -38,10 +39,110 @@ export function without(span: Span, others: readonly Span[]): Span[] {
 export const lengthOf = (spans: readonly Span[]): number => spans.reduce((sum, { from, to }) => sum + to - from, 0);
 
 /** How much of `span` the others cover. */
-export const covered = (span: Span, others: readonly Span[]): number =>
-  lengthOf([span]) - lengthOf(without(span, others));
+const covered = (span: Span, others: readonly Span[]): number => lengthOf([span]) - lengthOf(without(span, others));
 
 export const touches = (a: Span, b: Span): boolean => a.from <= b.to && b.from <= a.to;
 
 /** Whether two spans share more than a moment. */
 export const overlaps = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to;
+
+/**
+ * What is excused, and for how long. Everything else is a violation.
+ *
+ * - Lost data (a restart without it, an eviction, an operator, a failover, a clock that steps forward) ends a lock although
+ *   its holder lives. The holder learns of it at its next renewal, and in any case when its lease ends (docs/guarantees.md,
+ *   "What is not promised" and "Failover"). So a holder of before the loss may overlap with one of after it, for a lease. A
+ *   fire whose record was lost may run again. Tokens are excused on a quorum only, the fenced resource never.
+ * - A process that stands still (SIGSTOP, a blocked event loop) cannot tell anybody anything. `held` is false all the same,
+ *   so exclusion is not excused for clients that prove their lease.
+ * - While a fault lasts, and for `RECOVERY_MS` after it, a call may wait longer than the bound of a wake-up.
+ */
+
+/** A message between two processes, and the line in the log that says so, take a little time on a busy machine. */
+export const TELLING_MS = 50;
+
+/** After a fault, places of dead waiters end with their leases (3 s here), and clients connect again within a second. */
+export const RECOVERY_MS = 4_000;
+
+/** Two reads of one clock, and the rounding of both. */
+export const ROUNDING_MS = 1;
+
+/** The losses of data that may concern a key. */
+export const lossesOf = (history: History, key: string): Fault[] =>
+  history.faults.filter(({ forgets }) => forgets === 'all' || forgets?.includes(key));
+
+/**
+ * Whether a loss of data explains that two calls believed to hold one key together, until `to`. The one that was granted
+ * before the loss may learn of its grant last.
+ */
+export const isForgotten = (losses: readonly Fault[], a: Call, b: Call, to: number): boolean =>
+  isLost(losses, a, b, to) || isLost(losses, b, a, to);
+
+/** Whether a loss of data between the grants of two calls explains that the first one believed in its lock until `to`. */
+export const isLost = (losses: readonly Fault[], before: Call, after: Call, to: number): boolean =>
+  losses.some(
+    (loss) =>
+      before.calledAt <= loss.to && after.grantedAt! >= loss.from && to <= loss.to + before.leaseMs + TELLING_MS,
+  );
+
+/** How long a process, or the networks, stood still within a span. */
+export function stoodStill(history: History, process: string, span: Span): number {
+  return covered(span, [...standstillsOf(history.process(process)), ...history.standstills]);
+}
+
+/** When a fault concerned a worker, or might still; without a worker, all faults. */
+export function faultsOf(history: History, worker: string | undefined, recoveryMs: number): Span[] {
+  const spans = history.faults
+    .filter((fault) => worker === undefined || fault.worker === undefined || fault.worker === worker)
+    .map(({ from, to }) => ({ from, to: to + recoveryMs }));
+  return union(spans);
+}
+
+/**
+ * How long a holder believes to hold its lock: until its proof ends, it learns better, it releases, or it dies, but at least until it
+ * last looked and held it. If it has transferred the lock, nobody else may have it until another process adopts it, or until the lease
+ * is over, whatever becomes of this process.
+ */
+export function beliefOf(history: History, call: Call): Span {
+  if (call.transferredAt !== undefined) {
+    const adoptions = history.adoptions.get(call.op) ?? [];
+    // An adoption that fails may have got the lock, and gives it back.
+    const ends = adoptions.map(({ grantedAt, calledAt }) => grantedAt ?? calledAt);
+    return { from: call.grantedAt!, to: Math.min(call.until, ...ends) };
+  }
+  const { until, lostAt = Infinity, unheldAt = Infinity, releasingAt = Infinity, acts } = call;
+  const { endedAt = Infinity } = history.process(call.process);
+  const learnsBetterAt = Math.min(until, lostAt, unheldAt, releasingAt, endedAt);
+  return { from: call.grantedAt!, to: Math.max(learnsBetterAt, acts.at(-1) ?? -Infinity) };
+}
+
+/** The calls of each key, in their order. */
+export function callsByKey(calls: Iterable<Call>): Map<string, Call[]> {
+  const pairs = [...calls].flatMap((call) => call.keys.map((key) => ({ key, call })));
+  const groups = groupBy(pairs, ({ key }) => key);
+  return new Map([...groups].map(([key, list]) => [key, list.map(({ call }) => call)]));
+}
+
+/** The granted calls of each key, in the order of their grants. */
+export function grantsByKey(history: History): Map<string, Call[]> {
+  const granted = [...history.calls.values()].filter(({ grantedAt }) => grantedAt !== undefined);
+  return callsByKey(granted.sort((a, b) => a.grantedAt! - b.grantedAt!));
+}
+
+/** The granted calls of one line, turn by turn: each has a grant in Redis, and the calls to which its hold was handed on. */
+export function turnsOf(line: readonly Call[]): Call[][] {
+  const turns: Call[][] = [];
+  const granted = line.filter(({ tokens }) => tokens !== undefined);
+  for (const call of granted.toSorted((a, b) => a.grantedAt! - b.grantedAt!)) {
+    const turn = turns.at(-1);
+    if (turn && call.tokens![0]! - turn[0]!.tokens![0]! < TOKENS_OF_A_WRITER) turn.push(call);
+    else turns.push([call]);
+  }
+  return turns;
+}
+
+/** The part of a span in which a holder may write. */
+export const writing = (call: Call, span: Span): Span =>
+  call.mode === 'write' ? { from: span.from, to: Math.min(span.to, call.readsFrom ?? Infinity) } : { from: 0, to: 0 };
+
+export const sharesOwner = (a: Call, b: Call): boolean => a.owner !== undefined && a.owner === b.owner;

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { type Forgets } from '../events.js';
 import { type ChaosServer } from '../servers.js';
 import { type Randoms } from '../worker/random.mjs';
-import { type FaultKind, LARGEST_STEP_MS } from './fault-kind.js';
+import { type FaultKind, LARGEST_STEP_MS } from './plan.js';
 
 /** The keys of the workers (../worker), in Redis. */
 export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job', 'lead0', 'lead1'];

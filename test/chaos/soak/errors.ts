@@ -1,6 +1,5 @@
-import { RECOVERY_MS, faultsOf } from '../checker/allowances.js';
+import { faultsOf, RECOVERY_MS, touches, union } from '../checker/spans.js';
 import { type History, type Violation } from '../checker/history.js';
-import { touches, union } from '../checker/spans.js';
 
 /** What a call may answer whenever it likes: that the lock is busy, its wait over, its caller's signal aborted, its fire run. */
 const ANSWERS = ['LOCK_BUSY', 'LOCK_WAIT_TIMEOUT', 'TimeoutError', 'skipped'];

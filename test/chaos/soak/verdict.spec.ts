@@ -1,5 +1,9 @@
 import { randomFrom } from '../worker/random.mjs';
-import { type Series, judge } from './verdict.js';
+import { judge, type Series, seriesOf } from './verdict.js';
+import { curves, table, withSection } from './text.js';
+import { History } from '../checker/history.js';
+import { Story } from '../story.js';
+import { unexpectedErrors } from './errors.js';
 
 const MINUTES = 60;
 
@@ -74,5 +78,78 @@ describe('The verdict of a soak', () => {
   it('extrapolates the slope to a day, however often it is measured', () => {
     const quick = { ...series('sockets', (i) => i), minutes: Array.from({ length: MINUTES }, (_, i) => i / 4) };
     expect(judge(quick)).toMatchObject({ perDay: 4 * 1_440, first: 10.5, last: 50.5 });
+  });
+});
+
+const sample = (minute: number, source: string, values: Record<string, number>) => ({ minute, source, values });
+
+describe('The series of a soak', () => {
+  it('are one for each quantity of each source; what was not counted was not there', () => {
+    const samples = [sample(1, 'w0', { sockets: 6 }), sample(1, 'w1', { sockets: 7 })];
+    const all = seriesOf([...samples, sample(2, 'w0', { sockets: 6, 'kind WriteWrap': 1 })]);
+    expect(all).toEqual([
+      { source: 'w0', name: 'sockets', minutes: [1, 2], values: [6, 6] },
+      { source: 'w0', name: 'kind WriteWrap', minutes: [1, 2], values: [0, 1] },
+      { source: 'w1', name: 'sockets', minutes: [1], values: [7] },
+    ]);
+  });
+
+  it('have a row and a diagram, in which a process that leaks stands out', () => {
+    const minutes = Array.from({ length: 20 }, (_, i) => i);
+    const samples = minutes.flatMap((minute) => [
+      sample(minute, 'w0', { sockets: 6 }),
+      sample(minute, 'w1', { sockets: 6 + minute }),
+    ]);
+    const verdicts = seriesOf(samples).map(judge);
+    expect(table(verdicts)).toContain('| processes | sockets | 6, 9 | 6, 22 | 0, 1,440 | 150 | flat, growing |');
+    expect(curves(verdicts).match(/<polyline/g)).toHaveLength(2);
+  });
+});
+
+const MARKS = ['<!-- soak: written by node scripts/soak.mjs -->', '<!-- end of soak -->'];
+
+describe('The section of a soak in a document', () => {
+  it('replaces what is between the marks, and nothing else', () => {
+    const text = ['before', MARKS[0], 'of an earlier run', MARKS[1], 'after'].join('\n');
+    const once = withSection(text, 'of this run');
+    expect(once).toBe(['before', MARKS[0], '', 'of this run', '', MARKS[1], 'after'].join('\n'));
+    expect(withSection(once, 'of this run')).toBe(once);
+  });
+
+  it('is refused by a document without the marks', () => {
+    expect(() => withSection('text', 'section')).toThrow('lacks the marks');
+  });
+});
+
+const textsOf = (story: Story): string[] => unexpectedErrors(History.of(story.events)).map(({ text }) => text);
+
+const failing = (code: string) => new Story().call(100, 'w0.1:1').of(150, 'w0.1:1', 'failed', { code });
+const failover = (story: Story) =>
+  story.nemesis(120, 'fault', { id: 1, kind: 'master killed', forgets: 'all' }).nemesis(130, 'over', { id: 1 });
+
+describe('The errors that a soak expects', () => {
+  it.each(['LOCK_BUSY', 'LOCK_WAIT_TIMEOUT', 'TimeoutError', 'skipped'])('are %s at any time', (code) => {
+    expect(textsOf(failing(code))).toEqual([]);
+  });
+
+  it('are those of the store during a failover only', () => {
+    expect(textsOf(failover(failing('LOCK_STORE')))).toEqual([]);
+    expect(textsOf(failing('LOCK_STORE'))).toEqual(['w0.1:1 failed: LOCK_STORE']);
+  });
+
+  it('are those of the store after a standstill, too, if it was long', () => {
+    const lag = (from: number) => failing('LOCK_STORE').process(110, 'w1.1', 'lag', { from });
+    expect(textsOf(lag(-1_000))).toEqual([]);
+    expect(textsOf(lag(50))).toEqual(['w0.1:1 failed: LOCK_STORE']);
+  });
+
+  it('are no others, failover or not', () => {
+    expect(textsOf(failover(failing('TypeError')))).toEqual(['w0.1:1 failed: TypeError']);
+  });
+
+  it('are the same for a look at a lock', () => {
+    const look = (code: string) => new Story().process(500, 'w0.1', 'error', { what: 'look', code });
+    expect(textsOf(failover(look('LOCK_STORE')))).toEqual([]);
+    expect(textsOf(look('LOCK_STORE'))).toEqual(['look of w0.1 failed: LOCK_STORE']);
   });
 });

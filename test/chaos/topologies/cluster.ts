@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCluster as launchCluster } from '../../../scripts/topologies.mjs';
-import { type FaultKind, named } from '../nemesis/fault-kind.js';
+import { type FaultKind, named } from '../nemesis/plan.js';
 import { networkFaults } from '../nemesis/network-faults.js';
 import { KEYS, forgettingFaults, operatorFaults, serverFaults, storageKey } from '../nemesis/server-faults.js';
 import { ChaosServer } from '../servers.js';
-import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
-import { type System, type SystemOptions, soon } from './system.js';
+import { closeNetworks, cutNetworks, mapNetworks, soon, type System, type SystemOptions } from './system.js';
 
 const HOST = '127.0.0.1';
 const MASTERS = 3;

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startSentinels } from '../../../scripts/topologies.mjs';
 import { type Forgets } from '../events.js';
-import { type FaultKind, named } from '../nemesis/fault-kind.js';
+import { type FaultKind, named } from '../nemesis/plan.js';
 import { networkFaults } from '../nemesis/network-faults.js';
 import { forgettingFaults, operatorFaults, serverFaults } from '../nemesis/server-faults.js';
 import { now } from '../worker/standstills.mjs';
 import { ChaosServer } from '../servers.js';
-import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
-import { type System, type SystemOptions, soon } from './system.js';
+import { closeNetworks, cutNetworks, mapNetworks, soon, type System, type SystemOptions } from './system.js';
 
 const NAME = 'mymaster';
 /** Sentinel demotes an old master that still runs about ten seconds after it has named the new one. */

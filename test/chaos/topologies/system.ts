@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FaultKind } from '../nemesis/fault-kind.js';
+import { type FaultKind } from '../nemesis/plan.js';
 import { type ChaosServer } from '../servers.js';
 import { now } from '../worker/standstills.mjs';
+import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.js';
 
 /** The servers of a run, and the ways to them. */
 export interface System {
@@ -33,3 +34,28 @@ export interface SystemOptions {
 export async function soon(withinMs: number, condition: () => Promise<boolean>): Promise<void> {
   for (const end = now() + withinMs; now() < end && !(await condition());) await sleep(100);
 }
+
+/** The network of one worker to servers that announce their own addresses, which ioredis replaces by those of its proxies. */
+export interface MappedNetwork {
+  readonly worker: string;
+  readonly proxies: readonly TcpProxy[];
+  readonly natMap: Record<string, { host: string; port: number }>;
+}
+
+const HOST = '127.0.0.1';
+
+export function mapNetworks(workers: readonly string[], servers: readonly ChaosServer[]): Promise<MappedNetwork[]> {
+  return Promise.all(
+    workers.map(async (worker) => {
+      const proxies = await Promise.all(servers.map((server) => startTcpProxy(server.port)));
+      const pairs = servers.map(({ port }, i) => [`${HOST}:${port}`, { host: HOST, port: proxies[i]!.port }] as const);
+      return { worker, proxies, natMap: Object.fromEntries(pairs) };
+    }),
+  );
+}
+
+export const closeNetworks = (networks: readonly MappedNetwork[]): Promise<unknown> =>
+  Promise.all(networks.flatMap(({ proxies }) => proxies.map((proxy) => proxy.close())));
+
+export const cutNetworks = (networks: readonly MappedNetwork[]): void =>
+  networks.forEach(({ proxies }) => proxies.forEach((proxy) => proxy.cutAll()));

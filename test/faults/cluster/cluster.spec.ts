@@ -1,14 +1,22 @@
-import { type Socket, connect, createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
+import { createCluster } from 'redis';
 import { LockStoreError, type RedisLockModuleOptions } from '../../../lib/index.js';
-import { itLikeIoredis, itOnNodeRedis } from '../../support/clients/library.js';
+import { itLikeIoredis, itOnNodeRedis, LIBRARY } from '../../support/clients/library.js';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
-import { givenCluster } from '../../support/redis/connections.js';
+import { givenCluster, givenIoredisCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { expectWoken, untilRenewed } from '../../support/waiting/waiters.js';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { expectWoken, untilRenewed, untilWaiting } from '../../support/waiting/waiters.js';
+import { closeAll, closeLater, freshKey, type LockApp, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { ownCluster } from '../../support/redis/own-topologies.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { type StartedCluster } from '../../../scripts/topologies.mjs';
+import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
+import { type LockStore } from '../../../lib/core/store/lock-store.js';
+import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
+import { type StartedRedis } from '../../../scripts/redis.mjs';
+
+afterEach(closeAll);
 
 /** The address of an endpoint. What its nodes name without a host is at this address, and not on `localhost`. */
 const ENDPOINT = '127.0.0.2';
@@ -49,8 +57,6 @@ async function start() {
 }
 
 describe('a cluster', () => {
-  afterEach(closeAll);
-
   it('is reached through some of its nodes, or through a given client', async () => {
     const cluster = await start();
     const client = givenCluster(cluster.connection.cluster);
@@ -157,4 +163,120 @@ describe('a cluster', () => {
       expect(error.retryable).toBe(false);
     },
   );
+});
+
+/** A client whose application reads from replicas. */
+async function readingFromReplicas({ connection }: StartedCluster) {
+  if (LIBRARY !== 'node-redis') return givenIoredisCluster(connection.cluster, { scaleReads: 'slave' });
+  const rootNodes = connection.cluster.map((socket) => ({ socket }));
+  const client = createCluster({ rootNodes, useReplicas: true });
+  client.on('error', () => undefined);
+  closeLater({ close: async () => client.destroy() });
+  return client.connect();
+}
+
+/** `a` sees at once what `b` does to a lock, and is granted it next. */
+async function takeTurns(a: LockApp, b: LockApp): Promise<void> {
+  const key = freshKey();
+  const held = await b.locks.acquire(key);
+  expect(await a.locks.isLocked(key)).toBe(true);
+  expect(await a.locks.tryAcquire(key)).toBeNull();
+  const waiting = a.locks.acquire(key, { waitMs: 20_000 });
+  await untilWaiting(a, key);
+  await held.release();
+  const next = await waiting;
+  expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
+  await next.release();
+  expect(await a.locks.isLocked(key)).toBe(false);
+}
+
+describe('a cluster client of the application', () => {
+  it('that reads from replicas reads the state of a lock from its master', async () => {
+    const cluster = await ownCluster();
+    const client = await readingFromReplicas(cluster);
+    const [a, b] = [await startApp({ connection: client }), await startApp({ connection: cluster.connection })];
+    for (let i = 0; i < 6; i += 1) await takeTurns(a, b);
+    const replicas = cluster.replicas.map(({ url }) => openAdmin(url));
+    const ran = async (command: string) => {
+      const infos = await Promise.all(replicas.map((replica) => replica.info('commandstats')));
+      return infos.some((info) => info.includes(`cmdstat_${command}:calls=`));
+    };
+    expect([await ran('evalsha'), await ran('eval')]).toEqual([false, false]);
+    // What the application reads comes from them.
+    await eventually(async () => {
+      await client.get(freshKey());
+      return ran('get');
+    });
+  });
+
+  it('that connects lazily hears messages', async () => {
+    const { admin, port } = await startClusterNode();
+    const { locks } = await startApp({ connection: openCluster(port, { lazyConnect: true }) });
+    await locks.withLock(freshKey(), () => undefined);
+    await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
+  });
+
+  itLikeIoredis('that sends commands in pipelines serves locks on all masters at once', async () => {
+    const cluster = await ownCluster({ replicas: 0 });
+    const connection = givenIoredisCluster(cluster.connection.cluster, { enableAutoPipelining: true });
+    const [a, b] = [await startApp({ connection }), await startApp({ connection: cluster.connection })];
+    await Promise.all(Array.from({ length: 12 }, () => takeTurns(a, b)));
+  });
+});
+
+type Node = Pick<StartedRedis, 'port' | 'url'> & { readonly admin: ReturnType<typeof openAdmin> };
+
+async function startNodes() {
+  const cluster = await ownCluster();
+  const nodes = [...cluster.masters, ...cluster.replicas].map(({ port, url }) => ({
+    port,
+    url,
+    admin: openAdmin(url),
+  }));
+  return { cluster, nodes };
+}
+
+/** To which of the nodes an app listens. */
+async function nodeOf(nodes: readonly Node[], { app }: LockApp): Promise<Node | undefined> {
+  const channel = `lock:wake:${app.get<LockStore>(LOCK_STORE).clientId}`;
+  for (const node of nodes) {
+    const channels = (await node.admin.pubsub('CHANNELS', '*').catch(() => [])) as string[];
+    if (channels.includes(channel)) return node;
+  }
+  return undefined;
+}
+
+/** An app that listens to a replica: each one takes any node. */
+async function appOnReplica({ connection, replicas }: StartedCluster, nodes: readonly Node[]) {
+  for (;;) {
+    const app = await startApp({ connection: { ...connection, slotsRefreshInterval: 200 } });
+    const node = await eventually(() => nodeOf(nodes, app));
+    const replica = replicas.find(({ port }) => port === node.port);
+    if (replica) return { app, node, replica };
+  }
+}
+
+describe('the subscriber of a cluster', () => {
+  it('moves to another node when its node dies', async () => {
+    const { cluster, nodes } = await startNodes();
+    const { app, node, replica } = await appOnReplica(cluster, nodes);
+    const holder = await startApp({ connection: cluster.connection });
+    await expectWoken(holder, app);
+    await replica.kill();
+    const others = nodes.filter((other) => other !== node);
+    await eventually(() => nodeOf(others, app));
+    await expectWoken(holder, app);
+  });
+
+  it('moves to another node when its node leaves the cluster and stays up', async () => {
+    const { cluster, nodes } = await startNodes();
+    const { app, node } = await appOnReplica(cluster, nodes);
+    const holder = await startApp({ connection: cluster.connection });
+    const id = await node.admin.cluster('MYID');
+    const others = nodes.filter((other) => other !== node);
+    await node.admin.call('CLUSTER', 'RESET', 'HARD');
+    for (const { admin } of others) await admin.call('CLUSTER', 'FORGET', id);
+    await eventually(() => nodeOf(others, app));
+    await expectWoken(holder, app);
+  });
 });

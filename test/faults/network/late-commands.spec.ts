@@ -4,6 +4,8 @@ import { type KeptCommand, type TcpProxy } from '../../support/network/tcp-proxy
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { hashOf } from '../../support/redis/records.js';
 
+afterEach(closeAll);
+
 /** More than a lock remembers of the attempts that were released. */
 const USES = 9;
 
@@ -33,8 +35,6 @@ async function start() {
 }
 
 describe('an acquire that arrives after its attempt has ended', () => {
-  afterEach(closeAll);
-
   it.each([
     ['an exclusive lock', {}],
     ['a lock for reading', { mode: 'read' as const }],
@@ -135,8 +135,6 @@ describe('an acquire that arrives after its attempt has ended', () => {
 });
 
 describe('a revocation that arrives late', () => {
-  afterEach(closeAll);
-
   it.each([
     ['a lock', {}],
     ['a lock for reading', { mode: 'read' as const }],

@@ -1,11 +1,19 @@
-import { LockStoreError } from '../../../lib/index.js';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Redis } from 'ioredis';
+import { type Lock, LockStoreError } from '../../../lib/index.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { isCommand, loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { disconnect, isCommand, loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
+import { closeAll, freshKey, type LockApp, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { hashOf, queued } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { expectNothingAlive } from '../../support/waiting/waiters.js';
+import { expectNothingAlive, untilRenewed } from '../../support/waiting/waiters.js';
+import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
+import { type RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
+import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
+import { heldRow, startNet } from '../../support/redis/quorum-net.js';
+
+afterEach(closeAll);
 
 async function expectOneHold({ locks }: LockApp, key: string, token: number): Promise<void> {
   // The last token is that of the hold: no second one was granted.
@@ -20,8 +28,6 @@ async function startPair() {
 }
 
 describe('promise 7: commands may be sent twice', () => {
-  afterEach(closeAll);
-
   it('grants a lock once when the reply to acquire is lost', async () => {
     const { proxy, a, b } = await startPair();
     const key = freshKey();
@@ -151,8 +157,6 @@ describe('promise 7: commands may be sent twice', () => {
 });
 
 describe('promise 7: scripts that were flushed', () => {
-  afterEach(closeAll);
-
   it('every command works after SCRIPT FLUSH', async () => {
     const { admin, url } = await ownRedis();
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
@@ -169,4 +173,86 @@ describe('promise 7: scripts that were flushed', () => {
     await admin.script('FLUSH');
     expect((await b.locks.inspect(key)).holders).toHaveLength(1);
   });
+});
+
+/** From here on each command of the connection gets the reply of a later one: the server leaves out the replies to these two. */
+function shiftReplies({ app }: LockApp): void {
+  const client = app.get<RedisLockStore>(LOCK_STORE).commands.liveClient() as SingleClient;
+  client.call(['CLIENT', 'REPLY', 'SKIP']).catch(() => undefined);
+  client.call(['PING']).catch(() => undefined);
+}
+
+describe('a connection whose replies are shifted', () => {
+  it.each([1, 2])(
+    'never takes the reply of another command for its own, with %i calls in a command',
+    async (atOnce) => {
+      const { url } = await ownRedis();
+      const [app, other] = [await startApp({ connection: url }), await startApp({ connection: url })];
+      const { locks } = app;
+      const [busy, free] = [freshKey('busy'), freshKey('free')];
+      await locks.withLock(freshKey(), () => undefined);
+      const held = await other.locks.acquire(busy);
+      shiftReplies(app);
+      const calls: Promise<Lock | null>[] = [];
+      for (const key of [busy, free, free, busy]) {
+        // Those of one turn travel together.
+        for (let i = 0; i < atOnce; i += 1) calls.push(locks.acquire(key, { waitMs: 0 }).catch(() => null));
+        await nextTurn();
+      }
+      const all = await Promise.all(calls);
+      expect([...all.slice(0, atOnce), ...all.slice(-atOnce)]).toEqual(Array(2 * atOnce).fill(null));
+      // The connection was replaced: what follows has its own replies.
+      expect(await rejection(locks.acquire(busy, { waitMs: 0 }))).toMatchObject({ code: 'LOCK_BUSY' });
+      expect(held.held).toBe(true);
+      await held.release();
+      const next = await locks.acquire(busy, { waitMs: 20_000 });
+      expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
+    },
+  );
+});
+
+/** How each hold of a lock is held, as a server has it. */
+async function modesOn(admin: Redis, key: string): Promise<string[]> {
+  const holds = Object.entries(await hashOf(admin, key)).filter(([field]) => field.startsWith('hold:'));
+  return holds.map(([, record]) => record.split(' ')[2]!);
+}
+
+/** Renewed soon. */
+const LEASE_MS = 3_000;
+
+describe('a downgrade that did not arrive', () => {
+  it('is repeated by a renewal on the node of a quorum that missed it, and admits readers there', async () => {
+    const net = await startNet(3);
+    const [a, b] = [await net.app({ leaseMs: LEASE_MS }), await net.app()];
+    const key = freshKey();
+    const lock = await a.locks.acquire(key);
+    await eventually(async () => (await heldRow(net.admins, key)) === '111');
+    a.reaches(0, 1);
+    await lock.downgrade();
+    // By then the command for that node has been given up.
+    await untilRenewed(a, 2);
+    expect(await modesOn(net.admins[2]!, key)).toEqual(['write']);
+    a.reaches(0, 1, 2);
+    await eventually(async () => (await modesOn(net.admins[2]!, key))[0] === 'read');
+    // Of a majority with that node, too.
+    b.reaches(1, 2);
+    const reader = await b.locks.acquire(key, { mode: 'read', waitMs: 5_000 });
+    expect([lock.held, lock.mode, reader.held]).toEqual([true, 'read', true]);
+    await Promise.all([lock.release(), reader.release()]);
+  }, 60_000);
+
+  it('is repeated by a renewal, since the lock already reports that it only reads', async () => {
+    const { admin, url } = await ownRedis();
+    const proxy = await proxyTo(url);
+    const [a, b] = [await startApp({ connection: proxy.url }), await startApp({ connection: url })];
+    const key = freshKey();
+    const lock = await a.locks.acquire(key, { leaseMs: 2 * LEASE_MS });
+    disconnect(proxy);
+    expect(await rejection(lock.downgrade())).toBeInstanceOf(LockStoreError);
+    expect([lock.mode, await modesOn(admin, key)]).toEqual(['read', ['write']]);
+    proxy.refuse(false);
+    const reader = await b.locks.acquire(key, { mode: 'read', waitMs: 10_000 });
+    expect([lock.held, reader.held, await modesOn(admin, key)]).toEqual([true, true, ['read', 'read']]);
+    await Promise.all([lock.release(), reader.release()]);
+  }, 60_000);
 });

@@ -10,6 +10,8 @@ import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { expectNothingAlive } from '../../support/waiting/waiters.js';
 
+afterEach(closeAll);
+
 const DRAIN_MS = 300;
 /** A close that waited for the end of a lease would hang. */
 const LEASE_MS = 600_000;
@@ -95,8 +97,6 @@ async function startBusy(net: QuorumNet) {
 
 describe.each(TROUBLES)('app.close() with $name', ({ up, befall }) => {
   afterEach(stopListening);
-  afterEach(closeAll);
-
   it('ends, and leaves nothing alive, sent or logged', async () => {
     const net = await startNet(3);
     const { app, lock, giving, waited } = await startBusy(net);
@@ -122,8 +122,6 @@ describe.each(TROUBLES)('app.close() with $name', ({ up, befall }) => {
 // One node that is down shows nothing that a majority does not.
 describe.each(TROUBLES.slice(1))('app.close() of a process with $name', ({ befall }) => {
   beforeAll(buildPackage, 90_000);
-  afterEach(closeAll);
-
   it('leaves no socket and no timer, so that the process ends by itself', async () => {
     const net = await startNet(3);
     const proxies = await Promise.all(net.servers.map(async ({ port }) => closeLater(await startTcpProxy(port))));
@@ -139,8 +137,6 @@ describe.each(TROUBLES.slice(1))('app.close() of a process with $name', ({ befal
 });
 
 describe('app.close() while commands are under way', () => {
-  afterEach(closeAll);
-
   it('ends commands to nodes that have gone since', async () => {
     const net = await startNet(3);
     const app = await net.app({ drainMs: DRAIN_MS });

@@ -2,7 +2,7 @@ import { LockError, LockLostError, type LockEventName } from '../../../lib/index
 import { eventually } from '../../support/waiting/eventually.js';
 import { isCommand } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
+import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet, warmApps } from '../../support/redis/quorum-net.js';
 import { hashOf, setToken } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { expectNothingAlive } from '../../support/waiting/waiters.js';
@@ -33,11 +33,7 @@ beforeAll(async () => {
 afterAll(closeAll);
 
 async function start() {
-  const [a, b] = [await net.app(), await net.app()];
-  for (const { locks } of [a, b]) {
-    const key = freshKey();
-    await locks.withLock(key, () => eventually(async () => (await heldRow(net.admins, key)) === '111'));
-  }
+  const [a, b] = await warmApps(net, 2);
   const key = freshKey();
   await setToken(net.admins[0]!, key, String((Date.now() + 3_600_000) * 1_000));
   // It is the first to answer, too, so that its token counts.

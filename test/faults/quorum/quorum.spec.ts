@@ -1,14 +1,28 @@
-import { LockLostError, LockStoreError, LockWaitTimeoutError } from '../../../lib/index.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type RedisOptions } from 'ioredis';
+import {
+  type Lock,
+  type LockBusyError,
+  LockLostError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../../../lib/index.js';
 import { startQuorum } from '../../../scripts/topologies.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
-import { startAgain } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
-import { heldRow, startNet } from '../../support/redis/quorum-net.js';
+import { loadScripts, ownRedis, startAgain } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, type LockApp, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { dropHold, heldRow, holdsOn, type QuorumNet, startNet, warmApps } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { untilQuick, untilRenewed } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { setToken } from '../../support/redis/records.js';
-import { givenClient } from '../../support/redis/connections.js';
+import { hashOf, setToken } from '../../support/redis/records.js';
+import { claimFire } from '../../support/apps/claim-fire.js';
+import { startFarReplicated } from '../../support/redis/far-replica.js';
+import { makeFolder } from '../../../scripts/redis.mjs';
+
+afterEach(closeAll);
 
 /** Masters of their own, and as many apps. */
 async function start(size: number, apps = 2) {
@@ -26,8 +40,6 @@ const nullWithoutAnswer = (error: unknown): null => {
 };
 
 describe('a quorum of masters', () => {
-  afterEach(closeAll);
-
   it.each([
     [1, 0],
     [2, 0],
@@ -142,13 +154,10 @@ describe('a quorum of masters', () => {
 });
 
 describe('a quorum, when messages are late', () => {
-  afterEach(closeAll);
-
   it('never has two holders when a release of an earlier round arrives late', async () => {
     const net = await startNet(3);
     const key = freshKey();
-    const [first, second, third] = [await net.app(), await net.app(), await net.app()];
-    for (const { locks } of [first, second, third]) await locks.withLock(freshKey(), () => undefined);
+    const [first, second, third] = await warmApps(net, 3);
     first.reaches(0, 1);
     const held = await first.locks.acquire(key, { leaseMs: 20_000 });
 
@@ -170,10 +179,154 @@ describe('a quorum, when messages are late', () => {
     expect(await third.locks.tryAcquire(key)).toBeNull();
     expect(lock.held).toBe(true);
   }, 60_000);
+});
 
-  it('accepts clients of the application as its nodes', async () => {
+const LEASE_MS = 4_000;
+
+/** Tries again and again to get in, until it is closed; gives what it got. */
+function besiege({ locks }: LockApp, key: string) {
+  const stopped = new AbortController();
+  const got: Lock[] = [];
+  const run = async (): Promise<void> => {
+    while (!stopped.signal.aborted) {
+      const lock = await locks.tryAcquire(key).catch(() => null);
+      if (lock) got.push(lock);
+      await sleep(20);
+    }
+  };
+  const running = run();
+  const close = async (): Promise<readonly Lock[]> => {
+    stopped.abort();
+    await running;
+    return got;
+  };
+  return closeLater({ close });
+}
+
+/** The attempt that holds it on all nodes, for an instant also beside others that got the vote of a node. */
+const holderOf = ({ admins }: QuorumNet, key: string): Promise<string> =>
+  eventually(
+    async () => {
+      const holds = await holdsOn(admins, key);
+      return holds[0]!.find((attempt) => holds.every((there) => there.includes(attempt)));
+    },
+    { timeoutMs: 20_000 },
+  );
+
+/** Restarts one node after the other without data; each is given time to get back what it had. */
+async function restartAll(net: QuorumNet, key: string): Promise<void> {
+  const { servers, admins } = net;
+  const holder = await holderOf(net, key);
+  for (const [i, server] of servers.entries()) {
+    await server.kill();
+    await startAgain(server);
+    await eventually(() => loadScripts(admins[i]!).then(() => true));
+    await eventually(async () => (await holderOf(net, key)) === holder);
+  }
+}
+
+describe('nodes that restart without their data, one after the other', () => {
+  it('get the lock again as soon as they are back, and admit nobody else', async () => {
     const net = await startNet(3);
-    const { locks } = await startApp({ connection: net.servers.map(({ url }) => givenClient(url)) });
-    expect(await locks.withLock(freshKey(), () => 'done')).toBe('done');
+    const [a, b] = [await net.app(), await net.app()];
+    const key = freshKey();
+    const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
+    await holderOf(net, key);
+    const siege = besiege(b, key);
+    await restartAll(net, key);
+    expect(await siege.close()).toEqual([]);
+    expect([lock.held, lock.signal.aborted]).toEqual([true, false]);
+    await lock.release();
+    const next = await b.locks.acquire(key);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+  }, 60_000);
+
+  it('admit no second run of a fire that is running', async () => {
+    const net = await startNet(3);
+    const [a, b] = [await net.app(), await net.app()];
+    const key = freshKey();
+    const run = await claimFire(a, key, {}, { leaseMs: LEASE_MS });
+    await restartAll(net, key);
+    expect(await rejection(claimFire(b, key))).toMatchObject({ code: 'LOCK_BUSY' });
+    expect(run.held).toBe(true);
+    await run.releaseAfter('done');
+  }, 60_000);
+});
+
+/** Three masters with a replica each, which answers after `roundTripMs`; an app that asks them to confirm. */
+async function startWithReplicas(roundTripMs: number, replicaTimeoutMs: number, leaseMs: number) {
+  const masters = await Promise.all([startFarReplicated(), startFarReplicated(), startFarReplicated()]);
+  const connection = masters.map(({ url }) => url);
+  const options = { connection, leaseMs, minReplicas: 1, replicaTimeoutMs };
+  const apps = [await startApp(options), await startApp(options)] as const;
+  for (const { locks } of apps) await locks.withLock(freshKey(), () => undefined);
+  for (const master of masters) master.roundTripMs = roundTripMs;
+  return { masters, apps, admins: masters.map(({ admin }) => admin) };
+}
+
+describe('a quorum whose grants are confirmed by replicas', () => {
+  it('waits for the replicas up to `replicaTimeoutMs`', async () => {
+    const { apps, admins } = await startWithReplicas(400, 1_500, 4_000);
+    const key = freshKey();
+    const lock = await apps[0].locks.acquire(key);
+    await eventually(async () => (await heldRow(admins, key)) === '111');
+    expect(await apps[1].locks.tryAcquire(key)).toBeNull();
+    const waiting = apps[1].locks.acquire(key, { waitMs: 20_000 });
+    await eventually(async () => (await apps[0].locks.inspect(key)).waiters === 1);
+    await lock.release();
+    await (await waiting).release();
+  });
+
+  it('gives back what the replicas did not confirm in time, and says so', async () => {
+    const { masters, apps, admins } = await startWithReplicas(0, 300, 8_000);
+    for (const master of masters) master.roundTripMs = 4_000;
+    const key = freshKey();
+    const error = await rejection<LockStoreError>(apps[0].locks.acquire(key, { waitMs: 500 }));
+    expect(error.message).toContain('Only 0 of 1 replicas confirmed');
+    await eventually(async () => (await heldRow(admins, key)) === '000');
+  });
+
+  it('keeps the fire of a running job on a master whose replicas do not confirm that it has the hold again', async () => {
+    const { masters, apps, admins } = await startWithReplicas(0, 300, 3_000);
+    const [key, admin] = [freshKey(), admins[1]!];
+    const lock = await claimFire(apps[0], key);
+    await eventually(async () => (await heldRow(admins, key)) === '111');
+    masters[1].roundTripMs = 4_000;
+    await dropHold(admin, key);
+    await eventually(async () => (await admin.hexists(`lock:${key}`, 'late')) === 1, { timeoutMs: 10_000 });
+    expect((await hashOf(admin, key))['run:Jobs.run']).toMatch(/^1000 .* -$/);
+    await lock.releaseAfter('done');
+  }, 30_000);
+});
+
+/** A master, and one sentinel that knows it by the name which all sentinels use when nobody chooses another. */
+async function startGroup() {
+  const master = await ownRedis();
+  const folder = makeFolder();
+  closeLater({ close: async () => folder.remove() });
+  const file = join(folder.path, 'sentinel.conf');
+  writeFileSync(file, `sentinel monitor mymaster 127.0.0.1 ${master.port} 1\n`);
+  const sentinel = await ownRedis([file, '--sentinel', '--dir', folder.path]);
+  const address = { host: '127.0.0.1', port: sentinel.port };
+  const connection: RedisOptions = { sentinels: [address], name: 'mymaster' };
+  return { master, connection, name: `sentinel mymaster of 127.0.0.1:${sentinel.port}` };
+}
+
+describe('a quorum of groups of sentinels that all name their master the same', () => {
+  it('holds locks, and reports what each group answered by its sentinels', async () => {
+    const groups = await Promise.all([startGroup(), startGroup(), startGroup()]);
+    const connection = groups.map((group) => group.connection);
+    const names = groups.map(({ name }) => name);
+    const [a, b] = [await startApp({ connection }), await startApp({ connection })];
+    const key = freshKey();
+    const lock = await a.locks.acquire(key, { leaseMs: 20_000 });
+    const admins = groups.map(({ master }) => master.admin);
+    await eventually(async () => (await heldRow(admins, key)) === '111');
+    const busy = await rejection<LockBusyError>(b.locks.acquire(key, { waitMs: 0 }));
+    expect(busy.nodes!.map(({ node }) => node)).toEqual(names);
+    await lock.release();
+    await Promise.all(groups.slice(1).map(({ master }) => master.kill()));
+    const error = await rejection<LockStoreError>(a.locks.acquire(key, { waitMs: 500 }));
+    for (const name of names) expect(error.message).toContain(`${name} `);
   });
 });

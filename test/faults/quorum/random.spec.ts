@@ -1,15 +1,132 @@
-import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LockError, type Lock, type LockOptions } from '../../../lib/index.js';
+import process from 'node:process';
+import { type Redis } from 'ioredis';
+import { disconnect, isCommand } from '../../support/redis/own-redis.js';
+import { holdsOn, type NetApp, type QuorumNet, startNet } from '../../support/redis/quorum-net.js';
+import { type TcpProxy } from '../../support/network/tcp-proxy.js';
+import { hashOf, serverTime, setToken } from '../../support/redis/records.js';
+import { type Lock, LockError, type LockOptions } from '../../../lib/index.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, serverTime } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { Beliefs } from './support/beliefs.js';
-import { type NetApp, type QuorumNet, holdsOn, startNet } from '../../support/redis/quorum-net.js';
-import { type Random, fastClocks, randomFrom, startFaults } from './support/random-faults.js';
 import { expectNothingAlive } from '../../support/waiting/waiters.js';
+import { claimFire } from '../../support/apps/claim-fire.js';
+
+afterEach(closeAll);
+
+/** Random choices that a seed repeats, as far as the time of the machine lets it. */
+interface Random {
+  /** From 0 up to 1. */
+  next(): number;
+  /** A whole number, both ends included. */
+  int(from: number, to: number): number;
+  pick<T>(list: readonly T[]): T;
+  chance(share: number): boolean;
+}
+
+/** The generator `mulberry32`. */
+function randomFrom(seed: number): Random {
+  let state = seed | 0;
+  const next = (): number => {
+    state = (state + 0x6d_2b_79_f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const int = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
+  return { next, int, pick: (list) => list[int(0, list.length - 1)]!, chance: (share) => next() < share };
+}
+
+const COMMANDS = ['acquire', 'acquireMany', 'renew', 'release', 'writeBack'] as const;
+
+/** What may happen to the way of an app to a node. */
+type Fault = (proxy: TcpProxy, random: Random) => void;
+
+const OUTAGES: readonly Fault[] = [(proxy) => disconnect(proxy), (proxy) => proxy.blackhole(true)];
+
+const FAULTS: readonly Fault[] = [
+  ...OUTAGES,
+  (proxy) => proxy.cutAll(),
+  (proxy) => proxy.refuse(true),
+  (proxy, random) => void (proxy.delayMs = random.int(1, 80)),
+  (proxy, random) => proxy.dropNextReply(isCommand(random.pick(COMMANDS))),
+  (proxy, random) => {
+    // Carried out, and then out of reach.
+    const matches = isCommand(random.pick(COMMANDS));
+    proxy.dropNextReply((text) => {
+      if (!matches(text)) return false;
+      proxy.refuse(true);
+      return true;
+    });
+  },
+];
+
+function heal(proxy: TcpProxy): void {
+  proxy.refuse(false);
+  proxy.blackhole(false);
+  proxy.delayMs = 0;
+  proxy.dropNextReply(() => false);
+}
+
+/**
+ * Breaks the ways to at most so many nodes, the same for all apps or others for each. What breaks a majority lasts, or no
+ * lease would end of it.
+ */
+function breakWays(apps: readonly NetApp[], atMost: number, random: Random): void {
+  const size = apps[0]!.proxies.length;
+  const someNodes = () => new Set(Array.from({ length: random.int(0, atMost) }, () => random.int(0, size - 1)));
+  const common = random.chance(0.5) ? someNodes() : undefined;
+  const isQuiet = random.chance(0.2);
+  const isSevere = 2 * atMost >= size;
+  for (const { proxies } of apps) {
+    if (isSevere && random.chance(0.85)) continue;
+    proxies.forEach(heal);
+    if (isQuiet) continue;
+    for (const node of common ?? someNodes()) random.pick(isSevere ? OUTAGES : FAULTS)(proxies[node]!, random);
+  }
+}
+
+/** Another node each time has the clock that is ahead of all, as far as the tokens of these keys tell. */
+function fastClocks(admins: readonly Redis[], keys: readonly string[], random: Random): () => Promise<unknown> {
+  let aheadMs = 0;
+  return () => {
+    aheadMs += 60_000;
+    return setToken(random.pick(admins), random.pick(keys), String((Date.now() + aheadMs) * 1_000));
+  };
+}
+
+/** What makes the ways of all apps worse. */
+interface FaultOptions {
+  readonly apps: readonly NetApp[];
+  /** How many nodes are broken at a time, at most. */
+  readonly atMost: number;
+  readonly random: Random;
+  readonly onRound: () => Promise<unknown>;
+}
+
+/** Other faults every 100 to 400 ms, with quiet times, until it is stopped; then all ways are whole again. */
+function startFaults({ apps, atMost, random, onRound }: FaultOptions): { stop(): Promise<number> } {
+  const stopped = new AbortController();
+  let rounds = 0;
+  const run = async (): Promise<void> => {
+    while (!stopped.signal.aborted) {
+      breakWays(apps, atMost, random);
+      await onRound();
+      rounds += 1;
+      await sleep(random.int(100, 400), undefined, { signal: stopped.signal }).catch(() => undefined);
+    }
+    for (const { proxies } of apps) proxies.forEach(heal);
+  };
+  const running = run();
+  const stop = async (): Promise<number> => {
+    stopped.abort();
+    await running;
+    return rounds;
+  };
+  return { stop };
+}
 
 const SEED = Number(process.env['QUORUM_SEED'] ?? 1);
 const DURATION_MS = Number(process.env['QUORUM_MS'] ?? 5_000);
@@ -146,8 +263,6 @@ async function startScene(random: Random) {
 }
 
 describe('a quorum under random faults', () => {
-  afterEach(closeAll);
-
   const play = async () => {
     const [random, chaos] = [randomFrom(SEED), randomFrom(SEED + 1)];
     const { net, apps, scene, keys } = await startScene(random);
@@ -172,4 +287,79 @@ describe('a quorum under random faults', () => {
   };
 
   it(`never has a writer beside another holder, and recovers (seed ${SEED})`, play, DURATION_MS + 60_000);
+});
+
+/** For how much longer a job is called that has not run. */
+const FIRE_PATIENCE_MS = 30_000;
+const WIDTH_MS = 250;
+
+/** One job that several instances try to run, each fire once. */
+interface Job {
+  readonly key: string;
+  readonly kind: 'at' | 'slot';
+  /** How often each fire was run. */
+  readonly runs: Map<number, number>;
+}
+
+/** The fire of each job that this app was granted last. */
+function watchGrants({ app }: NetApp): Map<string, number> {
+  const fires = new Map<string, number>();
+  const store = app.get<LockStore>(LOCK_STORE);
+  const acquire = store.acquire.bind(store);
+  store.acquire = async (request, ...rest) => {
+    const reply = await acquire(request, ...rest);
+    if (reply.outcome === 'granted') fires.set(request.keys[0]!, reply.fireMs!);
+    return reply;
+  };
+  return fires;
+}
+
+/** A call of one instance for the latest fire, some of them late. */
+async function callJob(
+  { app, granted }: { app: NetApp; granted: Map<string, number> },
+  { key, kind, runs }: Job,
+  now: number,
+  random: Random,
+): Promise<void> {
+  const ms = kind === 'slot' ? WIDTH_MS : Math.floor(now / WIDTH_MS) * WIDTH_MS - WIDTH_MS * random.int(0, 2);
+  const options = { leaseMs: random.int(600, 2_000), waitMs: random.pick([0, 0, 300]) };
+  const lock = await claimFire(app, key, { kind, ms }, options).catch((error: unknown) => {
+    if (!(error instanceof LockError)) throw error;
+    return null;
+  });
+  if (!lock) return;
+  const fire = granted.get(key)!;
+  runs.set(fire, (runs.get(fire) ?? 0) + 1);
+  await sleep(random.chance(0.2) ? random.int(200, 2_500) : random.int(0, 60));
+  await lock.releaseAfter(random.pick(['done', 'done', 'failed'])).catch(() => undefined);
+}
+
+describe('fires that a quorum grants under random faults', () => {
+  const play = async () => {
+    const [random, chaos] = [randomFrom(SEED), randomFrom(SEED + 1)];
+    const net = await startNet(5);
+    const apps = [await net.app(), await net.app(), await net.app(), await net.app()];
+    const aheadMs = (await serverTime(net.admins[0]!)) - performance.now();
+    const jobs: Job[] = (['at', 'at', 'slot'] as const).map((kind) => ({ key: freshKey(), kind, runs: new Map() }));
+    const faults = startFaults({ apps, atMost: BROKEN, random: chaos, onRound: async () => undefined });
+    const until = performance.now() + DURATION_MS;
+    const callers = apps.map((app) => ({ app, granted: watchGrants(app) }));
+    // A busy machine gets no majority in time: then it takes longer, without faults, and no fewer runs.
+    const stopped = sleep(DURATION_MS).then(() => faults.stop());
+    const goesOn = ({ runs }: Job) => performance.now() < until + (runs.size === 0 ? FIRE_PATIENCE_MS : 0);
+    const call = async (caller: (typeof callers)[number], job: Job) => {
+      while (goesOn(job)) {
+        await callJob(caller, job, performance.now() + aheadMs, random);
+        await sleep(random.int(0, 120));
+      }
+    };
+    await Promise.all(callers.flatMap((caller) => jobs.flatMap((job) => [call(caller, job), call(caller, job)])));
+    const rounds = await stopped;
+    const runs = jobs.map((job) => job.runs.size);
+    process.stdout.write(`Fires of seed ${SEED}: ${JSON.stringify({ runs, faults: rounds })}\n`);
+    expect(jobs.map((job) => [...job.runs].filter(([, count]) => count > 1))).toEqual(jobs.map(() => []));
+    for (const count of runs) expect(count).toBeGreaterThan(0);
+  };
+
+  it(`runs each of them at most once (seed ${SEED})`, play, DURATION_MS + 60_000);
 });

@@ -5,20 +5,18 @@ import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { disconnect, ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
+import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet, warmApps } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { rejection } from '../../support/waiting/rejection.js';
+
+afterEach(closeAll);
 
 const LEASE_MS = 2_500;
 
 /** Three masters, and two apps that know all of them. */
 async function start(): Promise<{ net: QuorumNet; a: NetApp; b: NetApp }> {
   const net = await startNet(3);
-  const [a, b] = [await net.app(), await net.app()];
-  for (const { locks } of [a, b]) {
-    const key = freshKey();
-    await locks.withLock(key, () => eventually(async () => (await heldRow(net.admins, key)) === '111'));
-  }
+  const [a, b] = await warmApps(net, 2);
   return { net, a, b };
 }
 
@@ -40,8 +38,6 @@ function redirect({ servers }: QuorumNet, { proxies }: NetApp): void {
 }
 
 describe('a node whose address comes to lead to the server of another', () => {
-  afterEach(closeAll);
-
   it('does not renew: its holder has lost the lock before another client is granted it', async () => {
     const { net, a, b } = await start();
     const key = freshKey();
@@ -111,8 +107,6 @@ describe('a node whose address comes to lead to the server of another', () => {
 });
 
 describe('a node that an operator makes a replica while its connections stay', () => {
-  afterEach(closeAll);
-
   it('has no vote although it takes writes, until it is a master again', async () => {
     const { net, a } = await start();
     const [, admin] = net.admins;
@@ -132,8 +126,6 @@ describe('a node that an operator makes a replica while its connections stay', (
 describe('a quorum that is set up wrongly', () => {
   const told = jest.spyOn(Logger.prototype, 'error');
   beforeEach(() => told.mockClear());
-  afterEach(closeAll);
-
   /** What was logged, by how often. */
   const lines = () => told.mock.calls.map(([line]) => String(line));
 

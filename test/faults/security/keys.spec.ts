@@ -1,8 +1,6 @@
-import { LockKeyError } from '../../../lib/index.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { keysOf } from '../../support/apps/listed.js';
 import { closeAll, startApp } from '../../support/apps/lock-app.js';
-import { rejection } from '../../support/waiting/rejection.js';
 
 const HOSTILE = [
   'nul\0byte', 'nul', 'cr\r\nlf', 'cr', '{tag}', '{tag}x', '{', '}', '{}', 'a{b', '%', '%%', '%25', '%7B', '%7btag}', '*', '**',
@@ -34,21 +32,5 @@ describe('hostile keys', () => {
     for (const lock of held) await lock.release();
     expect(await keysOf(b)).toEqual([]);
     expect(await admin.mget(Object.keys(others))).toEqual(Object.values(others));
-  });
-
-  const NO_KEYS = Object.entries({
-    'of 1,025 bytes': 'x'.repeat(1_025),
-    'of 1,025 bytes in 513 characters': `${'é'.repeat(512)}x`,
-    'of 1,026 bytes when encoded': '%'.repeat(342),
-    'with the first half of a character': 'a😀'.slice(0, 2),
-    'with the second half of a character': '😀b'.slice(1),
-    'with nothing in it': '',
-  });
-  it.each(NO_KEYS)('%s are refused', async (_what, key) => {
-    const { locks } = await startApp();
-    const calls = [locks.acquire(key), locks.acquire([key, 'b']), locks.inspect(key), locks.forceRelease(key)];
-    for (const error of await Promise.all(calls.map((call) => rejection(call)))) {
-      expect(error).toBeInstanceOf(LockKeyError);
-    }
   });
 });

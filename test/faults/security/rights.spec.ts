@@ -15,6 +15,8 @@ import { hashOf, queued } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { ownSecured, ownSentinels } from '../../support/redis/own-topologies.js';
 
+afterEach(closeAll);
+
 /** How long a waiter sleeps at most when nobody wakes it. */
 const POLL_MS = 2_000;
 
@@ -45,8 +47,6 @@ async function refusedBy(admin: Redis): Promise<unknown[]> {
 }
 
 describe('over TLS, with a client certificate and a user for locks only', () => {
-  afterEach(closeAll);
-
   it('locking, waking, listing and revoking work', async () => {
     const { connection, admin: options } = await ownSecured();
     const admin = new Redis({ ...options, ...SOON_CLOSED });
@@ -143,7 +143,6 @@ async function broken(world: World): Promise<string[]> {
 }
 
 describe('the documented rights', () => {
-  afterEach(closeAll);
   afterEach(() => jest.restoreAllMocks());
 
   it('are each explained and tested', () => {
@@ -227,8 +226,6 @@ describe('the documented rights', () => {
 });
 
 describe('a right that only keeps the log of the server clean', () => {
-  afterEach(closeAll);
-
   /** Has a call wait on a client of the application for as long as it takes, and gives what the server refused. */
   async function refusedWhileWaiting(rights: readonly string[], isOver: (refused: readonly unknown[]) => boolean) {
     const { admin, port, url } = await ownRedis();
@@ -275,8 +272,6 @@ describe('a right that only keeps the log of the server clean', () => {
 });
 
 describe('a missing right', () => {
-  afterEach(closeAll);
-
   const CASES: [string, { password: string; rights: readonly string[] }][] = [
     ['password', { password: `${PASSWORD}, wrong`, rights: documentedRights() }],
     ['commands', { password: PASSWORD, rights: ['~*', '&*', '-@all', '+info'] }],

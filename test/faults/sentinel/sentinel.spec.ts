@@ -1,15 +1,21 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
-import { LockBusyError, LockStoreError } from '../../../lib/index.js';
+import { type Lock, LockBusyError, LockStoreError, type RedisConnection } from '../../../lib/index.js';
 import { makeFolder } from '../../../scripts/redis.mjs';
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, closeLater, freshKey, type LockApp, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf, queued } from '../../support/redis/records.js';
-import { ownRedis, startReplicated } from '../../support/redis/own-redis.js';
+import { ownRedis, startAgain, startReplicated } from '../../support/redis/own-redis.js';
 import { ownSentinels } from '../../support/redis/own-topologies.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { LIBRARY } from '../../support/clients/library.js';
+import { givenBySentinels, givenIoredis } from '../../support/redis/connections.js';
+import { untilRenewed } from '../../support/waiting/waiters.js';
+
+afterEach(closeAll);
 
 const LEASE_MS = 20_000;
 const FAILOVER_MS = 20_000;
@@ -56,8 +62,6 @@ async function partition({ connection, master, replicas, sentinels }: Sentinels)
 }
 
 describe('behind sentinels', () => {
-  afterEach(closeAll);
-
   it('no lock is granted by a replica that a sentinel names, although it takes writes, until it is the master', async () => {
     const { replicas } = await startReplicated();
     const [{ admin, port }] = replicas as [(typeof replicas)[0]];
@@ -132,4 +136,186 @@ describe('behind sentinels', () => {
       await (await again).release();
     }, 90_000);
   });
+});
+
+const PLANNED_LEASE_MS = 3_000;
+/** How often a hold is renewed that is lost, at most: once a second, until a message comes. Sentinel demotes after 8 s or more. */
+const RENEWALS = 5;
+/** A sentinel that lets nobody subscribe is asked every 2 s. */
+const RENEWALS_UNTIL_ASKED = 7;
+const PASSWORD = 'sentinel-password';
+
+type Connection = Awaited<ReturnType<typeof startSentinels>>['connection'];
+
+async function startPlanned(options: Parameters<typeof startSentinels>[0] = {}) {
+  const topology = await ownSentinels(options);
+  const sentinels = topology.sentinels.map(({ url }) => openAdmin(url));
+  const replicas = topology.replicas.map(({ url }) => openAdmin(url));
+  const masterOf = async (sentinel: Redis) =>
+    Number(((await sentinel.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'mymaster')) as string[])[1]);
+  /** Until a sentinel sends clients to another master; nothing is stopped. */
+  const failOver = async (by: Redis = sentinels[0]!) => {
+    await by.call('SENTINEL', 'FAILOVER', 'mymaster');
+    await eventually(async () => (await masterOf(by)) !== topology.master.port, { timeoutMs: 30_000 });
+  };
+  return { ...topology, admins: { sentinels, replicas }, failOver };
+}
+
+type Topology = Awaited<ReturnType<typeof startPlanned>>;
+
+/** Cuts a replica off from its master, as a slow network does; it is still fit to be promoted. */
+const cutOff = (replica: Redis) => replica.call('REPLICAOF', '127.0.0.1', 1);
+
+/** Has the sentinels never promote this replica. */
+async function passOver({ admins }: Topology, index: number) {
+  await admins.replicas[index]!.config('SET', 'replica-priority', 0);
+  const priorities = async (sentinel: Redis) => {
+    const replicas = (await sentinel.call('SENTINEL', 'REPLICAS', 'mymaster')) as string[][];
+    return replicas.map((fields) => fields[fields.indexOf('slave-priority') + 1]);
+  };
+  // A sentinel looks every 10 s.
+  await eventually(async () => (await priorities(admins.sentinels[0]!)).includes('0'), { timeoutMs: 30_000 });
+}
+
+/** A hold of which no server knows that may be promoted. */
+async function holdUnknown(topology: Topology, connection: RedisConnection, minReplicas = 0) {
+  const { locks } = await startApp({ connection, leaseMs: PLANNED_LEASE_MS, minReplicas });
+  await (await locks.acquire(freshKey())).release();
+  await cutOff(topology.admins.replicas[0]!);
+  if (minReplicas === 0) await cutOff(topology.admins.replicas[1]!);
+  return { locks, lock: await locks.acquire(freshKey()) };
+}
+
+type Hold = Pick<LockApp, 'locks'> & { readonly lock: Lock };
+
+/** How long a hold is believed in after the next one was granted, by a new application. */
+async function expectToldInTime({ locks, lock }: Hold, granted: Promise<Lock>, atMost = RENEWALS) {
+  const next = await granted;
+  let renewals = 0;
+  locks.events.on('renewed', ({ key }) => void (key === lock.key && (renewals += 1)));
+  await eventually(() => !lock.held, { timeoutMs: 30_000 });
+  expect(renewals).toBeLessThanOrEqual(atMost);
+  await next.release();
+}
+
+const newApp = async ({ connection }: Topology, key: string): Promise<Lock> =>
+  (await startApp({ connection, leaseMs: PLANNED_LEASE_MS })).locks.acquire(key, { waitMs: 60_000 });
+
+/** How many connections listen to a sentinel. */
+async function listeners(sentinel: Redis): Promise<number> {
+  const clients = (await sentinel.call('CLIENT', 'LIST')) as string;
+  return clients.match(/ sub=[1-9]/g)?.length ?? 0;
+}
+
+/** node-redis has no such option. */
+const DETECTING: [string, (connection: Connection) => RedisConnection] = [
+  'a given client that detects failovers',
+  (connection) => givenIoredis('', { ...connection, failoverDetector: true }),
+];
+
+const CLIENTS: [string, (connection: Connection) => RedisConnection][] = [
+  ['a connection of its own', (connection) => connection],
+  ['a connection of its own that knows one sentinel', ({ sentinels, name }) => ({ sentinels: [sentinels[1]!], name })],
+];
+
+describe('a planned failover that the old master notices last', () => {
+  it.each(CLIENTS)(
+    'admits nobody beside a holder that the new master knows: %s',
+    async (_client, open) => {
+      const topology = await startPlanned();
+      const { locks } = await startApp({ connection: open(topology.connection), leaseMs: PLANNED_LEASE_MS });
+      const lock = await locks.acquire(freshKey());
+      const areKnown = () => Promise.all(topology.admins.replicas.map((replica) => replica.exists(`lock:${lock.key}`)));
+      await eventually(async () => (await areKnown()).every((known) => known === 1));
+      await topology.failOver();
+      const granted = newApp(topology, lock.key);
+      // On a machine that stands still for a lease, the next one may have it by right.
+      const next = await Promise.race([granted, sleep(2 * PLANNED_LEASE_MS)]);
+      if (next) return expectToldInTime({ locks, lock }, granted);
+      expect(lock.held).toBe(true);
+      await lock.release();
+      await (await granted).release();
+    },
+    120_000,
+  );
+
+  it.each([...CLIENTS, ...(LIBRARY === 'node-redis' ? [] : [DETECTING])])(
+    'tells a holder that the new master does not know: %s',
+    async (_client, open) => {
+      const topology = await startPlanned();
+      const hold = await holdUnknown(topology, open(topology.connection));
+      await topology.failOver();
+      await expectToldInTime(hold, newApp(topology, hold.lock.key));
+    },
+    120_000,
+  );
+
+  it('tells a holder whose lock only another replica confirmed', async () => {
+    const topology = await startPlanned();
+    await passOver(topology, 1);
+    const hold = await holdUnknown(topology, topology.connection, 1);
+    await topology.failOver();
+    await expectToldInTime(hold, newApp(topology, hold.lock.key));
+  }, 120_000);
+
+  it('is noticed through the last live sentinel', async () => {
+    const topology = await startPlanned();
+    const hold = await holdUnknown(topology, givenBySentinels(topology.connection));
+    await topology.sentinels[0]!.kill();
+    await topology.sentinels[1]!.kill('SIGSTOP');
+    await topology.failOver(topology.admins.sentinels[2]);
+    await expectToldInTime(hold, newApp(topology, hold.lock.key), RENEWALS + 1);
+  }, 120_000);
+
+  it('is noticed where servers are announced by host name', async () => {
+    const topology = await startPlanned({ host: 'localhost' });
+    const hold = await holdUnknown(topology, topology.connection);
+    const { locks } = await startApp({ connection: givenBySentinels(topology.connection), leaseMs: PLANNED_LEASE_MS });
+    await (await locks.acquire(freshKey())).release();
+    await topology.failOver();
+    await expectToldInTime(hold, newApp(topology, hold.lock.key));
+    await (await locks.acquire(freshKey(), { waitMs: 10_000 })).release();
+  }, 120_000);
+
+  it('is noticed after all sentinels were away, and locks work without them', async () => {
+    const topology = await startPlanned();
+    const { locks } = await startApp({ connection: topology.connection, leaseMs: PLANNED_LEASE_MS });
+    const other = await startApp({ connection: topology.connection, leaseMs: PLANNED_LEASE_MS });
+    const lock = await locks.acquire(freshKey());
+    const waiting = other.locks.acquire(lock.key, { waitMs: 60_000 });
+    await Promise.all(topology.sentinels.map((sentinel) => sentinel.kill()));
+    await untilRenewed({ locks }, 3, { timeoutMs: 2 * PLANNED_LEASE_MS });
+    await lock.release();
+    await (await waiting).release();
+    await Promise.all(topology.sentinels.map(startAgain));
+    await eventually(async () => (await Promise.all(topology.admins.sentinels.map(listeners))).join() === '2,2,2');
+    const hold = await holdUnknown(topology, topology.connection);
+    await eventually(async () => topology.failOver().then(() => true), { timeoutMs: 40_000 });
+    await expectToldInTime(hold, newApp(topology, hold.lock.key));
+  }, 120_000);
+
+  it('is noticed by polling where the Sentinel user may not subscribe', async () => {
+    const topology = await startPlanned();
+    const rights = ['+sentinel|get-master-addr-by-name', '+sentinel|sentinels'];
+    for (const sentinel of topology.admins.sentinels) {
+      await sentinel.call('ACL', 'SETUSER', 'locks', 'on', `>${PASSWORD}`, 'resetchannels', '-@all', ...rights);
+    }
+    const user = { sentinelUsername: 'locks', sentinelPassword: PASSWORD };
+    const hold = await holdUnknown(topology, { ...topology.connection, ...user });
+    await topology.failOver();
+    await expectToldInTime(hold, newApp(topology, hold.lock.key), RENEWALS_UNTIL_ASKED);
+  }, 120_000);
+
+  it('is watched for until the application closes', async () => {
+    const topology = await startPlanned();
+    const { sentinels } = topology.admins;
+    const app = await startApp({ connection: topology.connection, leaseMs: PLANNED_LEASE_MS, minReplicas: 1 });
+    await (await app.locks.acquire(freshKey())).release();
+    const counts = () => Promise.all(sentinels.map(listeners));
+    await eventually(async () => (await counts()).join() === '1,1,1');
+    for (const sentinel of sentinels) await sentinel.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await eventually(async () => (await counts()).join() === '1,1,1');
+    await app.close();
+    await eventually(async () => (await counts()).join() === '0,0,0');
+  }, 60_000);
 });

@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { runInThisContext } from 'node:vm';
 import * as fc from 'fast-check';
+import { LockError } from '../../../lib/index.js';
 
 /** Jest gives tests a copy of the process, which hears of no rejections. */
 const realProcess = runInThisContext('process') as NodeJS.Process;
@@ -174,4 +175,56 @@ function watchStrays({ isKnown }: Pick<Part<any>, 'isKnown'>) {
     return stray === undefined ? undefined : new Error('An error was caught by nobody', { cause: stray });
   };
   return { next, stop };
+}
+
+/** Ways to pass the same options; `moody` ones have another value each time they are read. */
+const SHAPES = ['plain', 'frozen', 'bare', 'inherited', 'getters', 'hidden', 'symbols', 'moody'] as const;
+
+export type Shape = (typeof SHAPES)[number];
+
+export const anyShape: fc.Arbitrary<Shape> = fc.constantFrom(...SHAPES);
+
+/** An object of that shape, which has these values when it is read for the first time. */
+export function shaped(values: ReadonlyMap<string, unknown>, shape: Shape): object {
+  const plain = Object.fromEntries(values);
+  if (shape === 'plain') return plain;
+  if (shape === 'frozen') return Object.freeze(plain);
+  if (shape === 'bare') return Object.assign(Object.create(null) as object, plain);
+  if (shape === 'inherited') return Object.create(plain) as object;
+  if (shape === 'symbols') return { ...plain, [Symbol('odd')]: 1 };
+  const descriptors = [...values].map(([name, value]) => [name, descriptorOf(value, shape)] as const);
+  return Object.defineProperties({}, Object.fromEntries(descriptors));
+}
+
+function descriptorOf(value: unknown, shape: Shape): PropertyDescriptor {
+  if (shape === 'hidden') return { value, enumerable: false };
+  let reads = 0;
+  const moody = (): unknown => ((reads += 1) > 1 ? Number.NaN : value);
+  return { get: shape === 'moody' ? moody : () => value, enumerable: true };
+}
+
+/** What became of a call. */
+export type Outcome = { readonly value: unknown } | { readonly error: unknown };
+
+export async function outcomeOf(call: () => unknown): Promise<Outcome> {
+  try {
+    return { value: await call() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** Throws unless an error is one of ours, with a code and a text. */
+export function checkIsTyped(error: unknown): asserts error is LockError {
+  if (!(error instanceof LockError)) throw new Error('The error is not one of ours', { cause: error });
+  if (!/^LOCK_[A-Z_]+$/.test(error.code)) throw new Error(`The error has the code ${error.code}`, { cause: error });
+  if (error.message.length > 2_000) throw new Error(`The text has ${error.message.length} characters`);
+}
+
+/** Throws unless a text says what is wrong: what was expected, or what is unknown, and what was given. */
+export function checkSaysWhy({ message }: LockError, name?: string): void {
+  if (!/xpected|nknown|cannot|too|holds half|separates|fills nothing|has a lone/.test(message)) {
+    throw new Error(`The text does not say what was expected: ${message}`);
+  }
+  if (name !== undefined && !message.includes(name)) throw new Error(`The text does not name ${name}: ${message}`);
 }

@@ -1,5 +1,14 @@
 import { type LockOptions } from '../../../lib/index.js';
-import { isAbortSignal } from './signals.js';
+
+/** Whether a value is a real signal. Something that only looks like one may miss a method. */
+function isAbortSignal(value: unknown): value is AbortSignal {
+  try {
+    const methods = ['addEventListener', 'removeEventListener', 'throwIfAborted'] as const;
+    return methods.every((name) => typeof (value as AbortSignal)[name] === 'function');
+  } catch {
+    return false;
+  }
+}
 
 /** Which values each option takes: written down once more, without the library. */
 const wholeFrom =

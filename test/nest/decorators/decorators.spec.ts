@@ -8,14 +8,12 @@ import {
   Locked,
   type LockedOptions,
   LockKeyError,
-  LockLostError,
   LockNotHeldError,
-  LockReentryError,
   ReadLocked,
   WriteLocked,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { gate } from '../../support/waiting/gate.js';
 
 const BARE = async function charge(this: unknown, _order: unknown, _step: unknown): Promise<void> {};
@@ -108,24 +106,6 @@ class Work {
     return this.orThrow(key);
   }
 
-  @Locked('work:<0>')
-  async again(key: string, times: number): Promise<number[]> {
-    return [currentLock().fencingToken, ...(times > 0 ? await this.again(key, times - 1) : [])];
-  }
-
-  @Locked('work:<0>', { reentrant: false })
-  async once(key: string): Promise<string> {
-    return this.once(key);
-  }
-
-  @ReadLocked('work:<0>')
-  async upgrade(key: string): Promise<string> {
-    return this.write(key);
-  }
-
-  @Locked('work:<0>', { holdAtLeastMs: 60_000 })
-  async brief(_key: string): Promise<void> {}
-
   async #work(key: string): Promise<string> {
     this.running += 1;
     await this.done.opened;
@@ -192,28 +172,6 @@ describe('a decorated method', () => {
     expect(await a.byFunction('7')).toBe('eu:7');
     expect(await a.byList('7')).toBe('list:7');
   });
-
-  it('enters again under the same token when it calls itself with the same key', async () => {
-    const [a, key] = [await start(), freshKey()];
-    const [token, ...others] = await a.again(key, 2);
-    expect(others).toEqual([token, token]);
-    a.done.open();
-    expect(await a.skip(key)).toBe(key);
-  });
-
-  it('rejects with LockReentryError with `reentrant: false`, and when it writes what it reads', async () => {
-    const a = await start();
-    await expect(a.once(freshKey())).rejects.toBeInstanceOf(LockReentryError);
-    await expect(a.upgrade(freshKey())).rejects.toBeInstanceOf(LockReentryError);
-    expect(a.running).toBe(0);
-  });
-
-  it('keeps its lock for holdAtLeastMs', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    await a.brief(key);
-    expect(await b.skip(key)).toBeUndefined();
-  });
 });
 
 class Inside {
@@ -231,11 +189,6 @@ class Inside {
   async leaves(_key: string, ended: Promise<void>): Promise<void> {
     this.late = ended.then(() => currentLock()).catch((error: unknown) => error);
   }
-
-  @Locked('inside:<0>', { leaseMs: 1_500 })
-  async loses(_key: string, until: (signal: AbortSignal) => Promise<string>): Promise<string> {
-    return until(currentLock().signal);
-  }
 }
 
 describe('inside a decorated method', () => {
@@ -252,19 +205,5 @@ describe('inside a decorated method', () => {
     await inside.leaves(freshKey(), ended.opened);
     ended.open();
     expect(await inside.late).toBeInstanceOf(LockNotHeldError);
-  });
-
-  it('a loss fires the signal, and the call rejects with LockLostError and the result', async () => {
-    const admin = openAdmin();
-    const inside = (await startApp({}, { providers: [Inside] })).app.get(Inside);
-    const key = freshKey();
-    const call = inside.loses(key, async (signal) => {
-      await admin.del(`lock:inside:${key}`);
-      await eventually(() => signal.aborted);
-      return 'value';
-    });
-    const error = await call.catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(LockLostError);
-    expect(error).toMatchObject({ reason: 'expired', result: 'value', key: `inside:${key}` });
   });
 });

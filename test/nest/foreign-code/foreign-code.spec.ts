@@ -1,9 +1,25 @@
+import 'reflect-metadata';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { AsyncResource } from 'node:async_hooks';
+import { once } from 'node:events';
+import { Agent, createServer, request, type Server } from 'node:http';
+import { type AddressInfo } from 'node:net';
 import { Injectable, Logger } from '@nestjs/common';
-import { type LockEventName, Locked, LockLostError } from '../../../lib/index.js';
+import DataLoader from 'dataloader';
+import pLimit from 'p-limit';
+import {
+  Locked,
+  type LockEventName,
+  LockLostError,
+  LockReentryError,
+  type RedisLockService,
+} from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, closeLater, freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+
+afterEach(closeAll);
 
 class Unreadable extends Error {
   override get message(): string {
@@ -178,3 +194,173 @@ describe('the reason of a signal that ends a wait', () => {
     await expectNothingLeft(app, key);
   });
 });
+
+type Bind = <F extends (...args: any[]) => unknown>(task: F) => F;
+
+const bound: Bind = (task) => AsyncResource.bind(task);
+const unbound: Bind = (task) => task;
+
+@Injectable()
+class Stock {
+  isCounting = false;
+
+  /** Whether it runs beside the work of the holder. */
+  @Locked('stock:<0>')
+  async isBeside(_id: string): Promise<boolean> {
+    return this.isCounting;
+  }
+
+  @Locked('stock:<0>', { reentrant: false })
+  async isBesideStrictly(_id: string): Promise<boolean> {
+    return this.isCounting;
+  }
+}
+
+interface Held {
+  readonly stock: Stock;
+  readonly id: string;
+  readonly locks: RedisLockService;
+}
+
+/** Holds the lock of a stock, and counts it: first `begin`, then, when that is through, until `until` is open. */
+async function count({ stock, id, locks }: Held, begin: () => Promise<unknown>, until: Promise<void>): Promise<void> {
+  await locks.withLock(`stock:${id}`, async () => {
+    stock.isCounting = true;
+    await begin();
+    await until;
+    stock.isCounting = false;
+  });
+}
+
+async function start(): Promise<Held> {
+  const { app, locks } = await startApp({}, { providers: [Stock] });
+  return { stock: app.get(Stock), locks, id: freshKey() };
+}
+
+/** A typical connection pool: the code that returns a connection calls back the next one in line. */
+class Pool {
+  readonly #waiting: (() => void)[] = [];
+  #isFree = true;
+
+  acquire(callback: () => void): void {
+    if (!this.#isFree) return void this.#waiting.push(callback);
+    this.#isFree = false;
+    callback();
+  }
+
+  release(): void {
+    const next = this.#waiting.shift();
+    this.#isFree = next === undefined;
+    next?.();
+  }
+}
+
+type Ask = (stock: Stock, id: string) => Promise<boolean>;
+const ask: Ask = (stock, id) => stock.isBeside(id);
+
+/** Each returns what a task saw that was queued outside the lock, and that a library runs inside it. */
+const LIBRARIES: Readonly<Record<string, (held: Held, bind: Bind, task: Ask) => Promise<boolean>>> = {
+  'p-limit 3': async (held, bind, task) => {
+    const [limit, ended, began, room] = [pLimit(1), gate(), gate(), gate()];
+    const slot = async (): Promise<void> => {
+      began.open();
+      await room.opened;
+    };
+    const counting = count(held, () => limit(slot), ended.opened);
+    await began.opened;
+    const seen = limit(bind(() => task(held.stock, held.id)));
+    room.open();
+    return whileCounting(held, seen, { counting, end: () => ended.open() });
+  },
+  'a DataLoader': async (held, bind, task) => {
+    const batch = async (ids: readonly string[]) => Promise.all(ids.map(() => task(held.stock, held.id)));
+    const [loader, ended, loads] = [new DataLoader(bind(batch)), gate(), gate()];
+    const load = async (): Promise<void> => {
+      void loader.load('of the holder').catch(() => undefined);
+      loads.open();
+    };
+    const counting = count(held, load, ended.opened);
+    await loads.opened;
+    const seen = loader.load('of another call');
+    return whileCounting(held, seen, { counting, end: () => ended.open() });
+  },
+  'a connection pool': async (held, bind, task) => {
+    const [pool, ended] = [new Pool(), gate()];
+    pool.acquire(() => undefined);
+    const seen = new Promise<boolean>((resolve, reject) => {
+      pool.acquire(bind(() => void task(held.stock, held.id).then(resolve, reject)));
+    });
+    const counting = count(held, async () => pool.release(), ended.opened);
+    return whileCounting(held, seen, { counting, end: () => ended.open() });
+  },
+};
+
+/** Goes on counting until the task is through, or waits for its turn. */
+async function whileCounting<T>(
+  { locks, stock }: Held,
+  seen: Promise<T>,
+  { counting, end }: { readonly counting: Promise<void>; readonly end: () => void },
+): Promise<T> {
+  let isThrough = false;
+  const through = (): void => void (isThrough = true);
+  seen.then(through, through);
+  await eventually(() => stock.isCounting);
+  await eventually(() => isThrough || locks.activity.waiting > 0);
+  end();
+  await counting;
+  return seen;
+}
+
+describe.each(Object.entries(LIBRARIES))('a task that %s runs in the context of another call', (_name, queue) => {
+  it('runs beside the work of that call, whose lock it enters', async () => {
+    expect(await queue(await start(), unbound, ask)).toBe(true);
+  });
+
+  it('waits for its turn when it is bound to its own context', async () => {
+    expect(await queue(await start(), bound, ask)).toBe(false);
+  });
+
+  it('is refused with `reentrant: false`', async () => {
+    const seen = queue(await start(), unbound, (stock, id) => stock.isBesideStrictly(id));
+    expect(await rejection(seen)).toBeInstanceOf(LockReentryError);
+  });
+});
+
+describe('a server that listens inside a lock', () => {
+  const AGAIN = freshKey('server');
+
+  it('handles each request of a connection outside that lock, and its own locks work', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const server = createServer((_request, response) => {
+      void locks
+        .withLock(AGAIN, () => locks.withLock(AGAIN, () => locks.withLock(key, { waitMs: 0 }, () => 'entered')))
+        .catch((error: Error) => error.name)
+        .then((text) => response.end(text));
+    });
+    closeLater({ close: async () => void server.close() });
+    const ask = (): Promise<string> => askServer(server, agent);
+    await locks.withLock(key, async () => {
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      expect([await ask(), await ask()]).toEqual(['LockBusyError', 'LockBusyError']);
+    });
+    expect(await ask()).toBe('entered');
+    agent.destroy();
+  });
+});
+
+/** The answer of a server, by a connection that the agent keeps. */
+function askServer(server: Server, agent: Agent): Promise<string> {
+  const { port } = server.address() as AddressInfo;
+  return new Promise((resolve, reject) => {
+    const asked = request({ port, host: '127.0.0.1', agent }, (response) => {
+      let text = '';
+      response.on('data', (chunk: Buffer) => (text += chunk.toString()));
+      response.on('end', () => resolve(text));
+    });
+    asked.on('error', reject);
+    asked.end();
+  });
+}

@@ -25,6 +25,8 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection, thrownBy } from '../../support/waiting/rejection.js';
 
+afterEach(closeAll);
+
 const KEY = freshKey('reports');
 
 /** What the instances of a test did, in order. */
@@ -190,8 +192,6 @@ const start = async (...providers: Provider[]) => {
 };
 
 describe('a class with @Leader', () => {
-  afterEach(closeAll);
-
   it('may be built by a factory, or given as a value', async () => {
     @Leader(freshKey())
     class Made {
@@ -358,8 +358,6 @@ describe('a class with @Leader', () => {
 });
 
 describe('the campaign of a class with @Leader', () => {
-  afterEach(closeAll);
-
   /** Reports in which hook its object was elected, with the leadership that it found in `onModuleInit`. */
   function watched(key: string) {
     const seen: string[] = [];

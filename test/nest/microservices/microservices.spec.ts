@@ -1,12 +1,25 @@
 import { Catch, Controller, type ExceptionFilter, Scope, UseFilters, UseInterceptors } from '@nestjs/common';
-import { EventPattern, MessagePattern, Payload, RpcException } from '@nestjs/microservices';
-import { EMPTY, Observable, Subject } from 'rxjs';
-import { Locked, LockInterceptor } from '../../../lib/index.js';
+import {
+  EventPattern,
+  GrpcMethod,
+  GrpcStreamMethod,
+  MessagePattern,
+  Payload,
+  RpcException,
+} from '@nestjs/microservices';
+import { EMPTY, Observable, reduce, Subject } from 'rxjs';
+import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { Limited, LockConfigurationError, Locked, LockExceptionFilter, LockInterceptor } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { expectOneAtATime, startTwo, Work } from '../support/transports.js';
-import { type Service, send, startService } from '../support/transports-tcp.js';
+import { send, type Service, startService } from '../support/transports-tcp.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { startGrpc } from '../support/transports-grpc.js';
+import { connect, startGateways } from '../support/transports-ws.js';
+
+afterEach(closeAll);
 
 interface Order {
   id: string;
@@ -100,8 +113,6 @@ class Invoices {
 
 const start = (work = new Work()): Promise<Service> => startService([Orders, PerRequest, Invoices], work);
 
-afterEach(closeAll);
-
 describe('an event handler', () => {
   it.each(['paid above', 'paid below', 'paid, per request', 'paid by request'])(
     '(%s) runs on one of two instances at a time',
@@ -160,4 +171,172 @@ describe('a client whose connection was opened under a lock', () => {
     expect(await Promise.all([first, second])).toEqual([`price of ${id}`, `price of ${id}`]);
     expect(work.overlapped(id)).toBe(false);
   });
+});
+
+const joined = (messages: Observable<number>): Observable<string> =>
+  messages.pipe(reduce((all, one) => `${all}${one}`, ''));
+
+@Controller()
+class Sums {
+  @Locked('sum')
+  @GrpcStreamMethod('Sums', 'Above')
+  above(messages: Observable<number>): Observable<string> {
+    return joined(messages);
+  }
+
+  @Locked('sum')
+  @GrpcStreamMethod('Sums', 'PromiseAbove')
+  async promiseAbove(messages: Observable<number>): Promise<Observable<string>> {
+    return joined(messages);
+  }
+
+  @GrpcStreamMethod('Sums', 'PromiseBelow')
+  @Locked('sum')
+  async promiseBelow(messages: Observable<number>): Promise<Observable<string>> {
+    return joined(messages);
+  }
+
+  @GrpcStreamMethod('Sums', 'Request')
+  @UseInterceptors(LockInterceptor.for('sum'))
+  request(messages: Observable<number>): Observable<string> {
+    return joined(messages);
+  }
+}
+
+@Controller()
+class Below {
+  @GrpcStreamMethod('Below', 'Sum')
+  @Locked('sum')
+  sum(messages: Observable<number>): Observable<string> {
+    return joined(messages);
+  }
+}
+
+class Inherits extends Below {}
+Controller()(Inherits);
+
+@Controller()
+@UseFilters(LockExceptionFilter)
+class GrpcOrders {
+  @GrpcMethod('Orders', 'Charge')
+  @Locked('order', { ifBusy: 'throw' })
+  async charge(): Promise<string> {
+    return 'ran';
+  }
+
+  @GrpcMethod('Orders', 'Limited')
+  @Limited('limited', 1, { ifBusy: 'throw' })
+  async limited(): Promise<string> {
+    return 'ran';
+  }
+
+  @GrpcMethod('Orders', 'Missing')
+  @UseInterceptors(LockInterceptor.for('order:<0.id>'))
+  async missing(): Promise<string> {
+    return 'ran';
+  }
+}
+
+describe('a gRPC method whose client streams', () => {
+  it.each(['Above', 'PromiseAbove', 'PromiseBelow', 'Request'])(
+    'gets all that the client sends before the lock is granted (%s)',
+    async (rpc) => {
+      const service = await startGrpc([Sums]);
+      const held = await service.locks.acquire('sum');
+      const { send, end, result } = service.stream(rpc, [1, 2]);
+      await untilWaiting(service, 'sum');
+      send(3);
+      send(4);
+      end();
+      await held.release();
+      expect(await result).toBe('1234');
+      expect(await service.locks.isLocked('sum')).toBe(false);
+    },
+  );
+
+  it.each([[Below], [Inherits]])('is refused at the start when it would lose them (%p)', async (controller) => {
+    const error = await rejection(startGrpc([controller]));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('Below.sum: its lock is below @GrpcStreamMethod');
+  });
+});
+
+describe('LockExceptionFilter on gRPC', () => {
+  it.each([
+    ['Charge', 'ABORTED', 10],
+    ['Limited', 'RESOURCE_EXHAUSTED', 8],
+    ['Missing', 'INVALID_ARGUMENT', 3],
+  ])('answers %s with the status %s', async (rpc, _name, code) => {
+    const service = await startGrpc([GrpcOrders]);
+    await service.locks.acquire('order');
+    await service.locks.acquire('limited', { mode: 'read', permits: 1 });
+    expect(await service.call(rpc, {})).toMatchObject({ code, message: expect.any(String) });
+  });
+
+  it('answers a lock that is unavailable with the status UNAVAILABLE', async () => {
+    const service = await startGrpc([GrpcOrders]);
+    await service.locks.parts.locker.close(0);
+    expect(await service.call('Charge', {})).toMatchObject({ code: 14 });
+  });
+});
+
+@WebSocketGateway()
+class SocketOrders {
+  constructor(private readonly work: Work) {}
+
+  @SubscribeMessage('run')
+  @Locked('order:<0.id>')
+  run(@MessageBody() { id }: Order): Promise<string> {
+    return this.work.run(id);
+  }
+
+  @SubscribeMessage('busy')
+  @Locked('order:<0.id>', { ifBusy: 'throw' })
+  async busy(@MessageBody() _order: Order): Promise<void> {}
+
+  @SubscribeMessage('skip')
+  @Locked('order:<0.id>', { ifBusy: 'skip' })
+  async skip(@MessageBody() _order: Order): Promise<string | undefined> {
+    return 'ran';
+  }
+
+  @SubscribeMessage('skipByRequest')
+  @UseInterceptors(LockInterceptor.for('order:<1.id>', { ifBusy: 'skip' }))
+  skipByRequest(): string {
+    return 'ran';
+  }
+}
+
+describe('the messages of one socket', () => {
+  it('run one at a time for one key, too', async () => {
+    const gateway = await startGateways([SocketOrders]);
+    const [{ received, send }, id] = [await connect(gateway), freshKey()];
+    send('run', { id });
+    send('run', { id });
+    await untilWaiting(gateway, `order:${id}`);
+    await gateway.work.untilStarted(id);
+    expect(gateway.work.started(id)).toBe(1);
+    gateway.work.finish();
+    await eventually(() => received.length === 2);
+    expect(gateway.work.overlapped(id)).toBe(false);
+  });
+
+  it.each(['skip', 'skipByRequest'])(
+    'have no answer when they are skipped, and an error otherwise (%s)',
+    async (how) => {
+      const gateway = await startGateways([SocketOrders]);
+      const [{ received, send }, id] = [await connect(gateway), freshKey()];
+      const lock = await gateway.locks.acquire(`order:${id}`);
+      const skipped: unknown[] = [];
+      gateway.locks.events.on('skipped', ({ where }) => skipped.push(where));
+      send(how, { id });
+      await eventually(() => skipped.length > 0);
+      send('busy', { id });
+      await eventually(() => received.length > 0);
+      await lock.release();
+      send(how, { id });
+      await eventually(() => received.length === 2);
+      expect([received[0]!.event, received[1], skipped]).toEqual(['exception', 'ran', [`SocketOrders.${how}`]]);
+    },
+  );
 });

@@ -1,15 +1,33 @@
 import 'reflect-metadata';
 import { EventEmitter } from 'node:events';
-import { Injectable, Module, type OnApplicationBootstrap, type OnModuleInit, type Provider } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Injectable,
+  Module,
+  type OnApplicationBootstrap,
+  type OnModuleInit,
+  type Provider,
+  type Type,
+} from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { RedisLockModule, RedisLockService } from '../../../lib/index.js';
-import { FakeLockModule } from '../../../lib/testing/index.js';
+import {
+  InjectLockService,
+  LockConfigurationError,
+  Locked,
+  RedisLockModule,
+  RedisLockService,
+} from '../../../lib/index.js';
+import { FakeLockModule, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 import { Base, expectRefused, NONE } from '../support/places-by-hand.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+
+afterEach(closeAll);
 
 class Failing implements OnModuleInit {
   onModuleInit(): void {
@@ -45,8 +63,6 @@ async function setUp() {
     closeLater(await Test.createTestingModule({ imports, providers }).compile());
   return { url, connections, imports, build };
 }
-
-afterEach(closeAll);
 
 describe('an app whose start fails in onModuleInit of another module', () => {
   it('leaves no connection and no module, so that the next app locks objects built by hand', async () => {
@@ -153,3 +169,132 @@ describe('an app with fake locks whose start fails', () => {
 
 const listenersOf = (client: EventEmitter): Record<string, number> =>
   Object.fromEntries(client.eventNames().map((name) => [String(name), client.listenerCount(name)]));
+
+/** As `nest generate service cats` leaves it, with locks. */
+@Injectable()
+class CatsService {
+  @Locked('cats')
+  async findAll(): Promise<string> {
+    return 'all cats';
+  }
+}
+
+@Injectable()
+class InjectingByToken {
+  constructor(@InjectLockService() readonly locks: RedisLockService) {}
+}
+
+@Injectable()
+class LockedElsewhere {
+  @Locked('cats', { connection: 'jobs' })
+  async findAll(): Promise<void> {}
+}
+
+@Injectable()
+class Both extends CatsService {
+  constructor(@InjectLockService() readonly locks: RedisLockService) {
+    super();
+  }
+}
+
+@Controller('cats')
+class CatsController {
+  constructor(private readonly cats: CatsService) {}
+
+  @Get()
+  @Locked('cats')
+  async findAll(): Promise<string> {
+    return this.cats.findAll();
+  }
+}
+
+const PLACES: readonly (readonly [string, Provider])[] = [
+  ['has locked methods', CatsService],
+  ['injects the service by its token', InjectingByToken],
+  ['does both', Both],
+];
+
+describe('a generated spec whose module has only the class under test, which', () => {
+  it.each(PLACES)('%s, names what to import, and what to import in a test', async (_what, provider) => {
+    const { message } = await rejection(Test.createTestingModule({ providers: [provider] }).compile());
+    expect(message).toMatch(/RedisLockModule\.forRoot\(\)/);
+    expect(message).toMatch(/RedisLockTestingModule\.forRoot\(\)/);
+    expect(message).toMatch(/nestjs-redis-lock\/testing/);
+  });
+
+  it.each([
+    [CatsService, 'LockInterceptor (import RedisLockModule.forRoot() to use @Locked)'],
+    [LockedElsewhere, 'LockInterceptor "jobs" (import RedisLockModule.forRoot() to use @Locked)'],
+    [InjectingByToken, 'RedisLockService (import RedisLockModule.forRoot() to use it)'],
+  ])('is %o, names what is missing', async (provider, text) => {
+    await expect(Test.createTestingModule({ providers: [provider] }).compile()).rejects.toThrow(text);
+  });
+
+  it('is a controller, names the same', async () => {
+    const testing = { controllers: [CatsController], providers: [{ provide: CatsService, useValue: {} }] };
+    const { message } = await rejection(Test.createTestingModule(testing).compile());
+    expect(message).toMatch(/RedisLockTestingModule\.forRoot\(\) of nestjs-redis-lock\/testing/);
+  });
+
+  it('passes with what the message recommends', async () => {
+    const imports = [RedisLockTestingModule.forRoot()];
+    const app = await startModule({ imports, providers: [Both] });
+    expect(await app.get(Both).findAll()).toBe('all cats');
+  });
+});
+
+@Injectable()
+class InjectingByClass {
+  constructor(readonly locks: RedisLockService) {}
+}
+
+describe('a bare import of the module', () => {
+  const TOLD =
+    /^A module imports RedisLockModule by itself.* Call forRoot\(\) once, in the root module: .*RedisLockTestingModule\.forRoot\(\)/;
+
+  async function expectTold(type: Type): Promise<void> {
+    const error = await rejection(NestFactory.createApplicationContext(type, { abortOnError: false, logger: false }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(TOLD);
+  }
+
+  it('fails with the advice to call forRoot() once, in the root module', async () => {
+    @Module({ imports: [RedisLockModule] })
+    class AppModule {}
+
+    await expectTold(AppModule);
+  });
+
+  it.each([...PLACES, ['injects the service by its class', InjectingByClass] as const])(
+    'fails with that advice, and does not blame a class that %s',
+    async (_what, provider) => {
+      @Module({ imports: [RedisLockModule], providers: [provider] })
+      class OneModule {}
+      await expectTold(OneModule);
+
+      @Module({ imports: [OneModule] })
+      class RootModule {}
+      await expectTold(RootModule);
+
+      @Module({ providers: [provider] })
+      class CatsModule {}
+      @Module({ imports: [RedisLockModule, CatsModule] })
+      class AppModule {}
+      await expectTold(AppModule);
+    },
+  );
+
+  it('fails with the same advice in another module, beside forRoot() in the root module', async () => {
+    @Module({ imports: [RedisLockModule], providers: [CatsService] })
+    class CatsModule {}
+    @Module({ imports: [RedisLockModule.forRoot({ connection: redisUrl() }), CatsModule] })
+    class AppModule {}
+
+    await expectTold(AppModule);
+  });
+
+  it('fails with the same advice for the testing module', async () => {
+    const error = await rejection(Test.createTestingModule({ imports: [RedisLockTestingModule] }).compile());
+    expect(error.message).toMatch(TOLD);
+  });
+});

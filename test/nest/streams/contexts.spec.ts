@@ -1,10 +1,24 @@
 import 'reflect-metadata';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { Observable, Subject, concatMap, endWith, lastValueFrom, map, share, take, takeUntil, throwError, timer, toArray } from 'rxjs'; // prettier-ignore
+import {
+  concatMap,
+  endWith,
+  lastValueFrom,
+  map,
+  Observable,
+  share,
+  Subject,
+  take,
+  takeUntil,
+  throwError,
+  timer,
+  toArray,
+} from 'rxjs';
 import {
   currentLock,
-  Locked,
   LockBusyError,
+  Locked,
+  LockLostError,
   LockNotHeldError,
   LockWaitTimeoutError,
   ReadLocked,
@@ -16,6 +30,9 @@ import { LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { startManual } from '../support/manual-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
+import { eventually } from '../../support/waiting/eventually.js';
+
+afterEach(closeAll);
 
 /** Which request this runs for. */
 const requests = new AsyncLocalStorage<string>();
@@ -84,8 +101,6 @@ async function start() {
   const locker = app.get<Locker>(LOCKER);
   return { streams, locks, locker, id, key: `stream:${id}`, log: streams.log };
 }
-
-afterEach(closeAll);
 
 describe('a subscriber of a locked Observable', () => {
   it('does not enter the lock from another request that has subscribed, too', async () => {
@@ -170,5 +185,92 @@ describe('the body of a loop over a locked async iterable', () => {
     goOn.open();
     await both;
     expect(log).toEqual(['row 1', 'row 2', 'row 3', 'update beside']);
+  });
+});
+
+const LEASE_MS = 30_000;
+
+/** Streams whose next value does not come. */
+class Steps {
+  readonly done = gate();
+  signal: AbortSignal | undefined;
+
+  @Locked('steps:<0>', { leaseMs: LEASE_MS })
+  async *never(_id: string): AsyncGenerator<number> {
+    this.signal = currentLock().signal;
+    yield 1;
+    await new Promise(() => {});
+  }
+
+  @Locked('steps:<0>', { leaseMs: LEASE_MS })
+  async neverLater(_id: string): Promise<AsyncIterator<number> & AsyncIterable<number>> {
+    this.signal = currentLock().signal;
+    const next = async (): Promise<IteratorResult<number>> => new Promise(() => {});
+    const iterator = { next, return: async () => ({ done: true as const, value: undefined }) };
+    return { ...iterator, [Symbol.asyncIterator]: () => iterator };
+  }
+
+  @Locked('steps:<0>', { leaseMs: LEASE_MS })
+  async *slow(_id: string): AsyncGenerator<number> {
+    yield 1;
+    await this.done.opened;
+    yield 2;
+  }
+}
+
+async function startSteps() {
+  const { service: steps, locks, settle } = await startManual(Steps);
+  const id = freshKey();
+  return { steps, locks, id, settle, isLocked: () => locks.isLocked(`steps:${id}`) };
+}
+
+describe('an iteration that its consumer ends while a value is pending', () => {
+  it('ends with one more lease when the value never comes: the signal fires, and return() rejects', async () => {
+    const { steps, id, settle, isLocked } = await startSteps();
+    const iterator = steps.never(id);
+    await iterator.next();
+    const calls = [rejection(iterator.next()), rejection(iterator.return(undefined))];
+    expect(await isLocked()).toBe(true);
+    const [lost, told] = await settle(Promise.all(calls));
+    expect([lost, told]).toEqual([expect.any(LockLostError), lost]);
+    expect(steps.signal?.reason).toBe(lost);
+    await eventually(async () => !(await isLocked()));
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('ends with one more lease even when return() itself has been answered', async () => {
+    const { steps, id, settle, isLocked } = await startSteps();
+    const iterator = (await steps.neverLater(id))[Symbol.asyncIterator]();
+    const next = rejection(iterator.next());
+    const ended = rejection(iterator.return!());
+    expect(await settle(Promise.all([next, ended]))).toEqual([expect.any(LockLostError), expect.any(LockLostError)]);
+    await eventually(async () => !(await isLocked()));
+  });
+
+  it('leaves an outer hold alone, and ends with one more lease when only it keeps the hold', async () => {
+    const { steps, locks, id, settle, isLocked } = await startSteps();
+    const outer = await locks.withLock(`steps:${id}`, { leaseMs: LEASE_MS }, async () => {
+      const iterator = steps.never(id);
+      await iterator.next();
+      return [rejection(iterator.next()), rejection(iterator.return(undefined))];
+    });
+    expect(await isLocked()).toBe(true);
+    const [lost, told] = await settle(Promise.all(outer));
+    expect([lost, told]).toEqual([expect.any(LockLostError), lost]);
+    await eventually(async () => !(await isLocked()));
+  });
+
+  it('waits for a value that comes within that time, under the lock', async () => {
+    const { steps, id, isLocked } = await startSteps();
+    const iterator = steps.slow(id);
+    await iterator.next();
+    const calls = [iterator.next(), iterator.return(undefined)];
+    expect(await isLocked()).toBe(true);
+    steps.done.open();
+    expect(await Promise.all(calls)).toEqual([
+      { done: false, value: 2 },
+      { done: true, value: undefined },
+    ]);
+    expect(await isLocked()).toBe(false);
   });
 });

@@ -276,8 +276,6 @@ async function startLists() {
 }
 
 describe('a method that returns an async iterable and is not an async function*', () => {
-  afterEach(closeAll);
-
   it('holds the lock until the iteration ends', async () => {
     const { lists, id, isLocked } = await startLists();
     const values: number[] = [];
@@ -350,8 +348,6 @@ for (const name of ['observe', 'later', 'touch'] as const) {
 }
 
 describe('a method without metadata that returns an Observable', () => {
-  afterEach(closeAll);
-
   const startUntyped = async () => {
     const { app, locks, locker } = await startApp({}, { providers: [Untyped] });
     const id = freshKey();

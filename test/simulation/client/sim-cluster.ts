@@ -1,14 +1,192 @@
 import { EventEmitter } from 'node:events';
 import { type ClusterOptions, type RedisOptions } from 'ioredis';
+import { keyOf, type NodeAddress, SimPool } from './sim-pool.js';
+import { SimRedis } from './sim-redis.js';
+import { type Item } from './redis-commands.js';
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { type Network } from '../network/network.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { clusterOptionsOf, type SimClusterOptions } from './options.js';
-import { ClusterRedirects } from './cluster-redirects.js';
-import { SlotsQuestion } from './slots-question.js';
-import { type NodeAddress, SimPool } from './sim-pool.js';
-import { type Item } from './redis-commands.js';
-import { SimRedis } from './sim-redis.js';
+
+type Callback = (error?: Error) => void;
+type Range = readonly [first: number, last: number, ...nodes: (readonly [host: string, port: number])[]];
+
+/** Asks one node after the other which node serves which slot, as ioredis 6 does: by a new connection each time. */
+class SlotsQuestion {
+  static readonly allFailed = 'Failed to refresh slots cache.';
+  #isAsking = false;
+  #callbacks: Callback[] = [];
+
+  constructor(private readonly cluster: SimCluster) {}
+
+  ask(callback?: Callback): void {
+    if (callback) this.#callbacks.push(callback);
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    this.#askNext(this.cluster.shuffled(this.cluster.pool.nodes('all')), null);
+  }
+
+  #askNext([node, ...others]: readonly SimRedis[], lastNodeError: Error | null): void {
+    const { cluster } = this;
+    if (!node) return this.#end(Object.assign(new Error(SlotsQuestion.allFailed), { lastNodeError }));
+    this.#askNode(node, (error) => {
+      const { status } = cluster;
+      if (status === 'close' || status === 'end') return this.#end(new Error('Cluster is disconnected.'));
+      if (status === 'disconnecting') return this.#end(new Error('Cluster is disconnecting.'));
+      if (!error) {
+        cluster.emit('refresh');
+        return this.#end();
+      }
+      cluster.emit('node error', error, keyOf(node.options));
+      return this.#askNext(others, error);
+    });
+    return undefined;
+  }
+
+  #end(error?: Error): void {
+    this.#isAsking = false;
+    const callbacks = this.#callbacks;
+    for (const callback of callbacks) callback(error);
+    this.#callbacks = [];
+  }
+
+  #askNode(node: SimRedis, callback: Callback): void {
+    const { cluster } = this;
+    const { slotsRefreshTimeout } = cluster.options;
+    const asking = cluster.openNode({
+      ...node.options,
+      enableOfflineQueue: true,
+      enableReadyCheck: false,
+      retryStrategy: null,
+      lazyConnect: false,
+    });
+    asking.on('error', () => undefined);
+    let isOver = false;
+    const settle = (error: Error | null, ranges: readonly Range[]): void => {
+      if (isOver) return;
+      isOver = true;
+      cancel();
+      asking.disconnect();
+      if (error) return callback(error);
+      if (!['disconnecting', 'close', 'end'].includes(cluster.status)) this.#apply(ranges);
+      return callback();
+    };
+    const cancel = cluster.process.clock.setTimer(() => settle(new Error('timeout'), []), slotsRefreshTimeout);
+    asking.call('cluster', 'SLOTS').then(
+      (ranges) => settle(null, ranges as Range[]),
+      (error: Error) => settle(error, []),
+    );
+  }
+
+  #apply(ranges: readonly Range[]): void {
+    const all: NodeAddress[] = [];
+    for (const [first, last, ...nodes] of ranges) {
+      const found = nodes.map(([host, port], i) => ({ host, port, readOnly: i > 0 }));
+      all.push(...found);
+      const keys = found.map(keyOf);
+      for (let slot = first; slot <= last; slot += 1) this.cluster.slots[slot] = keys;
+    }
+    this.cluster.pool.reset(all);
+  }
+}
+
+/** A command that follows the redirections of the nodes. */
+interface RoutedItem extends Item {
+  slot: number | undefined;
+}
+
+type Send = (item: RoutedItem, how?: { random?: boolean; asking?: string }) => void;
+
+/** What a cluster client of ioredis 6 does with the errors of its nodes (`handleError` in built/cluster/index.js). */
+class ClusterRedirects {
+  readonly #sentBy = new WeakMap<Item, SimRedis>();
+  /** Commands that are sent again together, by the reason. */
+  readonly #delayed = new Map<string, (() => void)[]>();
+
+  constructor(
+    private readonly client: SimCluster,
+    private readonly send: Send,
+  ) {}
+
+  follow({ name, args, resolve, reject }: Item, slot: number | undefined): RoutedItem {
+    let left: number | undefined;
+    const item: RoutedItem = {
+      name,
+      args,
+      slot,
+      resolve,
+      reject: (error) => {
+        left = left === undefined ? this.client.options.maxRedirections : left - 1;
+        if (left <= 0) return reject(new Error(`Too many Cluster redirections. Last error: ${String(error)}`));
+        if (!this.#handle(item, error)) reject(error);
+        return undefined;
+      },
+    };
+    return item;
+  }
+
+  onSent(item: Item, redis: SimRedis): void {
+    this.#sentBy.set(item, redis);
+  }
+
+  /** Returns whether the command is sent again. */
+  #handle(item: RoutedItem, { message }: Error): boolean {
+    const { options, status } = this.client;
+    const [kind, slot, address] = message.split(' ');
+    const again = (): void => this.send(item, { random: true });
+    const refresh = (run: () => void): void => this.client.refreshSlotsCache(run);
+    if (kind === 'MOVED') {
+      const moved = (): void => this.#onMoved(item, Number(slot), address!);
+      if (options.retryDelayOnMoved) this.#later('moved', moved, options.retryDelayOnMoved);
+      else moved();
+    } else if (kind === 'ASK') {
+      this.client.pool.findOrCreate(nodeAt(address!));
+      this.send(item, { asking: address! });
+    } else if (kind === 'TRYAGAIN') this.#later('tryagain', again, options.retryDelayOnTryAgain);
+    else if (kind === 'CLUSTERDOWN' && options.retryDelayOnClusterDown > 0) {
+      this.#later('clusterdown', again, options.retryDelayOnClusterDown, refresh);
+    } else if (message === 'Connection is closed.' && options.retryDelayOnFailover > 0 && status === 'ready') {
+      this.#later('failover', again, options.retryDelayOnFailover, refresh);
+    } else return false;
+    return true;
+  }
+
+  #onMoved(item: RoutedItem, slot: number, address: string): void {
+    const { client } = this;
+    item.slot = slot;
+    if (client.slots[slot]) client.slots[slot][0] = address;
+    else client.slots[slot] = [address];
+    const last = this.#sentBy.get(item);
+    if (last && keyOf(last.options) === address && client.pool.at(address) === last) {
+      client.pool.recreate(nodeAt(address));
+    } else client.pool.findOrCreate(nodeAt(address));
+    this.send(item);
+    client.refreshSlotsCache();
+  }
+
+  #later(
+    bucket: string,
+    run: () => void,
+    delayMs: number,
+    before: (then: () => void) => void = (then) => then(),
+  ): void {
+    const waiting = this.#delayed.get(bucket);
+    if (waiting) return void waiting.push(run);
+    this.#delayed.set(bucket, [run]);
+    const execute = (): void => {
+      const runs = this.#delayed.get(bucket) ?? [];
+      this.#delayed.delete(bucket);
+      for (const one of runs) one();
+    };
+    this.client.process.clock.setTimer(() => before(execute), delayMs);
+    return undefined;
+  }
+}
+
+function nodeAt(address: string): NodeAddress {
+  const colon = address.lastIndexOf(':');
+  return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
+}
 
 type Status = 'wait' | 'connecting' | 'connect' | 'ready' | 'disconnecting' | 'close' | 'reconnecting' | 'end';
 

@@ -2,8 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from '../library/typescript-loader.mjs';
 import { type PlantedBug } from '../library/library.js';
-import { type Plan } from '../workload/plan.js';
-import { PROFILES } from '../workload/profiles.js';
+import { type Plan, PROFILES } from '../workload/plan.js';
 
 /** A run that broke a rule once. Its plan is kept as it is: a seed means another plan when plans are drawn differently. */
 export interface FailedRun {

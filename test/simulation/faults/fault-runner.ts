@@ -1,5 +1,5 @@
 import { type Facts, KEY_PREFIX } from '../judge/facts.js';
-import { type Socket } from '../network/socket.js';
+import { type Socket } from '../network/network.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
 import { type FaultKind, type FaultOf, type PlannedFault } from '../workload/plan.js';

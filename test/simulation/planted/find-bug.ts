@@ -1,7 +1,7 @@
 import { type FailedRun, failedRuns } from '../failed/failed-runs.js';
 import { type Library, loadLibrary } from '../library/library.js';
 import { type Report, runPlan } from '../run-plan.js';
-import { PROFILE_NAMES, planOf } from '../seeds.js';
+import { PROFILE_NAMES, planOf } from '../workload/draw-plan.js';
 import { BUGS, type FoundBug } from './bugs.js';
 
 export { BUGS, failedRuns, PROFILE_NAMES };

@@ -1,6 +1,6 @@
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
-import { type Socket } from '../network/socket.js';
-import { type Cluster, type View } from './cluster-view.js';
+import { type Socket } from '../network/network.js';
+import { type Cluster, type View } from './cluster-bus.js';
 import { ReplyError } from '../../support/lua/lua.js';
 import { Member } from './member.js';
 import { type ReceivedScript, type SimServer } from './sim-server.js';

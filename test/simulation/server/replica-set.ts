@@ -1,6 +1,5 @@
-import { type ServerEnd } from '../network/socket.js';
-import { type Rng } from '../world/rng.js';
-import { type World } from '../world/world.js';
+import { type ServerEnd } from '../network/network.js';
+import { type Rng, type World } from '../world/world.js';
 import { type Member } from './member.js';
 import { FIRST_SENTINEL, SET_NAME, type SimSentinel } from './sentinel.js';
 import { type SimServer } from './sim-server.js';

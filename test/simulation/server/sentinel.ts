@@ -1,9 +1,7 @@
-import { type ServerEnd, type Socket } from '../network/socket.js';
-import { type Rng } from '../world/rng.js';
-import { type World } from '../world/world.js';
+import { type ServerEnd, type Socket } from '../network/network.js';
+import { type Rng, type World } from '../world/world.js';
 import { ReplyError } from '../../support/lua/lua.js';
-import { type Answer, type CommandEnd } from './sim-server.js';
-import { Subscriptions } from './subscriptions.js';
+import { type Answer, type CommandEnd, Subscriptions } from './sim-server.js';
 import { HOST } from './topology.js';
 
 export const SET_NAME = 'main';

@@ -1,4 +1,4 @@
-import { type ServerEnd } from '../network/socket.js';
+import { type ServerEnd } from '../network/network.js';
 import { type SimServer } from './sim-server.js';
 
 /** The address of server 0; the others follow. All have one host. */

@@ -2,7 +2,9 @@ import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { type LockLostReason, type LockMode } from '../../../lib/core/lock.errors.js';
 import { type Lock } from '../../../lib/core/lock.js';
 import { type Application } from './application.js';
-import { type PlannedCall } from './plan.js';
+import { type HolderStep, type PlannedCall } from './plan.js';
+import { type Judge } from '../judge/judge.js';
+import { type SimProcess } from '../world/sim-process.js';
 
 /** How a call ended: it was granted, or the name of its error. */
 export type Outcome = 'granted' | 'aborted' | (string & {});
@@ -90,3 +92,114 @@ export interface Held {
 /** The reason of every abort, and the error of work that fails. */
 export const ABORTED = new Error('aborted by the caller');
 export const WORK_FAILED = new Error('the work failed');
+
+/** Does what a holder does, until it has held for as long as it wanted to, or has noticed a loss. */
+export async function hold(held: Held, judge: Judge): Promise<void> {
+  const { call } = held;
+  const { process, plan } = call;
+  const until = process.clock.now() + plan.holdMs;
+  const lost = lossOf(held);
+  for (const step of plan.steps) {
+    if (await lost.within(step.afterMs)) break;
+    await doStep(held, step, judge);
+    if (process.clock.now() >= until) break;
+  }
+  // Work may be done before any timer fires.
+  if (plan.holdMs === 0 && plan.steps.length === 0) return;
+  if (await lost.within(until - process.clock.now())) await process.sleep(plan.afterLossMs);
+}
+
+/** Waits until the holder hears of a loss. Those that do not listen look at `held` only at the end. */
+function lossOf({ lock, call }: Held): { within(ms: number): Promise<boolean> } {
+  const { plan, process } = call;
+  const signal = plan.listens ? lock.signal : undefined;
+  return { within: (ms) => waitWithin(process, signal, ms) };
+}
+
+/** Waits for so long, or until the signal is aborted. Returns whether it is. */
+export const waitWithin = (process: SimProcess, signal: AbortSignal | undefined, ms: number): Promise<boolean> =>
+  new Promise<boolean>((resolve) => {
+    if (signal?.aborted) return resolve(true);
+    const onAbort = (): void => (cancel(), resolve(true));
+    const cancel = process.clock.setTimer(
+      () => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve(false);
+      },
+      Math.max(ms, 0),
+    );
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+
+async function doStep(held: Held, { does, leaseMs }: HolderStep, judge: Judge): Promise<void> {
+  const { lock, call } = held;
+  const { world } = call.process;
+  judge.facts.called(does);
+  world.log(() => `${call.process.name} ${call.name} ${does}${leaseMs === undefined ? '' : `(${leaseMs})`}`);
+  try {
+    if (does === 'extend') {
+      const from = { at: world.now, mono: call.process.clock.now() };
+      await lock.extend(leaseMs!);
+      judge.onExtended(held, leaseMs!, from);
+    } else if (does === 'downgrade') {
+      await lock.downgrade();
+      judge.onDowngraded(held);
+    } else {
+      await call.app.service[does](lock.keys[0]!);
+    }
+  } catch (error) {
+    judge.onStepFailed(held, does, error);
+  }
+}
+
+/** Transfers locks, and adopts them in other processes. */
+export class Adopter {
+  constructor(
+    private readonly judge: Judge,
+    /** The application that runs in a slot. */
+    private readonly inSlot: (slot: number) => Application | undefined,
+  ) {}
+
+  /** Transfers a lock instead of releasing it. Returns whether that worked. */
+  async handOn(held: Held): Promise<boolean> {
+    const { call, lock } = held;
+    this.judge.facts.called('transfer');
+    let text: string;
+    try {
+      text = await lock.transfer();
+    } catch (error) {
+      this.judge.onStepFailed(held, 'transfer', error);
+      return false;
+    }
+    this.judge.onTransferred(held, await lock.release());
+    const { world } = call.process;
+    for (const use of call.plan.handsOn!) world.after(use.afterMs, null, 'plan', () => this.#use(held, text, use.call));
+    return true;
+  }
+
+  #use(from: Held, text: string, plan: PlannedCall): void {
+    const app = this.inSlot(plan.slot);
+    if (!app) return;
+    const { world } = app.process;
+    world.after(0, app.process, 'plan', () => void this.#adopt(from, text, new Call(plan, app)));
+  }
+
+  /** Never rejects. */
+  async #adopt(from: Held, text: string, call: Call): Promise<void> {
+    const { judge } = this;
+    const { app, process, plan } = call;
+    process.world.log(() => `${process.name} ${call.name} adopts the lock of ${from.call.text}`);
+    judge.facts.called(plan.entry);
+    try {
+      const lock = await app.service.adopt(text).catch((error: unknown) => judge.onNotAdopted(from, call, error));
+      if (!lock) return;
+      const held = judge.onAdopted(from, call, lock);
+      await hold(held, judge);
+      judge.onReleasing(held);
+      judge.facts.called('release');
+      judge.onReleased(held, await lock.release());
+    } catch (error) {
+      judge.onUnexpected(call, error);
+    }
+  }
+}

@@ -5,9 +5,7 @@ import { type Judge } from '../judge/judge.js';
 import { type Library } from '../library/library.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type Application } from './application.js';
-import { type Adopter } from './adopter.js';
-import { ABORTED, Call, WORK_FAILED } from './call.js';
-import { hold } from './holder.js';
+import { ABORTED, type Adopter, Call, hold, WORK_FAILED } from './call.js';
 import { type PlannedCall, type PlannedClaim } from './plan.js';
 
 /** How long fires are remembered. */

@@ -1,8 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { type Clock } from '../../../lib/core/clock.js';
 import { type Runtime } from '../../../lib/core/runtime.js';
-import { Rng } from './rng.js';
-import { type SimEvent, type World } from './world.js';
+import { Rng, type SimEvent, type World } from './world.js';
 
 interface Watched {
   readonly target: object;

@@ -1,5 +1,5 @@
 // A process of its own, on the built package, that awaits one thing, and tells its parent when it is there
-// (test/nest/shutdown/awaited.process.spec.ts). If the process ends earlier, nothing kept it alive.
+// (test/nest/shutdown/shutdown.process.spec.ts). If the process ends earlier, nothing kept it alive.
 import { subscribe } from 'node:diagnostics_channel';
 import process from 'node:process';
 import 'reflect-metadata';

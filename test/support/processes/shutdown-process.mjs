@@ -1,5 +1,5 @@
 // An app with shutdown hooks whose locked work goes on when the signal comes, as a process of its own, on the built
-// package; tells its parent (test/nest/shutdown/signal.process.spec.ts) what happens.
+// package; tells its parent (test/nest/shutdown/shutdown.process.spec.ts) what happens.
 import process from 'node:process';
 import 'reflect-metadata';
 import { Logger, Module } from '@nestjs/common';

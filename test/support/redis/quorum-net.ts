@@ -3,8 +3,9 @@ import { type RedisLockModuleOptions } from '../../../lib/index.js';
 import { type StartedRedis } from '../../../scripts/redis.mjs';
 import { startQuorum } from '../../../scripts/topologies.mjs';
 import { disconnect, loadScripts } from './own-redis.js';
-import { type LockApp, closeLater, openAdmin, startApp } from '../apps/lock-app.js';
+import { type LockApp, closeLater, freshKey, openAdmin, startApp } from '../apps/lock-app.js';
 import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
+import { eventually } from '../waiting/eventually.js';
 import { hashOf } from './records.js';
 
 /** An app with a separate proxy in front of each master. */
@@ -42,6 +43,29 @@ async function startNetApp(servers: readonly StartedRedis[], options?: RedisLock
     }
   };
   return { ...app, proxies, reaches };
+}
+
+interface Warm {
+  readonly 1: [NetApp];
+  readonly 2: [NetApp, NetApp];
+  readonly 3: [NetApp, NetApp, NetApp];
+}
+
+/** Starts apps that are connected to all masters. */
+export async function warmApps<Count extends keyof Warm>(net: QuorumNet, count: Count): Promise<Warm[Count]> {
+  const apps: NetApp[] = [];
+  for (let i = 0; i < count; i += 1) apps.push(await net.app());
+  await Promise.all(apps.map((app) => warmUp(net.admins, app)));
+  return apps as Warm[Count];
+}
+
+/** Waits until an app is connected to these masters. */
+export async function warmUp(admins: readonly Redis[], { locks }: LockApp): Promise<void> {
+  await eventually(() => {
+    const key = freshKey();
+    const reached = () => eventually(async () => !(await heldRow(admins, key)).includes('0'), { timeoutMs: 1_000 });
+    return locks.withLock(key, () => reached().then(Boolean, () => false));
+  });
 }
 
 /** The attempts that hold a lock on each master, in the order of the masters. */

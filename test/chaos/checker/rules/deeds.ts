@@ -1,7 +1,6 @@
 import { type Deed } from '../../events.js';
-import { RECOVERY_MS, faultsOf, lossesOf } from '../allowances.js';
+import { faultsOf, groupBy, lossesOf, RECOVERY_MS, touches } from '../spans.js';
 import { type Call, type History, type Span, type Violation } from '../history.js';
-import { groupBy, touches } from '../spans.js';
 
 /** The last extension of the first process may be under way for so long, although it was answered by another try. */
 const LATE_MS = 1_000;

@@ -1,7 +1,19 @@
-import { ROUNDING_MS, TELLING_MS, isForgotten, isLost, lossesOf, stoodStill } from '../allowances.js';
-import { beliefOf, grantsByKey, sharesOwner, writing } from '../belief.js';
+import {
+  beliefOf,
+  grantsByKey,
+  isForgotten,
+  isLost,
+  lengthOf,
+  lossesOf,
+  overlaps,
+  ROUNDING_MS,
+  sharesOwner,
+  stoodStill,
+  TELLING_MS,
+  without,
+  writing,
+} from '../spans.js';
 import { type Call, type Fault, type History, type Span, type Violation, standstillsOf } from '../history.js';
-import { lengthOf, overlaps, without } from '../spans.js';
 
 interface Holder {
   readonly call: Call;

@@ -1,6 +1,4 @@
-import { lossesOf } from '../allowances.js';
-import { grantsByKey } from '../belief.js';
-import { groupBy, touches } from '../spans.js';
+import { grantsByKey, groupBy, lossesOf, touches } from '../spans.js';
 import { type Call, type Fault, type History, type Span, type Violation } from '../history.js';
 
 interface Latest {
