@@ -125,7 +125,9 @@ describe('inspect', () => {
     expect(since.getTime()).toBeGreaterThanOrEqual(before);
     expect(since.getTime()).toBeLessThanOrEqual(await store.now());
     expect(until!.getTime() - since.getTime()).toBe(20_000);
-    const refused = await rejection<LockWaitTimeoutError>(a.locks.acquire(key, { waitMs: 100, mode: 'read', owner: 'job 8' }));
+    const refused = await rejection<LockWaitTimeoutError>(
+      a.locks.acquire(key, { waitMs: 100, mode: 'read', owner: 'job 8' }),
+    );
     expect(refused.holder).toBe(`${caller.host}:${caller.pid} (the van is full)`);
     expect(refused.message).toContain(`held by ${refused.holder}`);
     expect(refused.message).toContain(', with 2 waiting ahead');
