@@ -192,7 +192,7 @@ function barren(history: History, process: Process, granted: readonly Call[]): V
 const ASKS_WITHIN_MS = 500;
 
 /**
- * First in, first out among the calls of a line, and among the turns of lines (docs/adr/017), unless a fault concerns who waits or
+ * First in, first out among the writers of a line, and among the turns of lines (docs/adr/022), unless a fault concerns who waits or
  * its process stands still.
  */
 function firstInFirstOut(history: History): Violation[] {
@@ -204,7 +204,7 @@ function firstInFirstOut(history: History): Violation[] {
   };
   return [...callsByKey(history.calls.values())].flatMap(([key, calls]) => {
     const inQueue = calls.filter(queues).toSorted((a, b) => a.calledAt - b.calledAt);
-    const places = new Places(inQueue);
+    const places = new Places(calls.filter(stands));
     let waiting: Call[] = [];
     return inQueue.flatMap((call) => {
       waiting = waiting.filter((one) => waitedUntil(one) > call.calledAt);
@@ -225,9 +225,12 @@ function firstInFirstOut(history: History): Violation[] {
 const waitedUntil = ({ grantedAt, failedAt, failure }: Call): number =>
   grantedAt ?? (failure === 'LOCK_WAIT_TIMEOUT' ? failedAt! - ASKS_WITHIN_MS : -Infinity);
 
-/** Readers share a grant, owners enter again, and a call for several keys waits for all of them. */
-const queues = ({ keys, mode, owner, fair, waitMs }: Call): boolean =>
-  keys.length === 1 && mode === 'write' && owner === undefined && fair !== false && waitMs > 0;
+/** Owners enter again, and a call for several keys waits for all of them. */
+const stands = ({ keys, owner, fair, waitMs }: Call): boolean =>
+  keys.length === 1 && owner === undefined && fair !== false && waitMs > 0;
+
+/** Readers share a grant. */
+const queues = (call: Call): boolean => stands(call) && call.mode === 'write';
 
 function isPassed(history: History, places: Places, first: Call, later: Call, faults: readonly Span[]): boolean {
   const { grantedAt = Infinity } = later;
@@ -249,9 +252,15 @@ class Places {
     for (const [line, members] of this.#lines) this.#turns.set(line, turnsOf(members));
   }
 
-  /** When the line of a call that waits until `t` had a place at the latest: the one before it in the line had come to its end. */
+  /**
+   * When the line of a call that waits until `t` had a place at the latest: the one before it in the line had come to its end.
+   * A reader that still waits before it has the place.
+   */
   latest(waiting: Call, t: number): number {
-    const served = this.#lines.get(waiting.line)!.filter(({ grantedAt = Infinity }) => grantedAt < t);
+    const line = this.#lines.get(waiting.line)!;
+    const isAhead = (one: Call) => one.mode === 'read' && one.calledAt <= waiting.calledAt && waitedUntil(one) >= t;
+    if (line.some(isAhead)) return Infinity;
+    const served = line.filter(({ grantedAt = Infinity }) => grantedAt < t);
     const ends = served.map(({ releasedAt, transferredAt }) => releasedAt ?? transferredAt ?? Infinity);
     return Math.max(waiting.calledAt, ...ends);
   }

@@ -49,7 +49,7 @@ export interface Call {
   readonly permits: number;
   readonly owner: string | undefined;
   readonly fair: boolean | 'strict';
-  /** Calls of one line hand the lock to each other, and have one place in the queue in Redis (docs/adr/017). */
+  /** Calls of one line stand in one queue of their process; the first of them has a place in the queue in Redis (docs/adr/022). */
   readonly line: string;
   readonly fire: number | undefined;
   readonly waitMs: number;
@@ -280,7 +280,7 @@ const termOf = ({ key, ...event }: CampaignsEvent): Call => ({
   leads: true,
 });
 
-function lineOf({ op, keys, mode, leaseMs, waitMs, owner, fair }: Omit<CallEvent, 't' | 'p'>, process: string) {
-  const takesTurns = mode === 'write' && fair === true && keys.length === 1 && owner === undefined && waitMs > 0;
-  return takesTurns ? `${process} ${keys[0]} ${leaseMs}` : op;
+function lineOf({ op, keys, waitMs, owner, fair, fire }: Omit<CallEvent, 't' | 'p'>, process: string) {
+  const stands = fair === true && keys.length === 1 && owner === undefined && waitMs > 0 && fire === undefined;
+  return stands ? `${process} ${keys[0]}` : op;
 }

@@ -159,20 +159,30 @@ export function givenBySentinels(group: {
   return createSentinel({ name, sentinelRootNodes: [...sentinels] });
 }
 
+interface Duplicated {
+  duplicate(options: object): Duplicated;
+}
+
 /** A client whose subscriber connection takes another route than its commands. */
 export function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()): RedisConnection {
   const { client } = appClient(url);
   const { hostname: host, port } = new URL(subscriberUrl);
-  const copy = client.duplicate.bind(client) as (options: object) => object;
   const route = { host, port: Number(port) };
+  const given = client as Duplicated;
+  const copy = given.duplicate.bind(given);
+  const reroute = (options: { readonly socket?: object }) => ({ ...options, socket: { ...options.socket, ...route } });
   let copies = 0;
-  // The first one is for commands.
-  const duplicate = (options: { readonly socket?: object }): object => {
+  const duplicate = (options: object): Duplicated => {
     copies += 1;
+    // The first one is for commands.
     if (copies === 1) return copy(options);
-    return copy({ ...options, ...(options.socket ? { socket: { ...options.socket, ...route } } : route) });
+    if (LIBRARY !== 'node-redis') return copy({ ...options, ...route });
+    // Each connection is a duplicate of this one.
+    const model = copy(options);
+    const ofModel = model.duplicate.bind(model);
+    return Object.assign(model, { duplicate: (own: object) => ofModel(reroute(own)) });
   };
-  return Object.assign(client, { duplicate });
+  return Object.assign(given, { duplicate }) as RedisConnection;
 }
 
 const never = (): null => null;
