@@ -189,15 +189,20 @@ export class Batch implements Call<string[]> {
 
   read(reply: unknown): string[][] | null {
     const { pending } = this;
-    if (pending.length > 1 && !(Array.isArray(reply) && reply.length === pending.length)) return null;
-    const replies = pending.length > 1 ? (reply as unknown[]) : [reply];
-    const read = pending.map(({ operation }, i) => readReply(operation.attempt, replies[i]));
+    if (pending.length === 1) {
+      const one = readReply(pending[0]!.operation.attempt, reply);
+      return one && [one];
+    }
+    if (!Array.isArray(reply) || reply.length !== pending.length) return null;
+    const read = pending.map(({ operation }, i) => readReply(operation.attempt, reply[i]));
     return read.every((one) => one !== null) ? read : null;
   }
 
   resolve(replies: string[][]): void {
-    for (const [i, pending] of this.pending.entries()) {
+    let i = 0;
+    for (const pending of this.pending) {
       const reply = replies[i]!;
+      i += 1;
       try {
         if (this.#hasFailed(reply)) void this.#sendAlone(pending);
         else pending.resolve(reply);
@@ -234,8 +239,11 @@ export class Batch implements Call<string[]> {
 
   #script(): Script {
     const { calls, timesOf } = this.batcher.parts;
-    const operations = this.pending.map(({ operation }) => operation);
-    const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
+    const { pending } = this;
+    const first = pending[0]!.operation;
+    if (pending.length === 1) return calls.one(first, timesOf(first));
+    const operations = pending.map(({ operation }) => operation);
+    const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? first);
     return calls.together(operations, times);
   }
 

@@ -35,7 +35,8 @@ export function readAcquireReply({ keys }: Pick<AcquireRequest, 'keys'>, reply: 
     if (reason === 'permits') return { outcome, reason, permits: parts.whole(4) };
     return { outcome, reason, claimedBy: parts.text(4) || undefined };
   }
-  const [serverTimeMs, remainingMs] = [parts.whole(2), parts.lease(3)];
+  const serverTimeMs = parts.whole(2);
+  const remainingMs = parts.lease(3);
   if (reply.length !== 6 + keys.length) parts.refuse();
   const fencingTokens = keys.map((_key, i) => parts.token(6 + i));
   const granted = { outcome, fencingTokens, remainingMs, serverTimeMs };

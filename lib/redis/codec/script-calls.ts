@@ -104,12 +104,20 @@ export class ScriptCalls {
   /** The command of a single operation. */
   alone(operation: Operation, times: AcquireTimes): ScriptCall {
     const { key, attempt, timeoutMs } = operation;
-    return { ...this.together([operation], times), key, timeoutMs, echo: attempt };
+    return { ...this.one(operation, times), key, timeoutMs, echo: attempt };
+  }
+
+  /** The same without what its reply is checked by. */
+  one({ lock, others, attempt, token, terms }: Operation, { sentMicros, untilMicros }: AcquireTimes): Script {
+    const own = token === undefined ? `1 ${attempt}\n` : `1 ${attempt} ${token}\n`;
+    const operands = [1 + others.length, lock, ...others, sentMicros, untilMicros, own, terms.text];
+    return { script: this.#scripts.operate, operands };
   }
 
   /** One command for several operations, with each text of terms once. */
   together(operations: readonly Operation[], { sentMicros, untilMicros }: AcquireTimes): Script {
-    const [known, texts] = [[] as Terms[], [] as string[]];
+    const known: Terms[] = [];
+    const texts: string[] = [];
     const numbers: number[] = [];
     let own = '';
     for (const { attempt, token, terms } of operations) {

@@ -1,6 +1,8 @@
-import { type Clock, type Timers, setDeadline } from '../../core/clock.js';
+import { type Clock, wasHeldUp } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Subject, forSubject, keyOfSubject } from '../../core/store/subject.js';
+import { type ScheduledCall, type TimerQueue } from '../../core/timer-queue.js';
+import { READ_MS } from '../../core/timing.js';
 import { type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { type LuaScript } from '../scripts/lock-scripts.js';
 import { MAX_CONNECTION_LOSSES } from '../timing.js';
@@ -49,7 +51,7 @@ export interface ScriptCall extends Script {
 /** The connection of a command. */
 export interface CommandHost {
   readonly clock: Clock;
-  readonly timers: Timers;
+  readonly timers: TimerQueue;
   readonly state: Pick<ConnectionState, 'lastError' | 'losses' | 'onceChanged'>;
   /** Another number after a connection was lost. */
   readonly epoch: number;
@@ -96,14 +98,16 @@ export class Command {
   #isLate = false;
   /** How many connections had been lost when the wait for one began. */
   #lossesBefore = 0;
-  readonly #cancelDeadline: () => void;
+  #deadline: ScheduledCall;
   #stopWaiting = ignore;
 
   constructor(
     readonly call: Call<any>,
     private readonly host: CommandHost,
   ) {
-    this.#cancelDeadline = setDeadline(host.timers, () => this.#onTimeout(), call.timeoutMs);
+    const now = host.timers.now();
+    const due = now + Math.max(call.timeoutMs, 0);
+    this.#deadline = host.timers.schedule(due, () => this.#onDeadline(due), now);
   }
 
   start(): void {
@@ -126,9 +130,16 @@ export class Command {
 
   #end(): void {
     this.#isOver = true;
-    this.#cancelDeadline();
+    this.#deadline.cancel();
     this.#stopWaiting();
     this.host.onEnd(this);
+  }
+
+  /** As `setDeadline` does, without its functions: nearly all commands are answered long before. */
+  #onDeadline(due: number): void {
+    const { timers } = this.host;
+    if (!wasHeldUp(timers, due)) return this.#onTimeout();
+    this.#deadline = timers.schedule(timers.now() + READ_MS, () => this.#onTimeout());
   }
 
   #onTimeout(): void {
@@ -145,18 +156,19 @@ export class Command {
       const to = this.#readyDestination();
       if (!to) return this.#whenChanged(() => this.#deliver());
       this.#lossesBefore = host.state.losses;
-      const [{ epoch }, { wasSent }] = [host, this];
+      const { epoch } = host;
+      const { wasSent } = this;
       const sentAt = host.clock.now();
-      [this.wasSent, this.sentTo, this.#sentAt] = [true, to, sentAt];
-      const onError = (error: Error): void => {
-        if (isUnsent(error)) this.wasSent = wasSent;
-        if (!isLost(error) || this.#isOver) return this.#onError(error);
-        this.sentTo = null;
-        // Without a loss, it would be sent again and again without a pause.
-        if (host.epoch === epoch && host.isReady(this.call)) return this.fail(error);
-        this.#deliver();
-      };
-      this.#send().then((reply) => this.#onReply(reply, to, sentAt), onError);
+      this.wasSent = true;
+      this.sentTo = to;
+      this.#sentAt = sentAt;
+      this.#send().then(
+        (reply) => this.#onReply(reply, to, sentAt),
+        (error: Error) => {
+          if (isUnsent(error)) this.wasSent = wasSent;
+          this.#onError(error, epoch);
+        },
+      );
     } catch (error) {
       this.fail(error as Error);
     }
@@ -209,7 +221,15 @@ export class Command {
     throw host.refusedDatabase ?? new Error('the answer may come from another database');
   }
 
-  #onError(error: Error): void {
+  /** `epoch`: that of the connection when the command was sent. */
+  #onError(error: Error, epoch: number): void {
+    const { host } = this;
+    if (isLost(error) && !this.#isOver) {
+      this.sentTo = null;
+      // Without a loss, it would be sent again and again without a pause.
+      if (host.epoch === epoch && host.isReady(this.call)) return this.fail(error);
+      return this.#deliver();
+    }
     if (this.#isOver || !this.call.isScript || this.#byText || !isNoScript(error)) return this.fail(error);
     this.#byText = true;
     this.start();

@@ -242,12 +242,14 @@ export class Connection implements CommandHost {
   identify(): void {
     const client = this.#client;
     if (client.isCluster || !client.isWritable) return;
-    const askedAt = this.clock.now();
-    this.#serverId.ask(client, askedAt, (info) => {
-      if (info !== '') this.#silence.onAnswer(client, askedAt);
-      this.onServerId(info);
-    });
+    this.#serverId.ask(client, this.clock.now(), this.#onInfo);
   }
+
+  /** One function for all commands. */
+  readonly #onInfo = (info: string, askedAt: number): void => {
+    if (info !== '') this.#silence.onAnswer(this.#client, askedAt);
+    this.onServerId(info);
+  };
 
   /** Checks that the server of the present connection answers; otherwise the connection is replaced. */
   checkServer(): void {

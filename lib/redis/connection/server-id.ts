@@ -34,7 +34,7 @@ export class ServerId {
   }
 
   /** Asks a connection that is ready, now and then, and calls back with its INFO; with '' where that is refused. */
-  ask(client: SingleClient, now: number, onAnswer: (info: string) => void): void {
+  ask(client: SingleClient, now: number, onAnswer: (info: string, askedAt: number) => void): void {
     if (this.#lastAsked === this.#connections && now < this.#askAgainAt) return;
     this.#askAgainAt = now + ROLE_RECHECK_MS;
     const connection = (this.#lastAsked = this.#connections);
@@ -42,7 +42,7 @@ export class ServerId {
     const onInfo = (info: string): void => {
       if (connection !== this.#connections) return;
       this.value = runIdIn(info);
-      onAnswer(info);
+      onAnswer(info, now);
     };
     asked.then(onInfo, (error: Error) => {
       if (isRetryable(error)) return this.#onFailure(connection);

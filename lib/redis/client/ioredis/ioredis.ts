@@ -122,13 +122,11 @@ abstract class IoredisBase<Client extends Ioredis> {
   }
 
   evaluateSha(sha1: string, operands: Operands): Promise<unknown> {
-    const [numberOfKeys, ...rest] = operands as [number, ...Operands];
-    return this.client.evalsha(sha1, numberOfKeys, ...rest);
+    return this.client.evalsha(sha1, ...(operands as [number, ...Operands]));
   }
 
   evaluate(text: string, operands: Operands): Promise<unknown> {
-    const [numberOfKeys, ...rest] = operands as [number, ...Operands];
-    return this.client.eval(text, numberOfKeys, ...rest);
+    return this.client.eval(text, ...(operands as [number, ...Operands]));
   }
 
   #listen(method: 'on' | 'once', event: keyof ClientEvents, listener: (...args: unknown[]) => void): () => void {
