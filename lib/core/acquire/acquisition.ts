@@ -247,9 +247,18 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const { keys, callerKeys = keys, claim } = request;
     const refs = callerKeys.map((key) => ({ key, attempt: attempt.id, fencingToken: tokens[keys.indexOf(key)]! }));
     const fire = claim && { job: claim.job, ms: fireMs, rememberMs: claim.rememberMs };
-    const unanswered = (): boolean => attempt.mayArrive;
-    const grant = { request, refs, attempt: attempt.id, handedOn: 0, fire, lease, sent, receivedAt, serverTimeMs };
-    const hold = call.succeed({ ...grant, unanswered });
+    const hold = call.succeed({
+      request,
+      attempt: attempt.id,
+      refs,
+      handedOn: 0,
+      fire,
+      lease,
+      sent,
+      receivedAt,
+      serverTimeMs,
+      unanswered: () => attempt.mayArrive,
+    });
     queue?.onGranted(call, hold, serverTimeMs);
     return true;
   }

@@ -10,6 +10,9 @@ import { AcquireCall, type AcquireContext, type CallQueue, type WaitingPlace } f
 import { Acquisition } from './acquisition.js';
 import { type LockRequest, nameOf, waitedMsOf } from './request.js';
 
+/** In most queues, no call ever waits. Nothing is added to this one. */
+const NO_CALLS = new Set<AcquireCall>();
+
 /** A hold is handed on only when each command of its attempt was answered. */
 const isAnswered = (): boolean => false;
 
@@ -19,7 +22,7 @@ const isAnswered = (): boolean => false;
  * the grant. From then on, the first one waits in the store, where the other processes do.
  */
 export class LocalQueue implements WaitingPlace, CallQueue {
-  readonly #waiting = new Set<AcquireCall>();
+  #waiting = NO_CALLS;
   readonly #asking = new Set<AcquireCall>();
   #lastNr = 0;
   /** What may be handed on; null after its end. */
@@ -172,6 +175,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     const { perInstance } = call.request.options;
     call.keepContext();
     const ahead = this.waiting + (perInstance > 0 ? 0 : this.#asking.size);
+    if (this.#waiting === NO_CALLS) this.#waiting = new Set();
     this.#waiting.add(call);
     call.waitIn(this, this.#wasBusy || perInstance > 0, this.context.clock.now());
     call.tellWaiting(ahead, perInstance > 0 ? undefined : this.#hold?.request.holder);
