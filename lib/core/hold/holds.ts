@@ -7,14 +7,13 @@ import { type LockLostError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
-import { type LockStore } from '../store/lock-store.js';
+import { type LockStore, type ReleaseReply } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type Ending, type EndingParts, LimitedEnding } from './ending.js';
-import { EndingInStore } from './ending-in-store.js';
 import { Handover } from './handover.js';
 import { type WorkOutcome } from './hold.js';
-import { type Releaser } from './releaser.js';
+import { type ReleaseListener, type Releaser } from './releaser.js';
 import { type Grant } from './grant.js';
 import { type HoldKeeper, StoreHold } from './store-hold.js';
 import { type TransferredHold } from './transfer-text.js';
@@ -143,7 +142,7 @@ export class Holds implements HoldKeeper {
     const now = this.clock.now();
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
     const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
-    const ending = new EndingInStore(hold, { now, patienceMs }, this.#endings);
+    const ending = new EndingInStore(hold, now, patienceMs, this.#endings);
     for (const key of ending.keys) this.#releaseKey(ending, key, outcome, now);
     if (patienceMs === 0) ending.settle(false);
     this.parts.onEnded(hold);
@@ -219,6 +218,59 @@ export class Holds implements HoldKeeper {
       if (reply.value.outcome === 'lost') hold.lose(hold.lossReason(refs[i]!.fencingToken, reply.value));
     }
     if (hold.lost) throw hold.lost;
+  }
+}
+
+/** The end of a hold while the store is asked to release its keys. Reports the release, or a loss that it finds. */
+class EndingInStore extends LimitedEnding implements ReleaseListener {
+  readonly keys: readonly string[];
+  /** How many keys have no answer yet. */
+  #waitingFor: number;
+  #wereHeld = true;
+  /** How many others hold the first key. */
+  #holds: number | undefined;
+  readonly #events: LockEvents;
+
+  constructor(
+    readonly hold: StoreHold,
+    private readonly endedAt: number,
+    patienceMs: number,
+    parts: EndingParts & { readonly events: LockEvents },
+  ) {
+    super(endedAt, patienceMs, parts);
+    this.#events = parts.events;
+    this.keys = hold.keys;
+    this.#waitingFor = this.keys.length;
+  }
+
+  /** A key was released, or its release was given up. */
+  onReleased(key: string, reply: ReleaseReply | undefined, tries: number): void {
+    const { hold } = this;
+    if (!this.#wasHeld(key, reply, tries)) this.#wereHeld = false;
+    if (key === this.keys[0]) this.#holds = reply?.holds;
+    this.#waitingFor -= 1;
+    if (this.#waitingFor > 0) return;
+    if (!hold.lost) {
+      const heldMs = Math.round(this.endedAt - hold.sentAt);
+      this.#events.emit('released', () => ({ ...hold.event, heldMs, holds: this.#holds }));
+    }
+    // The calls that have handed it on had it, too; without an answer, they have no proof.
+    if (this.#wereHeld) hold.handover?.prove(hold.handover.count);
+    else hold.handover?.giveUp();
+    this.settle(this.#wereHeld);
+  }
+
+  /** Whether this key was held until its release. If the only try finds that it was not, the lock is lost. */
+  #wasHeld(key: string, reply: ReleaseReply | undefined, tries: number): boolean {
+    const { hold } = this;
+    const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
+    // After a try without an answer, any other reply proves nothing: that try may have released it.
+    if (reply && tries === 1 && !wasHeld) {
+      const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
+      const { lastToken } = reply;
+      hold.loseInStore(hold.lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
+    }
+    return wasHeld;
   }
 }
 
