@@ -355,11 +355,14 @@ export class LocalQueues {
   }
 
   #queueOf(key: string): LocalQueue {
-    let queue = this.#byKey.get(key);
-    if (!queue) {
-      queue = new LocalQueue(this.context, () => this.#byKey.delete(key));
-      this.#byKey.set(key, queue);
-    }
+    const known = this.#byKey.get(key);
+    if (known) return known;
+    // A listener may have emptied a queue and begun the next one, before the call ends that was the last one here.
+    const forget = (): void => {
+      if (this.#byKey.get(key) === queue) this.#byKey.delete(key);
+    };
+    const queue = new LocalQueue(this.context, forget);
+    this.#byKey.set(key, queue);
     return queue;
   }
 

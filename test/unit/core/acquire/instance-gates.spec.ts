@@ -2,7 +2,9 @@ import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
-import { startCalls } from './start-calls.js';
+import { type Call, startCalls } from './start-calls.js';
+
+type Options = Parameters<ReturnType<typeof startCalls>['call']>[0];
 
 const LIMIT = { mode: 'read', permits: 20, perInstance: 2 } as const;
 
@@ -187,6 +189,49 @@ describe('a permit of a process', () => {
 });
 
 describe('the gate of a key', () => {
+  it.each<[string, 'timedOut' | 'acquireFailed', Options]>([
+    ['is over time', 'timedOut', { waitMs: 500 }],
+    ['fails', 'acquireFailed', { waitMs: 500 }],
+    ['is refused', 'acquireFailed', { waitMs: 0 }],
+  ])('lets all in that a listener begins after it has freed the key, when a call %s', async (_when, name, options) => {
+    const { clock, store, locker, call, finish } = startGates();
+    const first = call({ perInstance: 1 });
+    await settled();
+    const begun: Call[] = [];
+    const listen = (): void => {
+      locker.events.off(name, listen);
+      void first.value!.release();
+      begun.push(call({ perInstance: 1 }), call({ perInstance: 1 }));
+    };
+    locker.events.on(name, listen);
+    call({ perInstance: 1, ...options });
+    await clock.advance(500);
+    expect([store.acquires.length, begun[0]!.value?.held, begun[1]]).toEqual([2, true, {}]);
+    await begun[0]!.value!.release();
+    await settled();
+    expect([store.acquires.length, begun[1]!.value?.held]).toEqual([3, true]);
+    await finish();
+  });
+
+  it('is closed with the module, also if a listener has begun its calls', async () => {
+    const { clock, locker, call } = startGates();
+    const first = call({ perInstance: 1 });
+    await settled();
+    const begun: Call[] = [];
+    locker.events.on('timedOut', () => {
+      void first.value!.release();
+      begun.push(call({ perInstance: 1 }), call({ perInstance: 1 }));
+    });
+    call({ perInstance: 1, waitMs: 500 });
+    await clock.advance(500);
+    expect(locker.live.waiting).toBe(1);
+    const closing = locker.close(0);
+    await settled();
+    expect(begun[1]!.error).toMatchObject({ code: 'LOCK_SHUTDOWN' });
+    await clock.advance(2_000);
+    await closing;
+  });
+
   it('is forgotten when nobody wants the key any more', async () => {
     const { store, enter } = startLocker();
     /** Gives how much memory is in use after calls for so many keys of their own. */
