@@ -187,14 +187,16 @@ export class Watchdog {
       .catch((cause: unknown) => requests.map((): RenewReply => ({ outcome: 'unknown', cause })));
   }
 
-  /** Applies a renewal, to the call that has the lock now; of a reply that comes after its end or loss, only the proof counts. */
+  /** Applies a renewal, to the call that has the lock now; after its end or loss, only what it says about the calls before counts. */
   #apply({ lock: { present: lock }, sent, ended }: SentRenewal, renewal: Renewal): void {
     if (renewal.outcome === 'renewed') lock.handover?.prove(ended);
-    if (lock.isOver) return;
     if (renewal.outcome === 'lost') {
+      if (lock.isEnded) return;
       this.unwatch(lock);
+      // Also if it was lost before, in this process: that loss said nothing to the calls that have handed it on.
       return lock.loseInStore(renewal.reason);
     }
+    if (lock.isOver) return;
     let renewAt: number;
     if (renewal.outcome === 'renewed') {
       lock.prove(leaseFrom(sent, renewal.remainingMs));

@@ -1,4 +1,5 @@
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type RenewReply } from '../../../../lib/core/store/lock-store.js';
 import { RELEASE_PATIENCE_MS } from '../../../../lib/core/timing.js';
 import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
@@ -15,7 +16,7 @@ interface Call {
 }
 
 /** Calls that run one after the other, each under the lock that the one before has handed on; the test answers the renewals. */
-async function startRow(count: number, last?: () => Promise<void>) {
+async function startRow(count: number, last?: () => Promise<void>, options?: Partial<ResolvedLockOptions>) {
   const parts = startLocker({ reservesTokens: true });
   const { store, under, locker } = parts;
   store.onRenew = null;
@@ -24,7 +25,9 @@ async function startRow(count: number, last?: () => Promise<void>) {
     lost.push([fencingToken, reason, earlier.map((one) => one.fencingToken)]),
   );
   const work = (i: number) => () => (i === count - 1 ? last?.() : undefined);
-  const calls: Call[] = Array.from({ length: count }, (_, i) => outcomeOf(under('k', work(i), { note: `call ${i}` })));
+  const calls: Call[] = Array.from({ length: count }, (_, i) =>
+    outcomeOf(under('k', work(i), { ...options, note: `call ${i}` })),
+  );
   await settled();
   const answer = async (nth: number, reply: RenewReply): Promise<void> => {
     store.renews[nth]!.reply([reply]);
@@ -82,6 +85,13 @@ describe('a call that hands the lock on', () => {
     revoke();
     await settled();
     expect(statuses()).toEqual(['LOCK_LOST', 'LOCK_LOST', '-']);
+  });
+
+  it('rejects if the proof says that the lock is gone, also when the last one has already held it for too long', async () => {
+    const { clock, answer, statuses, lost } = await startRow(2, forEver, { maxHoldMs: 50 });
+    await clock.advance(50);
+    await answer(0, gone(100));
+    expect([statuses(), lost]).toEqual([['LOCK_LOST', '-'], [[101, 'max-hold', [100]]]]);
   });
 
   it('waits for a proof as long as for a release without an answer', async () => {
