@@ -83,8 +83,9 @@ export class Holds implements HoldKeeper {
 
   /** Ends a hold here, while the store keeps it for another call of this process. */
   endLocally(hold: StoreHold): void {
-    this.#remove(hold);
     this.parts.events.emit('released', () => ({ ...hold.event, heldMs: hold.heldMs, holds: undefined }));
+    // Only now: a shutdown that a listener has begun waits for the next holder, too.
+    this.#remove(hold);
   }
 
   /** An operator revoked the lock of this attempt. */

@@ -310,6 +310,20 @@ describe('a turn is joined', () => {
   });
 });
 
+describe('a shutdown that a listener begins while the lock is handed on', () => {
+  it('gives the next holder its time, too', async () => {
+    const { clock, locker, lock, second, third } = await startHeld();
+    let isClosed = false;
+    locker.events.on('released', () => void locker.close(1_000).then(() => (isClosed = true)));
+    await lock.release();
+    await clock.advance(900);
+    expect([second.value!.lost, third.error.code, isClosed]).toEqual([null, 'LOCK_SHUTDOWN', false]);
+    expect(await second.value!.release()).toBe(true);
+    await settled();
+    expect(isClosed).toBe(true);
+  });
+});
+
 describe('a lock is not handed on', () => {
   it.each<[string, (started: Held) => unknown]>([
     ['revoked', ({ revoke }) => revoke()],
