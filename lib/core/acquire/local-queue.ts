@@ -195,11 +195,13 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   /** Those that nothing excludes any more ask the store, in their order. */
   #goOn(): void {
     for (const call of this.#waiting) {
-      // Of several calls with one signal that was aborted, the last ones may not have heard of it yet. They leave by themselves.
-      if (call.request.options.signal?.aborted) continue;
-      if (!this.#mayAsk(call)) break;
+      const { signal } = call.request.options;
+      // Of several calls with one signal that was aborted, the last ones may not have heard of it yet. If each of them were passed
+      // over, thousands would block the event loop.
+      if (!signal?.aborted && !this.#mayAsk(call)) break;
       this.#waiting.delete(call);
-      this.#ask(call);
+      if (signal?.aborted) call.fail(signal.reason);
+      else this.#ask(call);
     }
     this.#awaitEnd();
     this.#closeIfUnused();

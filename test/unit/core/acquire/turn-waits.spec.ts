@@ -318,6 +318,27 @@ describe('a listener', () => {
     await finish();
   });
 
+  it('of a signal that thousands have fail without a look at all of them for each', async () => {
+    const { locker, calls, heard, call, sent, finish } = await startHeld();
+    const failed = heard('acquireFailed');
+    const abort = new AbortController();
+    const { signal } = abort;
+    let isAborted = false;
+    let looks = 0;
+    Object.defineProperty(signal, 'aborted', { get: () => ((looks += 1), isAborted) });
+    const count = 2_000;
+    const all = calls(count, { signal });
+    const behind = call();
+    looks = 0;
+    isAborted = true;
+    abort.abort();
+    await settled();
+    expect(all.every(({ error }) => error === signal.reason)).toBe(true);
+    expect([failed.length, locker.live.waiting, behind, sent()]).toEqual([count, 1, {}, [1, 0]]);
+    expect(looks).toBeLessThan(5 * count);
+    await finish();
+  });
+
   it('of a signal that releases the lock, and one that asks for it again, leave one turn, which ends', async () => {
     const { clock, locker, call, calls, lock } = await startHeld();
     await lock.extend(5_000);
