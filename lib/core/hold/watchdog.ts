@@ -180,11 +180,14 @@ export class Watchdog {
     }
   }
 
-  /** A store that rejects, against its contract, must not end the renewals. */
+  /** A store that rejects or throws, against its contract, must not end the renewals. */
   #sendRenewals(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return this.store
-      .renew(requests)
-      .catch((cause: unknown) => requests.map((): RenewReply => ({ outcome: 'unknown', cause })));
+    const unknown = (cause: unknown): RenewReply[] => requests.map(() => ({ outcome: 'unknown', cause }));
+    try {
+      return this.store.renew(requests).catch(unknown);
+    } catch (error) {
+      return Promise.resolve(unknown(error));
+    }
   }
 
   /** Applies a renewal, to the call that has the lock now; after its end or loss, only what it says about the calls before counts. */

@@ -202,6 +202,18 @@ describe('the watchdog, when the store does not answer', () => {
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
   });
 
+  it('takes a store that throws for one without an answer', async () => {
+    const { clock, store, lock } = await holdGranted();
+    store.renew = () => {
+      throw CAUSE;
+    };
+    await clock.advance(THIRD_MS);
+    expect([lock.held, store.renews.length]).toEqual([true, 0]);
+    Reflect.deleteProperty(store, 'renew');
+    await clock.advance(2 * LEASE_MS);
+    expect([lock.held, store.renews.length > 0]).toEqual([true, true]);
+  });
+
   it('renews as before once it gets an answer again', async () => {
     const { clock, store, lock, renewing, down, reporter } = await hold();
     down();
