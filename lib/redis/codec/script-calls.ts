@@ -12,6 +12,8 @@ import { OPERATOR_TIMEOUT_MS } from '../timing.js';
 import { type RedisKeys } from './redis-keys.js';
 
 const NONE: readonly string[] = [];
+/** Of operations that may arrive at any time. */
+const NO_TIMES: AcquireTimes = { sentMicros: 0, untilMicros: 0 };
 
 interface ScriptCallOptions {
   readonly keepMs: number;
@@ -28,7 +30,7 @@ export interface AcquireTimes {
 
 /** What an operation has in common with others of its kind; scripts/operate.lua has the form of the text. */
 interface Terms {
-  readonly kind: 'acquire' | 'release' | 'renew';
+  readonly kind: 'acquire' | 'release' | 'renew' | 'other';
   readonly text: string;
 }
 
@@ -60,8 +62,7 @@ type Released = Pick<ReleaseRequest, 'holdAtLeastMs' | 'runOutcome' | 'job' | 'u
 /** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
 export class ScriptCalls {
   readonly #scripts: Readonly<Record<keyof LockScripts, LuaScript>>;
-  /** The operands of all other scripts that change a lock, and the same as the terms of an operation begin. */
-  readonly #shared: readonly [keepMs: number, count: 0 | 1, channelPrefix: string];
+  /** How the terms of each operation begin, behind its kind. */
   readonly #head: string;
 
   constructor(
@@ -70,8 +71,7 @@ export class ScriptCalls {
     { keepMs, channelPrefix, countReceivers }: ScriptCallOptions,
   ) {
     this.#scripts = withHashes(scripts);
-    this.#shared = [keepMs, countReceivers ? 1 : 0, channelPrefix];
-    this.#head = this.#shared.join(' ');
+    this.#head = `${keepMs} ${countReceivers ? 1 : 0} ${channelPrefix}`;
   }
 
   /** `now`: on the monotonic clock. */
@@ -98,11 +98,11 @@ export class ScriptCalls {
   /** A renewal that leaves the lease as it is. */
   downgrade(hold: HoldRef, timeoutMs: number): ScriptCall {
     const terms = this.#renewTerms({ mode: 'read', leaseMs: 0 });
-    return this.alone(this.#operation(hold, terms, timeoutMs, hold.fencingToken), { sentMicros: 0, untilMicros: 0 });
+    return this.alone(this.#operation(hold, terms, timeoutMs, hold.fencingToken));
   }
 
   /** The command of a single operation. */
-  alone(operation: Operation, times: AcquireTimes): ScriptCall {
+  alone(operation: Operation, times = NO_TIMES): ScriptCall {
     const { key, attempt, timeoutMs } = operation;
     return { ...this.one(operation, times), key, timeoutMs, echo: attempt };
   }
@@ -139,24 +139,23 @@ export class ScriptCalls {
   }
 
   adopt(request: AdoptRequest, timeoutMs: number): ScriptCall {
-    const { attempt, from, fencingToken, leaseMs, holder, unanswered } = request;
-    const operands = [attempt, from, fencingToken, leaseMs, oneLine(holder), unanswered ? 1 : 0];
-    return this.#call('adopt', request, operands, timeoutMs);
+    const { from, leaseMs, holder, unanswered } = request;
+    return this.#call('d', request, `${from} ${leaseMs} ${unanswered ? 1 : 0}\n${oneLine(holder)}`, timeoutMs);
   }
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose. */
   writeBack(hold: HoldRef, newToken: number, timeoutMs: number): ScriptCall {
-    return this.#call('writeBack', hold, [hold.attempt, hold.fencingToken, newToken], timeoutMs);
+    return this.#call('w', hold, newToken, timeoutMs);
   }
 
   /** `seenToken`: the last token granted when the operator looked; a later holder is left alone. */
   forceRelease(key: string, attempt: string, seenToken: number): ScriptCall {
-    return this.#call('forceRelease', { key, attempt }, [attempt, seenToken]);
+    return this.#call('f', { key, attempt }, seenToken);
   }
 
   /** `permits`: null leaves their number to the requests. */
   setPermits(key: string, attempt: string, permits: number | null): ScriptCall {
-    return this.#call('setPermits', { key, attempt }, [attempt, permits ?? '-']);
+    return this.#call('p', { key, attempt }, permits ?? '-');
   }
 
   inspect(key: string): ScriptCall {
@@ -165,13 +164,13 @@ export class ScriptCalls {
   }
 
   #call(
-    name: keyof LockScripts,
-    { key, attempt }: { readonly key: string; readonly attempt: string },
-    own: readonly (string | number)[],
+    kind: string,
+    lock: Pick<HoldRef, 'key' | 'attempt'> & Partial<HoldRef>,
+    own: string | number,
     timeoutMs = OPERATOR_TIMEOUT_MS,
   ): ScriptCall {
-    const operands = [1, this.keys.storageKey(key), ...own, ...this.#shared];
-    return { script: this.#scripts[name], operands, key, timeoutMs, echo: attempt };
+    const terms = { kind: 'other', text: `${kind} ${this.#head}\n${own}` } as const;
+    return this.alone(this.#operation(lock, terms, timeoutMs, lock.fencingToken));
   }
 
   #operation(

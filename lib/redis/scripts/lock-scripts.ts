@@ -2,13 +2,8 @@ import { createHash } from 'node:crypto';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { TEXTS } from './texts.js';
 
-/** The Lua scripts of one store, by operation; provided in Nest as `LOCK_SCRIPTS`. */
-export type LockScripts = Readonly<
-  Record<
-    'operate' | 'adopt' | 'forceRelease' | 'setPermits' | 'writeBack' | 'inspect' | 'appendHistory' | 'readHistory',
-    string
-  >
->;
+/** The Lua scripts of one store, by name: `operate` changes locks. Provided in Nest as `LOCK_SCRIPTS`. */
+export type LockScripts = Readonly<Record<'operate' | 'inspect' | 'appendHistory' | 'readHistory', string>>;
 
 /** The texts of the `.lua` files beside this one, with their fragments and without comments. */
 export const createLockScripts = (): LockScripts => ({ ...TEXTS });

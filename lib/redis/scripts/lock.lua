@@ -24,21 +24,24 @@ function Lock.narrow(lock)
   if lock.latest - lock.now > lock.terms.keep then lock:sweep() end
 end
 
+-- The hold of an attempt, or false and its place in the queue.
+function Lock.find(lock, attempt)
+  if lock.slot and lock.slot.attempt == attempt then return lock.slot end
+  local value = lock.told and redis.call('HGET', lock.key, attempt)
+  if value and string.byte(value) < 48 then return lock:read(attempt, value) end
+  return false, value
+end
+
 -- Ends what is over, and finds what the attempt has: a hold (`mine`), or a waiter.
 function Lock.begin(lock, attempt)
   local now = lock.now
   -- The holds are looked at only when one may have ended, or the clock has stepped back.
   if lock.writes + lock.reads > 0 and (now >= lock.due or now < lock.seen) then lock:sweep(attempt) end
-  if lock.slot and lock.slot.attempt == attempt then
-    lock.mine = lock.slot
-  elseif lock.told then
-    local value = redis.call('HGET', lock.key, attempt)
-    if value and string.byte(value) < 48 then
-      lock.mine = lock:read(attempt, value)
-    elseif value then
-      lock.waiter = lock:waiter_at(value)
-      if lock.waiter then lock.place = value + 0 else lock.freed = true end
-    end
+  local place
+  lock.mine, place = lock:find(attempt)
+  if place then
+    lock.waiter = lock:waiter_at(place)
+    if lock.waiter then lock.place = place + 0 else lock.freed = true end
   end
   -- Once a second, it looks for waiters whose lease is over, at 64 places behind those of the last time.
   if lock.waiting > 0 and math.abs(now - lock.swept) >= 1000 then

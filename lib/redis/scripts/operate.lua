@@ -1,10 +1,21 @@
---- @purpose  Acquires, releases and renews locks: one operation, or many of one lock each, in their order; an error of one touches no
----           other. An acquire alone may be of several locks (ADR 2).
+--- @purpose  Does one operation of a lock, or many of one lock each, in their order; an error of one touches no other. An acquire alone
+---           may be of several locks (ADR 2).
 --- @KEYS     the lock of each operation; all locks of an acquire of several
 --- @ARGV     1 sentMicros   when the command was sent, by this server's clock as the client knows it; 0: it does not
 ---           2 untilMicros  after which no acquire is granted
----           3 own          a line for each operation: the number of its terms, its attempt, and the token of a renewal
----           4... terms     of the operations, each once, as lines (see terms_of)
+---           3 own          a line for each operation: the number of its terms, its attempt, and the token of its hold
+---           4... terms     of the operations, each once. The first line is `kind keep count prefix`: how long the lock is kept after its
+---                          last lease in ms, 1 if the receivers of a message can be counted, and where the names of channels begin.
+---                          The others of each kind:
+---                          a acquire: `mode fair lease span most permits take`, the text of the holder, the owner (`-`: the attempt),
+---                          and, for a fire of a job, `job kind ms age remember rerun`
+---                          r release: `unanswered hold_at_least job outcome`
+---                          n renewal: `mode lease`, and the text of the present holder (empty: that of the grant)
+---                          d adoption: `from lease unanswered`, the attempt that has held it so far (1: an acquire of it has had no
+---                          answer), and the text of the new holder
+---                          w write-back: the new token
+---                          f forced release: the last token when the operator looked. Later grants are left alone, also when this comes late
+---                          p permits: their number (0: nothing may read; `-`: the requests say again how many)
 --- @reply    of the operation, or a list with that of each; `failed attempt error` for one that failed among many. Acquire:
 ---           `granted attempt now remainingMs holds fireMs token...`, the same again when it is sent again;
 ---           `busy attempt now retryMs ahead holder owner listeners lastToken full permits`, about the first busy lock: `retryMs` until
@@ -14,8 +25,9 @@
 ---           `refused attempt now reason detail`: `released`; `late` (the time in microseconds); `permits` (how many there are);
 ---           `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has no outcome yet).
 ---           Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),
----           `expired` (the lease ended before), `revoked` or `unknown` (also when its place in the queue has expired). Renewal: `renewed attempt now remainingMs` or
----           `lost attempt now lastToken revoked`.
+---           `expired` (the lease ended before), `revoked` or `unknown` (also when its place in the queue has expired). Renewal, adoption and write-back:
+---           `renewed|adopted attempt now remainingMs`, `written attempt now`, or `lost attempt now lastToken revoked`. Forced release:
+---           `revoked attempt now holds`, or `again attempt now 0`. Permits: `set attempt now`.
 
 --- @include clock
 local now, counted, own, replies, Lock = math.floor(micros / 1000), {}, ARGV[3], {}, nil
@@ -69,6 +81,7 @@ end
 -- All other cases.
 local function rules()
 --- @include lock
+--- @include jobs
 --- @include operations
   return Lock
 end

@@ -2,8 +2,16 @@
 
 -- Acquires one lock or several, all or none. Of several, it waits at each up to the first that is busy, without holding any. All
 -- calls name their keys in the same order, so no two wait for each other. All locks are checked before anything is granted.
-function Lock.acquire(locks, asked)
-  local attempt, refused, why, busy = asked.attempt, nil, nil, nil
+function Lock.acquire(locks, asked, attempt, own)
+  local refused, why, busy, fire, ms, age, remember = nil, nil, nil, nil, nil, nil, nil
+  asked.attempt, asked.sent, asked.until_micros = attempt, ARGV[1] + 0, ARGV[2] + 0
+  asked.mode, asked.fair, asked.lease, asked.span, asked.most, asked.permits, asked.take, asked.text, asked.owner, fire =
+    string.match(own, '^(%a) (%d) (%d+) (%d+) (%d+) (%d+) (%d+)\n([^\n]*)\n([^\n]*)\n(.*)$')
+  for _, name in ipairs({ 'lease', 'span', 'most', 'permits', 'take' }) do asked[name] = asked[name] + 0 end
+  if fire ~= '' then
+    asked.job, asked.fire_kind, ms, age, remember, asked.rerun = string.match(fire, '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d)$')
+    asked.fire_ms, asked.fire_age, asked.remember = ms + 0, age + 0, remember + 0
+  end
   local is_claimed = asked.job and locks[1]:is_claimed(asked)
   for _, lock in ipairs(locks) do asked.is_here = asked.is_here or lock.mine or lock.place end
   for _, lock in ipairs(locks) do
@@ -90,7 +98,7 @@ function Lock.acquire(locks, asked)
       one.place and math.max(one.place - one.head, 0) or 0, text, owner, one:listeners(attempt) or '', one.token,
       is_full and 1 or '', one.permits or '' }
   else
-    local fire = asked.job and asked.run_attempt == attempt and asked.run_fire or ''
+    fire = asked.job and asked.run_attempt == attempt and asked.run_fire or ''
     reply = { 'granted', attempt, one.now, least, one.writes + one.reads, fire, unpack(tokens) }
   end
   return reply
@@ -122,8 +130,9 @@ function Lock.join(lock, asked, fair)
 end
 
 -- Ends the hold of an attempt, or removes it from the queue. The attempt is remembered, so that this may be sent twice, and an acquire
--- that comes late is refused. A hold that has to last until `hold_at_least` is parked: it stays with token 0 and ends with its lease.
-function Lock.release(lock, attempt, terms)
+-- that comes late is refused. A hold that has to last until `at_least` is parked: it stays with token 0 and ends with its lease.
+function Lock.release(lock, attempt, own)
+  local unanswered, at_least, job, run_outcome = string.match(own, '^(%d) (%d+) (%S+) (%S+)$')
   local outcome, hold, place, id = 'unknown', lock.mine, lock.place, string.sub(attempt, -8)
   local was_first, is_late = place and place <= lock.head, string.find(lock.late, id, 1, true)
   -- A hold or a place comes before what is known of ended attempts: another one may have the same last characters.
@@ -132,7 +141,7 @@ function Lock.release(lock, attempt, terms)
     lock:count(hold, -1)
     lock:drop(hold)
     lock:narrow()
-    hold.deadline = math.min(hold.since, lock.now) + terms.hold_at_least
+    hold.deadline = math.min(hold.since, lock.now) + at_least
     if hold.deadline > lock.now then
       hold.span, hold.token, hold.text = hold.deadline - lock.now, 0, ''
       lock:count(hold, 1)
@@ -149,8 +158,8 @@ function Lock.release(lock, attempt, terms)
     outcome = 'expired'
   end
   -- A run that never began leaves no fire behind, even when its lease is over.
-  if terms.job and (outcome == 'released' or terms.outcome == 'void') then lock:end_run(attempt, terms.job, terms.outcome) end
-  lock:remember(id, terms.unanswered == '1' and not is_late)
+  if job ~= '-' and (outcome == 'released' or run_outcome == 'void') then lock:end_run(attempt, job, run_outcome) end
+  lock:remember(id, unanswered == '1' and not is_late)
   if lock.waiting > 0 then
     lock:serve()
     -- The first waiter must learn when the lease of the holder may end: no message tells it that a holder has died.
@@ -161,66 +170,116 @@ function Lock.release(lock, attempt, terms)
   return { outcome, attempt, lock.now, lock.writes + lock.reads, lock.token }
 end
 
--- Gives a live hold its full lease again, and the text of its present holder if the process has handed it on. A write hold that its client has downgraded becomes a read hold, with the same token: the readers
--- who enter now need greater tokens than any that its process may have handed on (see next_token). The last token in the reply `lost` is
--- greater than that of the caller when another attempt was granted since.
-function Lock.renew(lock, attempt, terms, token)
-  local hold = lock.mine
-  if hold and hold.token > 0 and hold.token == tonumber(token) then
-    if terms.mode == 'r' and hold.mode == 'w' then
-      lock:count(hold, -1)
-      hold.mode = 'r'
-      lock:count(hold, 1)
-      lock.token, lock.freed = math.max(lock.token, hold.token + 63), true
-    end
-    if terms.text ~= '' then
-      hold.text = terms.text
-      if hold == lock.slot then lock:set('by', hold.text) end
-    end
-    lock:extend(hold, terms.lease)
-    lock:save()
-    return { 'renewed', attempt, lock.now, hold.deadline - lock.now }
-  end
+-- The reply to an attempt that has no such hold. Its last token is greater than that of the caller when another attempt was granted since.
+function Lock.lost(lock, attempt, from)
   lock:save()
-  return { 'lost', attempt, lock.now, lock.token, string.find(lock.revoked, string.sub(attempt, -8), 1, true) and 1 or 0 }
+  local is_revoked = string.find(lock.revoked, string.sub(attempt, -8), 1, true) or string.find(lock.revoked, string.sub(from, -8), 1, true)
+  return { 'lost', attempt, lock.now, lock.token, is_revoked and 1 or 0 }
 end
 
--- Does one operation, which has these terms. Of an acquire: `a keep count prefix`, `mode fair lease span most permits take`, the text of the
--- holder, the owner (`-`: the attempt), and, for a fire of a job, `job kind ms age remember rerun`; of a release:
--- `r keep count prefix`, `unanswered hold_at_least job outcome`; of a renewal: `n keep count prefix`, `mode lease`, and the
--- text of the present holder (empty: that of the grant).
+-- Gives a live hold its full lease again, and the text of its present holder if the process has handed it on. A write hold that its
+-- client has downgraded becomes a read hold, with the same token: the readers who enter now need greater tokens than any that its
+-- process may have handed on (see next_token).
+function Lock.renew(lock, attempt, own, token)
+  local hold, mode, lease, text = lock.mine, string.match(own, '^(%a) (%d+)\n?([^\n]*)$')
+  if not hold or hold.token == 0 or hold.token ~= token then return lock:lost(attempt, attempt) end
+  if mode == 'r' and hold.mode == 'w' then
+    lock:count(hold, -1)
+    hold.mode = 'r'
+    lock:count(hold, 1)
+    lock.token, lock.freed = math.max(lock.token, hold.token + 63), true
+  end
+  if text ~= '' then
+    hold.text = text
+    if hold == lock.slot then lock:set('by', text) end
+  end
+  lock:extend(hold, lease + 0)
+  lock:save()
+  return { 'renewed', attempt, lock.now, hold.deadline - lock.now }
+end
+
+-- Makes a live hold of `from` that of this attempt, with the same token, owner and time of the grant, and extends its lease. Nothing that
+-- `from` sends changes anything then. An attempt that was released adopts nothing: its caller has given up.
+function Lock.adopt(lock, attempt, own, token)
+  local from, lease, unanswered, text = string.match(own, '^(%S+) (%d+) (%d)\n(.*)$')
+  local hold, id = lock.mine, string.sub(attempt, -8)
+  if not hold and not string.find(lock.ended, id, 1, true) and not string.find(lock.late, id, 1, true) then
+    hold = lock:find(from)
+    if hold and hold.token == token and token > 0 then
+      if hold == lock.slot then lock:set('by', text) else redis.call('HDEL', lock.key, from) end
+      hold.attempt, hold.field, hold.text = attempt, attempt, text
+      lock:remember(string.sub(from, -8), unanswered == '1')
+    end
+  end
+  if not hold or hold.token ~= token or token == 0 then return lock:lost(attempt, from) end
+  lock:extend(hold, lease + 0)
+  lock:save()
+  return { 'adopted', attempt, lock.now, hold.deadline - lock.now }
+end
+
+-- Replaces the token of a live hold by the one that a quorum has chosen for it, and makes the last token of the lock at least that, so
+-- that each later grant of this node exceeds it. The lease stays as it is.
+function Lock.write_back(lock, attempt, own, token)
+  local hold, new_token = lock.mine, own + 0
+  if not hold or hold.token == 0 or hold.token ~= token and hold.token ~= new_token then return lock:lost(attempt, attempt) end
+  hold.token, lock.token = new_token, math.max(lock.token, new_token)
+  lock:write(hold)
+  lock:save()
+  return { 'written', attempt, lock.now }
+end
+
+-- Ends all holds that an operator has seen, including parked ones: the last token of the lock was `seen` then. The holders receive
+-- `revoked <attempt>` before the next waiter receives its grant. The attempts are remembered as revoked, and as ended.
+function Lock.revoke(lock, attempt, own)
+  local seen, ended, live = own + 0, 0, {}
+  if string.find(lock.revoked, string.sub(attempt, -8), 1, true) then
+    lock:save()
+    return { 'again', attempt, lock.now, 0 }
+  end
+  -- Before any message: a replica refuses it.
+  lock:begin_writes()
+  for _, hold in ipairs(lock:holds()) do
+    -- A parked hold has no token: the time of its grant is compared. A re-entry is later than its token, which the last token makes up for.
+    local granted = hold.token == 0 and math.min(hold.since * 1000, lock.token) or hold.token
+    if granted <= seen then
+      lock:count(hold, -1)
+      lock:drop(hold)
+      ended = ended + 1
+      if hold.token > 0 then live[#live + 1] = hold.attempt end
+    end
+  end
+  lock:narrow()
+  table.sort(live)
+  for _, one in ipairs(live) do
+    lock:publish(one, 'revoked ' .. one)
+    lock:remember(string.sub(one, -8), true)
+    lock.revoked = lock:with(lock.revoked, string.sub(one, -8))
+  end
+  if ended > 0 then lock.revoked, lock.rare = lock:with(lock.revoked, string.sub(attempt, -8)), lock.rare or {} end
+  lock:save()
+  return { 'revoked', attempt, lock.now, ended }
+end
+
+-- Sets how many permits the lock has, whatever its requests say (`-`: they say it again), and grants to the waiters that fit now. Nothing
+-- is taken from those who hold it.
+function Lock.set_permits(lock, attempt, own)
+  local permits = tonumber(own) or false
+  if permits ~= lock.permits then
+    -- A waiter that was passed over may fit now.
+    lock.permits, lock.rare, lock.freed, lock.changed, lock.head = permits, lock.rare or {}, true, true, lock.first
+  end
+  lock:save()
+  return { 'set', attempt, lock.now }
+end
+
+Lock.OPERATIONS = { r = Lock.release, n = Lock.renew, d = Lock.adopt, w = Lock.write_back, f = Lock.revoke, p = Lock.set_permits }
+
+-- Does one operation, which has these terms.
 function Lock.run(Lock, text, first, last, attempt, token, micros, now, counted, state)
-  local terms, keep, lease, fire, held = nil, nil, nil, nil, nil
-  if string.byte(text) == 97 then
-    local count, prefix, mode, fair, span, most, permits, take, holder, owner
-    keep, count, prefix, mode, fair, lease, span, most, permits, take, holder, owner, fire =
-      string.match(text, '^a (%d+) (%d) ([^\n]*)\n(%a) (%d) (%d+) (%d+) (%d+) (%d+) (%d+)\n([^\n]*)\n([^\n]*)\n?(.*)$')
-    terms = { kind = 'a', counted = counted, attempt = attempt, keep = keep + 0, count = count, prefix = prefix, mode = mode, fair = fair,
-      lease = lease + 0, span = span + 0, most = most + 0, permits = permits + 0, take = take + 0, text = holder, owner = owner,
-      sent = ARGV[1] + 0, until_micros = ARGV[2] + 0 }
-  elseif string.byte(text) == 114 then
-    local count, prefix, unanswered, job, outcome
-    keep, count, prefix, unanswered, held, job, outcome = string.match(text, '^r (%d+) (%d) ([^\n]*)\n(%d) (%d+) (%S+) (%S+)$')
-    terms = { kind = 'r', counted = counted, keep = keep + 0, count = count, prefix = prefix, unanswered = unanswered,
-      hold_at_least = held + 0, job = job ~= '-' and job, outcome = outcome }
-  else
-    local count, prefix, mode, holder
-    keep, count, prefix, mode, lease, holder = string.match(text, '^n (%d+) (%d) ([^\n]*)\n(%a) (%d+)\n?([^\n]*)$')
-    terms = { kind = 'n', counted = counted, keep = keep + 0, count = count, prefix = prefix, mode = mode, lease = lease + 0,
-      text = holder }
-  end
-  if fire and fire ~= '' then
-    local ms, age, remember
-    terms.job, terms.fire_kind, ms, age, remember, terms.rerun = string.match(fire, '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d)$')
-    terms.fire_ms, terms.fire_age, terms.remember = ms + 0, age + 0, remember + 0
-  end
-  if terms.job and not Lock.is_claimed then
-    --- @include jobs
-  end
-  local locks = {}
+  local kind, keep, count, prefix, own = string.match(text, '^(%a) (%d+) (%d) ([^\n]*)\n(.*)$')
+  local terms, locks = { kind = kind, keep = keep + 0, count = count, prefix = prefix, counted = counted }, {}
   for i = first, last do locks[#locks + 1] = Lock:load(KEYS[i], terms, micros, now, state) end
   for _, lock in ipairs(locks) do lock:begin(attempt) end
-  if terms.kind == 'r' then return locks[1]:release(attempt, terms) end
-  if terms.kind == 'n' then return locks[1]:renew(attempt, terms, token) end
-  return Lock.acquire(locks, terms)
+  if kind == 'a' then return Lock.acquire(locks, terms, attempt, own) end
+  return Lock.OPERATIONS[kind](locks[1], attempt, own, tonumber(token))
 end

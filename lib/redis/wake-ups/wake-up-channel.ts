@@ -31,7 +31,7 @@ interface WakeUpChannelParts {
 /**
  * Delivers the messages that the scripts publish for one store, by one subscriber connection at a time:
  * `granted <attempt> <token> <now> <remainingMs>` and `wake <attempt>` (`serve` in scripts/lock.lua), and
- * `revoked <attempt>` (scripts/force-release.lua). Pub/sub loses messages while there is no
+ * `revoked <attempt>` (`revoke` in scripts/operations.lua). Pub/sub loses messages while there is no
  * connection, so every waiting call sends its request once after each subscription. The subscriber follows the commands to
  * another server. On a cluster it is a connection of our own to one node: ioredis does not report when its own subscriber
  * moves to another node.

@@ -113,16 +113,28 @@ function read(words: readonly string[]): Received[] {
   const count = Number(words[2]);
   const [keys, args] = [words.slice(3, 3 + count), words.slice(3 + count)];
   if (script === 'operate') return operationsIn(words, keys, args);
-  return [{ name: script, words, keys, operands: { attempt: args[0]!, leaseMs: args[3]! } }];
+  return [{ name: script, words, keys, operands: {} }];
 }
 
-/** The second line of terms, by the letter that the first one begins with; see scripts/operate.lua. */
+/** The second line of terms, by the kind that the first one begins with; see scripts/operate.lua. */
 const TERMS = {
   a: 'mode fair leaseMs waiterLeaseMs maxWaiters permits take',
   r: 'unanswered holdAtLeastMs job runOutcome',
   n: 'mode leaseMs',
+  d: 'from leaseMs unanswered',
+  w: 'newToken',
+  f: 'seenToken',
+  p: 'permits',
 };
-const NAMES = { a: 'acquire', r: 'release', n: 'renew' };
+const NAMES = {
+  a: 'acquire',
+  r: 'release',
+  n: 'renew',
+  d: 'adopt',
+  w: 'writeBack',
+  f: 'forceRelease',
+  p: 'setPermits',
+};
 
 function operationsIn(words: readonly string[], keys: readonly string[], args: readonly string[]): Received[] {
   const [sentMicros, untilMicros, own, ...texts] = args;

@@ -5,7 +5,7 @@ import { type SimProcess } from '../world/sim-process.js';
 
 export type Reply = readonly (string | number)[];
 
-/** What a script was sent for: its operands by name. */
+/** What a script was sent for: its operands by name, as far as rules need them. */
 export interface ScriptCall {
   readonly name: string;
   readonly process: SimProcess;
@@ -16,16 +16,6 @@ export interface ScriptCall {
 }
 
 type Values = Readonly<Record<string, string | undefined>>;
-
-/** The operands of the scripts for locks, as far as rules need them; `operate` has those of its operations. */
-const OPERANDS: Readonly<Partial<Record<keyof LockScripts, readonly string[]>>> = {
-  operate: [],
-  adopt: ['attempt', 'from'],
-  writeBack: ['attempt'],
-  forceRelease: ['attempt', 'seenToken'],
-  setPermits: ['attempt'],
-  inspect: [],
-};
 
 /** Knows the scripts of the library: of those that a server ran, what was asked, and what was replied. */
 export class ScriptReader {
@@ -38,12 +28,8 @@ export class ScriptReader {
   /** The operations of a script; of several, each is a step of its own. Of a script that is not for locks: none. */
   read({ sha1, process, keys, args }: ReceivedScript): { readonly calls: readonly ScriptCall[]; isBatch: boolean } {
     const name = this.#bySha1.get(sha1);
-    const names = name && OPERANDS[name];
-    if (!names) return { calls: [], isBatch: false };
-    if (name !== 'operate') {
-      const values = Object.fromEntries(names.map((arg, i) => [arg, args[i]]));
-      return { calls: [callOf(name, values, keys, process)], isBatch: false };
-    }
+    if (name === 'inspect') return { calls: [callOf(name, {}, keys, process)], isBatch: false };
+    if (name !== 'operate') return { calls: [], isBatch: false };
     const lines = args[2]!.split('\n').slice(0, -1);
     const isBatch = lines.length > 1;
     const calls = lines.map((line, i) => {
@@ -63,10 +49,14 @@ export class ScriptReader {
 const partsOf = (reply: unknown): Reply | null =>
   reply instanceof Error || (reply as Reply)[0] === 'failed' ? null : (reply as Reply);
 
-/** The terms of an operation (lib/redis/scripts/operations.lua). */
+/** The terms of an operation (lib/redis/scripts/operate.lua). */
 function operationOf(terms: string, attempt: string, locks: number): [name: string, values: Values] {
   const [head, numbers, , owner] = terms.split('\n') as [string, string, ...string[]];
   const words = numbers.split(' ');
+  if (head.startsWith('d')) return ['adopt', { attempt, from: words[0] }];
+  if (head.startsWith('w')) return ['writeBack', { attempt }];
+  if (head.startsWith('f')) return ['forceRelease', { attempt, seenToken: words[0] }];
+  if (head.startsWith('p')) return ['setPermits', { attempt }];
   if (head.startsWith('r')) return ['release', { attempt, runOutcome: words[3] }];
   const mode = words[0] === 'r' ? 'read' : 'write';
   if (head.startsWith('n')) return [words[1] === '0' ? 'downgrade' : 'renew', { attempt, mode }];

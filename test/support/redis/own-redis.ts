@@ -44,11 +44,21 @@ export async function proxyTo(url = redisUrl()): Promise<TcpProxy> {
 }
 
 /** The operations of the script `operate`, as its terms begin. */
-const KINDS = { acquire: 'a', acquireMany: 'a', release: 'r', renew: 'n', downgrade: 'n' } as const;
+const KINDS = {
+  acquire: 'a',
+  acquireMany: 'a',
+  release: 'r',
+  renew: 'n',
+  downgrade: 'n',
+  adopt: 'd',
+  writeBack: 'w',
+  forceRelease: 'f',
+  setPermits: 'p',
+} as const;
 
 /** Matches one of the lock's commands in the text that the proxy sees; an operation only if it is alone. */
 export const isCommand = (name: keyof typeof scripts | keyof typeof KINDS): ((text: string) => boolean) => {
-  if (!Object.hasOwn(KINDS, name)) return (text) => text.startsWith(`evalsha ${scripts[name as 'adopt'].sha1} `);
+  if (!Object.hasOwn(KINDS, name)) return (text) => text.startsWith(`evalsha ${scripts[name as 'inspect'].sha1} `);
   const keys = name === 'acquireMany' ? '([2-9]|1\\d)' : '1';
   const kind = KINDS[name as keyof typeof KINDS];
   const pattern = new RegExp(`^evalsha ${scripts.operate.sha1} ${keys} [^\\n]* 1 [^ \\n]+( \\d+)?\\n ${kind} `);
