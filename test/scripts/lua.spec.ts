@@ -20,7 +20,7 @@ describe('every lock script', () => {
     expect(keyed.length).toBeGreaterThan(0);
     for (const { key } of keyed) expect(['key', 'lock.key', 'one.key', 'KEYS[1]']).toContain(key);
     // Of a lock, it is one of those of the script, too.
-    for (const [, key] of text.matchAll(/Lock:load\(([^,]+),/g)) expect(key).toMatch(/^KEYS\[\w+\]$/);
+    for (const [, key] of text.matchAll(/Lock:load\(([^,)]+)/g)) expect(key).toMatch(/^KEYS\[\w+\]$/);
   });
 });
 

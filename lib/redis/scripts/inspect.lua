@@ -4,10 +4,10 @@
 ---           `hold|waiter attempt deadline span token mode take permits since owner place text`, and of each job
 ---           `job name fire attempt started ended outcome instance - - - -`
 
---- @include state
 --- @include clock
-local lock = Lock:load(KEYS[1], { keep = 0 }, micros, 0)
-local reply = { math.floor(micros / 1000), lock.token, lock.permits or '' }
+--- @include state
+local lock = Lock:load(KEYS[1])
+local reply = { lock.now, lock.token, lock.permits or '' }
 local fields = redis.call('HGETALL', KEYS[1])
 local function add(...)
   for _, part in ipairs({ ... }) do reply[#reply + 1] = part end

@@ -200,17 +200,24 @@ function Lock.extend(lock, hold, lease)
   lock:write(hold)
 end
 
--- A ring with one more id in it; seven fit.
-function Lock.with(_, ring, id)
-  return string.find(ring, id, 1, true) and ring or string.sub(ring .. id .. ';', #ring > 55 and 10 or 1)
+-- Whether an attempt is in one of the lists `ended`, `revoked` and `late`, which have the last eight characters of each.
+function Lock.has(lock, list, attempt)
+  return string.find(lock[list], string.sub(attempt, -8), 1, true)
 end
 
--- Remembers an attempt that has ended, by the last eight characters of its id: in a ring of seven, and if an acquire of it `may_come`
--- and is to be refused then, in `late`: with the time, and in front of all the time of the last one that the full list has dropped.
-function Lock.remember(lock, id, may_come)
-  lock.ended = lock:with(lock.ended, id)
-  if not may_come or string.find(lock.late, id, 1, true) then return end
-  lock.rare, lock.late = lock.rare or {}, (lock.late == '' and struct.pack('>I7', 0) or lock.late) .. id .. struct.pack('>I7', lock.micros)
+-- Puts an attempt into a ring, `ended` or `revoked`; seven fit.
+function Lock.put_into(lock, ring, attempt)
+  if lock:has(ring, attempt) then return end
+  lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. ';', #lock[ring] > 55 and 10 or 1)
+end
+
+-- Remembers an attempt that has ended; and if an acquire of it `may_come` and is to be refused then, in `late`: with the time, and in
+-- front of all the time of the last one that the full list has dropped.
+function Lock.remember(lock, attempt, may_come)
+  lock:put_into('ended', attempt)
+  if not may_come or lock:has('late', attempt) then return end
+  lock.rare = lock.rare or {}
+  lock.late = (lock.late == '' and struct.pack('>I7', 0) or lock.late) .. string.sub(attempt, -8) .. struct.pack('>I7', lock.micros)
   if #lock.late > 7 + 16 * 15 then lock.late = string.sub(lock.late, 16) end
 end
 
@@ -242,7 +249,7 @@ end
 -- How many subscribers the process of an attempt has at this server: nil when that cannot be known, because a process listens to
 -- one node of a cluster only; false without the right to ask.
 function Lock.listeners(lock, attempt)
-  local process, counted = string.match(attempt, '^[^.]*'), lock.terms.counted
+  local process, counted = string.match(attempt, '^[^.]*'), lock.counted
   if lock.terms.count == '1' and counted[process] == nil then
     local reply = redis.pcall('PUBSUB', 'NUMSUB', lock.terms.prefix .. process)
     counted[process] = not reply.err and tonumber(reply[2])

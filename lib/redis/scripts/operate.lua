@@ -30,7 +30,7 @@
 ---           `revoked attempt now holds`, or `again attempt now 0`. Permits: `set attempt now`.
 
 --- @include clock
-local now, counted, own, replies, Lock = math.floor(micros / 1000), {}, ARGV[3], {}, nil
+local now, own, replies, Lock = math.floor(micros / 1000), ARGV[3], {}, nil
 
 -- The usual case, a lock that is free and then held once, without what is rare. It does what the text behind it would do at twice
 -- the cost (ADR 21). In another case, it returns nothing, and what it has read.
@@ -90,13 +90,13 @@ local number, attempt, token = string.match(own, '^(%d+) (%S+) ?(%d*)\n$')
 if number then
   local reply, state
   if #KEYS == 1 then reply, state = usual(KEYS[1], ARGV[4], attempt, token) end
-  return reply or rules():run(ARGV[4], 1, #KEYS, attempt, token, micros, now, counted, state)
+  return reply or rules():run(ARGV[4], 1, #KEYS, attempt, token, state)
 end
 local function operate(i, text, one, its_token)
   local reply, state = usual(KEYS[i], text, one, its_token)
   if reply then return reply end
   Lock = Lock or rules()
-  return Lock:run(text, i, i, one, its_token, micros, now, counted, state)
+  return Lock:run(text, i, i, one, its_token, state)
 end
 for terms, one, its_token in string.gmatch(own, '(%d+) (%S+) ?(%d*)\n') do
   local i = #replies + 1

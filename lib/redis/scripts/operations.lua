@@ -15,10 +15,10 @@ function Lock.acquire(locks, asked, attempt, own)
   local is_claimed = asked.job and locks[1]:is_claimed(asked)
   for _, lock in ipairs(locks) do asked.is_here = asked.is_here or lock.mine or lock.place end
   for _, lock in ipairs(locks) do
-    local mine, id, reason, owned, writes = lock.mine, string.sub(attempt, -8), nil, nil, false
+    local mine, reason, owned, writes = lock.mine, nil, nil, false
     if mine and mine.token > 0 then
       lock.stands = 'held'
-    elseif mine or string.find(lock.ended, id, 1, true) or string.find(lock.late, id, 1, true) then
+    elseif mine or lock:has('ended', attempt) or lock:has('late', attempt) then
       reason = 'released'
     elseif not asked.is_here and (asked.sent > lock.micros or asked.sent <= lock.floor or lock.micros > asked.until_micros) then
       -- Sent too long ago, or by the time of the floor, or in the future: its caller may be gone by now. The client sends the latest
@@ -133,8 +133,8 @@ end
 -- that comes late is refused. A hold that has to last until `at_least` is parked: it stays with token 0 and ends with its lease.
 function Lock.release(lock, attempt, own)
   local unanswered, at_least, job, run_outcome = string.match(own, '^(%d) (%d+) (%S+) (%S+)$')
-  local outcome, hold, place, id = 'unknown', lock.mine, lock.place, string.sub(attempt, -8)
-  local was_first, is_late = place and place <= lock.head, string.find(lock.late, id, 1, true)
+  local outcome, hold, place, was_first = 'unknown', lock.mine, lock.place, lock.place and lock.place <= lock.head
+  local is_late = lock:has('late', attempt)
   -- A hold or a place comes before what is known of ended attempts: another one may have the same last characters.
   if hold and hold.token > 0 then
     outcome = 'released'
@@ -150,31 +150,29 @@ function Lock.release(lock, attempt, own)
   elseif place then
     outcome = 'cancelled'
     lock:leave(lock.waiter)
-  elseif string.find(lock.revoked, id, 1, true) then
+  elseif lock:has('revoked', attempt) then
     outcome = 'revoked'
-  elseif hold or is_late or string.find(lock.ended, id, 1, true) then
+  elseif hold or is_late or lock:has('ended', attempt) then
     outcome = 'again'
   elseif lock.has_expired then
     outcome = 'expired'
   end
   -- A run that never began leaves no fire behind, even when its lease is over.
   if job ~= '-' and (outcome == 'released' or run_outcome == 'void') then lock:end_run(attempt, job, run_outcome) end
-  lock:remember(id, unanswered == '1' and not is_late)
+  lock:remember(attempt, unanswered == '1' and not is_late)
   if lock.waiting > 0 then
     lock:serve()
     -- The first waiter must learn when the lease of the holder may end: no message tells it that a holder has died.
     local waiter = outcome == 'cancelled' and was_first and lock.head <= lock.tail and lock:waiter_at(lock.head)
     if waiter then lock:publish(waiter.attempt, 'wake ' .. waiter.attempt) end
   end
-  lock:save()
   return { outcome, attempt, lock.now, lock.writes + lock.reads, lock.token }
 end
 
 -- The reply to an attempt that has no such hold. Its last token is greater than that of the caller when another attempt was granted since.
 function Lock.lost(lock, attempt, from)
-  lock:save()
-  local is_revoked = string.find(lock.revoked, string.sub(attempt, -8), 1, true) or string.find(lock.revoked, string.sub(from, -8), 1, true)
-  return { 'lost', attempt, lock.now, lock.token, is_revoked and 1 or 0 }
+  if lock.freed then lock:serve() end
+  return { 'lost', attempt, lock.now, lock.token, (lock:has('revoked', attempt) or lock:has('revoked', from)) and 1 or 0 }
 end
 
 -- Gives a live hold its full lease again, and the text of its present holder if the process has handed it on. A write hold that its
@@ -194,7 +192,6 @@ function Lock.renew(lock, attempt, own, token)
     if hold == lock.slot then lock:set('by', text) end
   end
   lock:extend(hold, lease + 0)
-  lock:save()
   return { 'renewed', attempt, lock.now, hold.deadline - lock.now }
 end
 
@@ -202,18 +199,17 @@ end
 -- `from` sends changes anything then. An attempt that was released adopts nothing: its caller has given up.
 function Lock.adopt(lock, attempt, own, token)
   local from, lease, unanswered, text = string.match(own, '^(%S+) (%d+) (%d)\n(.*)$')
-  local hold, id = lock.mine, string.sub(attempt, -8)
-  if not hold and not string.find(lock.ended, id, 1, true) and not string.find(lock.late, id, 1, true) then
+  local hold = lock.mine
+  if not hold and not lock:has('ended', attempt) and not lock:has('late', attempt) then
     hold = lock:find(from)
     if hold and hold.token == token and token > 0 then
       if hold == lock.slot then lock:set('by', text) else redis.call('HDEL', lock.key, from) end
       hold.attempt, hold.field, hold.text = attempt, attempt, text
-      lock:remember(string.sub(from, -8), unanswered == '1')
+      lock:remember(from, unanswered == '1')
     end
   end
   if not hold or hold.token ~= token or token == 0 then return lock:lost(attempt, from) end
   lock:extend(hold, lease + 0)
-  lock:save()
   return { 'adopted', attempt, lock.now, hold.deadline - lock.now }
 end
 
@@ -224,7 +220,6 @@ function Lock.write_back(lock, attempt, own, token)
   if not hold or hold.token == 0 or hold.token ~= token and hold.token ~= new_token then return lock:lost(attempt, attempt) end
   hold.token, lock.token = new_token, math.max(lock.token, new_token)
   lock:write(hold)
-  lock:save()
   return { 'written', attempt, lock.now }
 end
 
@@ -232,10 +227,7 @@ end
 -- `revoked <attempt>` before the next waiter receives its grant. The attempts are remembered as revoked, and as ended.
 function Lock.revoke(lock, attempt, own)
   local seen, ended, live = own + 0, 0, {}
-  if string.find(lock.revoked, string.sub(attempt, -8), 1, true) then
-    lock:save()
-    return { 'again', attempt, lock.now, 0 }
-  end
+  if lock:has('revoked', attempt) then return { 'again', attempt, lock.now, 0 } end
   -- Before any message: a replica refuses it.
   lock:begin_writes()
   for _, hold in ipairs(lock:holds()) do
@@ -252,11 +244,13 @@ function Lock.revoke(lock, attempt, own)
   table.sort(live)
   for _, one in ipairs(live) do
     lock:publish(one, 'revoked ' .. one)
-    lock:remember(string.sub(one, -8), true)
-    lock.revoked = lock:with(lock.revoked, string.sub(one, -8))
+    lock:remember(one, true)
+    lock:put_into('revoked', one)
   end
-  if ended > 0 then lock.revoked, lock.rare = lock:with(lock.revoked, string.sub(attempt, -8)), lock.rare or {} end
-  lock:save()
+  if ended > 0 then
+    lock.rare = lock.rare or {}
+    lock:put_into('revoked', attempt)
+  end
   return { 'revoked', attempt, lock.now, ended }
 end
 
@@ -268,18 +262,19 @@ function Lock.set_permits(lock, attempt, own)
     -- A waiter that was passed over may fit now.
     lock.permits, lock.rare, lock.freed, lock.changed, lock.head = permits, lock.rare or {}, true, true, lock.first
   end
-  lock:save()
   return { 'set', attempt, lock.now }
 end
 
 Lock.OPERATIONS = { r = Lock.release, n = Lock.renew, d = Lock.adopt, w = Lock.write_back, f = Lock.revoke, p = Lock.set_permits }
 
 -- Does one operation, which has these terms.
-function Lock.run(Lock, text, first, last, attempt, token, micros, now, counted, state)
+function Lock.run(Lock, text, first, last, attempt, token, state)
   local kind, keep, count, prefix, own = string.match(text, '^(%a) (%d+) (%d) ([^\n]*)\n(.*)$')
-  local terms, locks = { kind = kind, keep = keep + 0, count = count, prefix = prefix, counted = counted }, {}
-  for i = first, last do locks[#locks + 1] = Lock:load(KEYS[i], terms, micros, now, state) end
+  local terms, locks = { kind = kind, keep = keep + 0, count = count, prefix = prefix }, {}
+  for i = first, last do locks[#locks + 1] = Lock:load(KEYS[i], terms, state) end
   for _, lock in ipairs(locks) do lock:begin(attempt) end
   if kind == 'a' then return Lock.acquire(locks, terms, attempt, own) end
-  return Lock.OPERATIONS[kind](locks[1], attempt, own, tonumber(token))
+  local reply = Lock.OPERATIONS[kind](locks[1], attempt, own, tonumber(token))
+  locks[1]:save()
+  return reply
 end

@@ -1,6 +1,6 @@
 -- The state of one lock: its hash as a table, which a script loads, changes and saves. ADR 21 lists the fields of the hash.
 -- The functions are methods of this table and capture nothing: a function that captures is dear to define.
-local Lock = {}
+local Lock = { now = math.floor(micros / 1000), micros = micros, counted = {} }
 Lock.__index = Lock
 Lock.SLOT = '>I6I5c1I3I3I6'                        -- of a hold in `s`: deadline, span, mode, take, permits, since; its token in form D only
 Lock.ALL = '>BI3I3I4I6I6I6I5I5I5I5I5I6'              -- flags, and the numbers above from `writes` to `swept`
@@ -9,7 +9,7 @@ Lock.revoked, Lock.jobs, Lock.floor, Lock.left = ';', '', 0, false
 Lock.RARE = { 'late', 'permits', 'revoked', 'jobs' } -- seldom there, so a flag says whether they are
 
 -- Loads a lock, and changes nothing: data of another type or version is refused here, before any of several locks is changed.
-function Lock.load(Lock, key, terms, micros, now, state)
+function Lock.load(Lock, key, terms, state)
   state = state or redis.call('HMGET', key, 's', 'r', 'v')
   local s, flags, position, rare = state[1], 0, 15, nil
   local form, size = s and string.sub(s, 1, 1) or state[3] and '1' or 'A', s and #s or 14
@@ -17,7 +17,7 @@ function Lock.load(Lock, key, terms, micros, now, state)
   if not (form == 'A' and size == 14 or form == 'B' and size > 38 or form == 'D' and (size == 74 or size > 105)) then
     error('NEWERDATA in ' .. key)
   end
-  local lock = setmetatable({ key = key, now = now, micros = micros, terms = terms, s = s, r = state[2] or ';', sets = {},
+  local lock = setmetatable({ key = key, terms = terms, s = s, r = state[2] or ';', sets = {},
     ended = state[2] or ';', slot = false, token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0,
     changed = false, mine = false, freed = false, place = false, waiter = false, rare = false, permits = false, stands = false,
     owned = false, late = '', first = 1, head = 1, tail = 0, waiting = 0, cursor = 0, swept = 0, told = false }, Lock)
@@ -39,10 +39,10 @@ function Lock.load(Lock, key, terms, micros, now, state)
     rare = redis.call('HMGET', key, unpack(Lock.RARE))
     lock.rare, lock.late, lock.permits, lock.revoked, lock.jobs = rare, rare[1] or '', tonumber(rare[2]) or false, rare[3] or ';', rare[4] or ''
     -- After 20 s, a command of a late attempt is too old to be carried out (ADR 11).
-    if #lock.late > 7 and micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000 then lock.late = '' end
+    if #lock.late > 7 and lock.micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000 then lock.late = '' end
     if lock.late ~= '' then lock.floor = struct.unpack('>I7', lock.late) end
     -- The clock may have stepped back behind the floor.
-    if lock.floor > micros then lock.floor = 0 end
+    if lock.floor > lock.micros then lock.floor = 0 end
   end
   return lock
 end
