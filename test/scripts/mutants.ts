@@ -117,7 +117,7 @@ export const MUTANTS: readonly Mutant[] = [
   ['a command sent before the floor is granted', 'or asked.sent <= lock.floor or', 'or'],
   ['a floor in the future counts', 'if lock.floor > lock.micros then lock.floor = 0 end', ''],
   ['a command without an answer is forgotten', "unanswered == '1' and not is_late", 'false'],
-  ['late attempts are remembered for as long as the key', "micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000", 'false'],
+  ['late attempts are remembered for as long as the key', "lock.micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000", 'false'],
   ['late attempts are forgotten too soon', '>= 20000000 then', '> 2000000 then'],
   ['the oldest late attempt leaves no floor', 'lock.late = string.sub(lock.late, 16)',
     "lock.late = struct.pack('>I7', 0) .. string.sub(lock.late, 23)"],
