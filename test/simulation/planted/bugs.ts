@@ -152,7 +152,7 @@ const ROWS: readonly Row[] = [
   ['redis/scripts/operations.lua', 'a release keeps the place of its attempt in the queue',
     "outcome = 'cancelled'\n    lock:leave(lock.waiter)",
     "outcome = 'cancelled'",
-    ['10: no place without an owner'], 'calm', 3],
+    ['10: no place without an owner'], 'calm', 6, 4],
   ['core/acquire/acquisition', 'a waiter ignores its wake-up',
     'else this.#ask();\n  }\n\n  isAnswer', '}\n\n  isAnswer',
     ['6: a grant reaches its call', '6: a release hands the lock over by one message'], 'calm', 9],
