@@ -62,7 +62,7 @@ export const serverMicrosIn = (reply: Reply): number =>
 /** Whether the server knows a subscriber of ours, in the `busy` reply to an acquire. */
 export const isListenedTo = (reply: Reply): boolean => reply[7] !== '0';
 
-/** Reads the reply of the renew script. @throws LockStoreError for anything else */
+/** Reads the reply to a renewal. @throws LockStoreError for anything else */
 export function readRenewReply({ key }: Pick<RenewRequest, 'key'>, reply: Reply): RenewReply {
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, ['renewed', 'lost']);
@@ -76,7 +76,7 @@ export function readDowngradeReply(key: string, reply: Reply): { readonly outcom
   return renewal.outcome === 'lost' ? renewal : { outcome: 'downgraded' };
 }
 
-/** Reads the reply of the adopt script. @throws LockStoreError for anything else */
+/** Reads the reply to an adoption. @throws LockStoreError for anything else */
 export function readAdoptReply(key: string, reply: Reply): AdoptReply {
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, ['adopted', 'lost']);
@@ -93,17 +93,17 @@ const readLostReply = (parts: ReplyParts): LostReply => ({
   revoked: parts.oneOf(4, ['0', '1']) === '1',
 });
 
-/** Whether the write-back script has replaced the token; false: the hold is lost. @throws LockStoreError for anything else */
+/** Whether a write-back has replaced the token; false: the hold is lost. @throws LockStoreError for anything else */
 export const readWriteBackReply = (key: string, reply: Reply): boolean =>
   new ReplyParts(key, reply).oneOf(0, ['written', 'lost']) === 'written';
 
-/** Whether the force-release script has ended a hold, now or before. @throws LockStoreError for anything else */
+/** Whether a forced release has ended a hold, now or before. @throws LockStoreError for anything else */
 export function readForceReleaseReply(key: string, reply: Reply): boolean {
   const parts = new ReplyParts(key, reply);
   return parts.oneOf(0, ['revoked', 'again']) === 'again' || parts.whole(3) > 0;
 }
 
-/** Checks the reply of the set-permits script. @throws LockStoreError for anything else */
+/** Checks the reply to a change of the permits. @throws LockStoreError for anything else */
 export function checkSetPermitsReply(key: string, reply: Reply): void {
   new ReplyParts(key, reply).oneOf(0, ['set']);
 }
@@ -111,7 +111,7 @@ export function checkSetPermitsReply(key: string, reply: Reply): void {
 const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked', 'unknown'] as const;
 
 /**
- * Reads the reply of the release script. `maybeResent`: the connection was lost meanwhile, and the first of two copies may
+ * Reads the reply to a release. `maybeResent`: the connection was lost meanwhile, and the first of two copies may
  * have ended the hold; then a missing trace does not prove that the hold was lost before.
  * @throws LockStoreError for anything else
  */

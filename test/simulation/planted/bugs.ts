@@ -285,7 +285,7 @@ const ROWS: readonly Row[] = [
     ['10: no hold without an owner'], 'longErrors', 12],
   ['core/acquire/acquisition', 'a call that gives up keeps its place in the queue',
     'this.context.attempts.giveBackCancelled(this.#attempt, hasPlace);', '',
-    ['10: no place without an owner'], 'calm', 3],
+    ['10: no place without an owner'], 'calm', 6, 4],
   ['core/hold/handle', 'a dropped handle is not released', 'void lock.release();\n    };', '};',
     ['10: no hold without an owner'], 'calm', 6],
   ['core/hold/releaser', 'a release is answered before it is sent',
@@ -382,7 +382,7 @@ const ROWS: readonly Row[] = [
   ['redis/scripts/operations.lua', 'an owner enters with the token of another one',
     'local is_own = hold.owner == asked.owner',
     "local is_own = hold.owner ~= '-'",
-    ['8: tokens rise', '1: exclusion'], 'owners', 3],
+    ['8: tokens rise', '1: exclusion'], 'owners', 6, 5],
   // Locks of several keys.
   ['core/hold/holds', 'only the first of several keys is released',
     'for (const key of ending.keys) this.#releaseKey(ending, key, outcome, now);',
