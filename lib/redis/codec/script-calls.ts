@@ -108,9 +108,9 @@ export class ScriptCalls {
   }
 
   /** The same without what its reply is checked by. */
-  one({ lock, others, attempt, token, terms }: Operation, { sentMicros, untilMicros }: AcquireTimes): Script {
-    const own = token === undefined ? `1 ${attempt}\n` : `1 ${attempt} ${token}\n`;
-    const operands = [1 + others.length, lock, ...others, sentMicros, untilMicros, own, terms.text];
+  one(operation: Operation, { sentMicros, untilMicros }: AcquireTimes): Script {
+    const { lock, others, terms } = operation;
+    const operands = [1 + others.length, lock, ...others, sentMicros, untilMicros, ownLine(1, operation), terms.text];
     return { script: this.#scripts.operate, operands };
   }
 
@@ -120,7 +120,8 @@ export class ScriptCalls {
     const texts: string[] = [];
     const numbers: number[] = [];
     let own = '';
-    for (const { attempt, token, terms } of operations) {
+    for (const operation of operations) {
+      const { terms } = operation;
       let at = known.indexOf(terms);
       if (at < 0) {
         at = known.push(terms) - 1;
@@ -128,7 +129,7 @@ export class ScriptCalls {
         const same = texts.indexOf(terms.text);
         numbers.push(same < 0 ? texts.push(terms.text) : same + 1);
       }
-      own += token === undefined ? `${numbers[at]} ${attempt}\n` : `${numbers[at]} ${attempt} ${token}\n`;
+      own += ownLine(numbers[at]!, operation);
     }
     const locks: string[] = [];
     for (const { lock, others } of operations) locks.push(lock, ...others);
@@ -243,6 +244,10 @@ function keepingLast<Request extends object>(
 /** The line of the present holder; empty: it is that of the grant. */
 const newHolderOf = ({ hasNewHolder, holder }: Renewed): string =>
   hasNewHolder && holder ? `\n${oneLine(holder)}` : '';
+
+/** What an operation does not share with others: the number of its terms, its attempt, and the token of a renewal. */
+const ownLine = (number: number, { attempt, token }: Operation): string =>
+  token === undefined ? `${number} ${attempt}\n` : `${number} ${attempt} ${token}\n`;
 
 const fireText = ({ job, kind, ms, calledAt, rememberMs, rerunOnLoss }: FireClaim, now: number): string =>
   `${encodeName(job)} ${kind} ${ms} ${Math.round(now - calledAt)} ${rememberMs} ${rerunOnLoss ? 1 : 0}`;
