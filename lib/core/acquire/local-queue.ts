@@ -53,9 +53,10 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     this.#lastNr += 1;
     call.nr = this.#lastNr;
     const { request } = call;
-    if (!this.#standsBehind(request) && this.#mayAsk(call)) return this.#ask(call);
+    const now = this.context.clock.now();
+    if (!this.#standsBehind(request) && this.#mayAsk(call, now)) return this.#ask(call);
     const refusal = this.#refusalOf(request);
-    if (!refusal) return this.#wait(call);
+    if (!refusal) return this.#wait(call, now);
     call.fail(refusal);
     this.#closeIfUnused();
   }
@@ -171,15 +172,15 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     return request.options.perInstance > 0 && waitForPermits;
   }
 
-  #wait(call: AcquireCall): void {
+  #wait(call: AcquireCall, now: number): void {
     const { perInstance } = call.request.options;
     call.keepContext();
     const ahead = this.waiting + (perInstance > 0 ? 0 : this.#asking.size);
     if (this.#waiting === NO_CALLS) this.#waiting = new Set();
     this.#waiting.add(call);
-    call.waitIn(this, this.#wasBusy || perInstance > 0, this.context.clock.now());
+    call.waitIn(this, this.#wasBusy || perInstance > 0, now);
     call.tellWaiting(ahead, perInstance > 0 ? undefined : this.#hold?.request.holder);
-    this.#awaitEnd();
+    this.#awaitEnd(now);
   }
 
   #ask(call: AcquireCall): void {
@@ -194,25 +195,26 @@ export class LocalQueue implements WaitingPlace, CallQueue {
 
   /** Those that nothing excludes any more ask the store, in their order. */
   #goOn(): void {
+    const now = this.context.clock.now();
     for (const call of this.#waiting) {
       const { signal } = call.request.options;
       // Of several calls with one signal that was aborted, the last ones may not have heard of it yet. If each of them were passed
       // over, thousands would block the event loop.
-      if (!signal?.aborted && !this.#mayAsk(call)) break;
+      if (!signal?.aborted && !this.#mayAsk(call, now)) break;
       this.#waiting.delete(call);
       if (signal?.aborted) call.fail(signal.reason);
       else this.#ask(call);
     }
-    this.#awaitEnd();
+    this.#awaitEnd(now);
     this.#closeIfUnused();
   }
 
-  #mayAsk(call: AcquireCall): boolean {
+  #mayAsk(call: AcquireCall, now: number): boolean {
     const { request } = call;
     const { perInstance, take } = request.options;
     if (perInstance > 0 && this.#permits + take > perInstance) return false;
     if (asksAtOnce(request)) return true;
-    const mayBeHanded = this.#isHandedOn && handsOnTo(this.#hold!.request, request);
+    const mayBeHanded = this.#isHandedOn(now) && handsOnTo(this.#hold!.request, request);
     return !mayBeHanded && !this.#isExcluded(call);
   }
 
@@ -226,8 +228,8 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   }
 
   /** Whether the hold may still be handed on. */
-  get #isHandedOn(): boolean {
-    return this.#hold !== null && this.context.clock.now() < this.#handOnUntil;
+  #isHandedOn(now: number): boolean {
+    return this.#hold !== null && now < this.#handOnUntil;
   }
 
   #keep(hold: StoreHold, serverTimeMs: number): void {
@@ -249,9 +251,12 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     );
   }
 
-  /** While this process holds the lock for longer, the next call waits where the other processes do. */
-  #awaitEnd(): void {
-    if (this.#waiting.size === 0 || !this.#isHandedOn) return;
+  /**
+   * While this process holds the lock for longer, the next call waits where the other processes do. `now`: the time by which
+   * it was decided that it waits here. At a later one, the time may be up, and nothing would end its wait.
+   */
+  #awaitEnd(now: number): void {
+    if (this.#waiting.size === 0 || !this.#isHandedOn(now)) return;
     this.#end ??= this.context.timers.schedule(this.#handOnUntil, () => {
       this.#end = null;
       this.#goOn();

@@ -52,6 +52,29 @@ describe('a call that waits behind others of its process', () => {
     await finish();
   });
 
+  it('waits in the store once the lock is held for longer, also when it came at that moment', async () => {
+    // The time may pass between any two readings of the clock.
+    for (let readings = 1; readings <= 20; readings++) {
+      const { clock, call, sent, finish } = await startHeld();
+      await clock.advance(4);
+      let now = 1 - readings / 100;
+      clock.jump(now);
+      const { now: read } = clock;
+      clock.now = () => {
+        if (now < 1.5) {
+          now += 0.01;
+          clock.jump(0.01);
+        }
+        return read.call(clock);
+      };
+      call();
+      await clock.advance(5);
+      expect([readings, ...sent()]).toEqual([readings, 2, 0]);
+      clock.now = read;
+      await finish();
+    }
+  });
+
   it('counts those before it in the store, too', async () => {
     const { clock, call } = await startWaiting();
     const [, third] = [call(), call({ waitMs: 50 })];
