@@ -19,7 +19,7 @@ const TEST_WIRING = ['redis-lock-testing.module', 'fake-lock.service', 'fake-loc
 /** Folders and files of lib (without `.ts`), each with what it may import: files of lib, types of lib, and packages. */
 const LAYERS = [
   { from: ['index'], lib: [''] },
-  { from: ['core'], lib: ['core'] },
+  { from: ['core', 'store'], lib: ['core'] },
   { from: ['redis'], lib: ['core', 'redis'] },
   { from: ['memory'], lib: ['core', 'memory'] },
   { from: ['redis/client/ioredis'], lib: [], packages: ['ioredis'] },

@@ -18,7 +18,7 @@ export {
   LockStoreError,
   LockWaitTimeoutError,
 } from './core/lock.errors.js';
-export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode, NodeAnswer } from './core/lock.errors.js';
+export type { LockErrorCode, LockLostReason, LockMode } from './core/lock.errors.js';
 export type {
   AcquireFailure,
   DemotionReason,
@@ -30,48 +30,10 @@ export type {
   LockEvents,
 } from './core/lock.events.js';
 export type { LockHistoryOptions } from './core/history/history.options.js';
-export type {
-  LockHistoryBatch,
-  LockHistoryEntry,
-  LockHistoryEvent,
-  LockHistoryFacts,
-  LockHistoryQuery,
-  LockHistoryRecord,
-  LockHistoryStore,
-} from './core/history/history-entry.js';
+export type { LockHistoryEntry, LockHistoryEvent } from './core/history/history-entry.js';
 export type { LockOptions } from './core/lock.options.js';
 export type { OnUnavailable } from './core/option-checks.js';
-export type { Clock } from './core/clock.js';
-export type { Reporter } from './core/reporter.js';
-export type { FireClaim, GrantedFire } from './core/store/fires.js';
-export type { LockStoreContext, LockStoreFactory } from './core/store/given-store.js';
-export { readHolderText, waitsUntil } from './core/store/holder-text.js';
-export type { LockCaller } from './core/store/holder-text.js';
-export type {
-  JobOfKey,
-  LastRun,
-  LockHolder,
-  LockPermits,
-  LockState,
-  LockWaiter,
-  UnreadableKey,
-} from './core/store/lock-state.js';
-export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
-export type {
-  AcquireReply,
-  AcquireRequest,
-  AdoptReply,
-  AdoptRequest,
-  HoldRef,
-  LockStore,
-  LostReply,
-  ReleaseReply,
-  ReleaseRequest,
-  RenewReply,
-  RenewRequest,
-  WakeUp,
-  WakeUpListener,
-} from './core/store/lock-store.js';
+export type { LastRun, LockHolder, LockPermits, LockState, LockWaiter } from './core/store/lock-state.js';
 export type { Lock } from './core/lock.js';
 export type { UnlockedRun } from './core/reentry/unlocked-run.js';
 export { Leader } from './decorators/leader.decorator.js';

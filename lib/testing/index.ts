@@ -1,21 +1,5 @@
 export type { Clock } from '../core/clock.js';
 export type { ResolvedLockOptions } from '../core/lock.options.js';
-export type { FireClaim, GrantedFire } from '../core/store/fires.js';
-export type {
-  AcquireReply,
-  AcquireRequest,
-  AdoptReply,
-  AdoptRequest,
-  HoldRef,
-  LockStore,
-  LostReply,
-  ReleaseReply,
-  ReleaseRequest,
-  RenewReply,
-  RenewRequest,
-  WakeUp,
-  WakeUpListener,
-} from '../core/store/lock-store.js';
 export { lockStoreContract } from './contract/lock-store-contract.js';
 export type { LockStoreCase } from './contract/lock-store-contract.js';
 export type { LockStoreContractOptions, LockStoreSupport } from './contract/kit.js';

@@ -1,4 +1,4 @@
-import type { FireClaim, ReleaseRequest } from 'nestjs-redis-lock';
+import type { FireClaim, ReleaseRequest } from 'nestjs-redis-lock/store';
 import { liveHold, type Job, type LockRecord } from './lock-record.js';
 
 const FIRES_REMEMBERED = 16;

@@ -1,4 +1,5 @@
-import type { AcquireRequest, LockMode } from 'nestjs-redis-lock';
+import type { LockMode } from 'nestjs-redis-lock';
+import type { AcquireRequest } from 'nestjs-redis-lock/store';
 
 /** What a request asks for, as far as it decides whether the lock can be entered. */
 export type Wanted = Pick<AcquireRequest, 'attempt' | 'owner' | 'mode' | 'permits' | 'take' | 'fair'>;

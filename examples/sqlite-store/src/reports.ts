@@ -1,4 +1,5 @@
-import { type LastRun, type LockPermits, type LockState, readHolderText, waitsUntil } from 'nestjs-redis-lock';
+import { type LastRun, type LockPermits, type LockState } from 'nestjs-redis-lock';
+import { readHolderText, waitsUntil } from 'nestjs-redis-lock/store';
 import { isRunning } from './jobs.js';
 import { type LockRecord } from './lock-record.js';
 

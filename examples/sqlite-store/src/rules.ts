@@ -8,7 +8,7 @@ import type {
   ReleaseRequest,
   RenewReply,
   RenewRequest,
-} from 'nestjs-redis-lock';
+} from 'nestjs-redis-lock/store';
 import { type Claim, claimedBy, endRun, isClaimed, startRun } from './jobs.js';
 import {
   hasEnded,

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { type LastRun, LockKeyError, type LockState, LockStoreError } from 'nestjs-redis-lock';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -6,18 +7,14 @@ import {
   type AdoptRequest,
   type Clock,
   type HoldRef,
-  type LastRun,
-  LockKeyError,
-  type LockState,
   type LockStore,
-  LockStoreError,
   type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
   type RenewRequest,
   type WakeUpListener,
-} from 'nestjs-redis-lock';
+} from 'nestjs-redis-lock/store';
 import { LockDatabase } from './database.js';
 import { lastRunOf, stateOf } from './reports.js';
 import { acquire, adopt, downgrade, forceRelease, release, renew, setPermits } from './rules.js';

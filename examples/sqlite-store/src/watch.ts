@@ -1,4 +1,4 @@
-import type { Clock, WakeUp, WakeUpListener } from 'nestjs-redis-lock';
+import type { Clock, WakeUp, WakeUpListener } from 'nestjs-redis-lock/store';
 import type { LockDatabase } from './database.js';
 import { type LockRecord, wasRevoked } from './lock-record.js';
 import { canEnter } from './rules.js';

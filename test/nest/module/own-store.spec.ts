@@ -5,13 +5,11 @@ import {
   getLockServiceToken,
   LockConfigurationError,
   Locked,
-  type LockStore,
-  type LockStoreContext,
-  type LockStoreFactory,
   RedisLockModule,
   type RedisLockModuleOptions,
   RedisLockService,
 } from '../../../lib/index.js';
+import { type LockStore, type LockStoreContext, type LockStoreFactory } from '../../../lib/store.js';
 import { MemoryLockServer, MemoryLockStore, useMemoryLocks } from '../../../lib/testing/index.js';
 import { FakeStore } from '../../support/core/fake-store.js';
 import { closeAll, freshKey, startModule } from '../../support/apps/lock-app.js';

@@ -17,6 +17,7 @@ const clients = CLIENTS_FROM && pathToFileURL(join(CLIENTS_FROM, 'index.js')).hr
 const PACKAGES = {
   // The examples import the package by its name; here they are tested with its sources.
   'nestjs-redis-lock': at('lib/index.ts'),
+  'nestjs-redis-lock/store': at('lib/store.ts'),
   'nestjs-redis-lock/testing': at('lib/testing/index.ts'),
 };
 const SOURCE = /\.([cm]?)ts$/;
