@@ -190,7 +190,7 @@ const ROWS: readonly Row[] = [
   ['core/acquire/local-queue', 'a lock is handed on for ever', 'now.at < this.#handOnUntil &&', '',
     ['turns: a turn is short'], 'turns', 3],
   ['core/acquire/local-queue', 'a lock may be handed on for as long as it is held',
-    'return this.#hold !== null && this.context.clock.now() < this.#handOnUntil;', 'return this.#hold !== null;',
+    'return this.#hold !== null && now < this.#handOnUntil;', 'return this.#hold !== null;',
     ['6: somebody asks for the calls that wait in a process'], 'turnsServer', 12, 10],
   ['core/acquire/local-queue', 'an old lease is handed on', 'remainingAt(hold, now) >= this.#leastProvenMs &&', '',
     ['turns: half of the lease is proven', 'a granted lock is held'], 'turnsProcesses', 12, 10],
