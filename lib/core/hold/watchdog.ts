@@ -103,12 +103,11 @@ export class Watchdog {
   async prove(lock: StoreHold, handover: Handover<StoreHold>): Promise<void> {
     if (handover.isProving) return;
     handover.isProving = true;
-    await this.#renew([lock], this.#timeoutOf(lock));
+    const isAnswered = await this.#renew([lock], this.#timeoutOf(lock));
     handover.isProving = false;
     const { present } = lock;
     // Without an answer, the watchdog tries again; a release is a proof, too.
-    const isNext = handover.unproven.length > 0 && !present.isOver && present.renewError === undefined;
-    if (isNext) await this.prove(present, handover);
+    if (isAnswered && handover.unproven.length > 0 && !present.isEnded) await this.prove(present, handover);
   }
 
   /**
@@ -168,16 +167,20 @@ export class Watchdog {
     return renewTimeoutMs(leaseMs, deadline - this.clock.now());
   }
 
-  async #renew(batch: readonly StoreHold[], timeoutMs: number): Promise<void> {
+  /** Returns whether all keys were answered. A lock that is lost already is not prolonged. */
+  async #renew(batch: readonly StoreHold[], timeoutMs: number): Promise<boolean> {
     const now = moment(this.clock);
-    const sent = batch.map((lock) => sentNow(lock, lock.leaseMs, now));
-    const replies = await this.#sendRenewals(batch.flatMap((lock) => requestsOf(lock, lock.leaseMs, timeoutMs)));
+    const leaseOf = (lock: StoreHold): number => (lock.isOver ? 1 : lock.leaseMs);
+    const requests = batch.flatMap((lock) => requestsOf(lock, leaseOf(lock), timeoutMs));
+    const sent = batch.map((lock) => sentNow(lock, leaseOf(lock), now));
+    const replies = await this.#sendRenewals(requests);
     let at = 0;
     for (const renewal of sent) {
       const { length } = renewal.lock.keys;
       this.#apply(renewal, renewalOf(renewal.lock, replies.slice(at, at + length)));
       at += length;
     }
+    return replies.every(({ outcome }) => outcome !== 'unknown');
   }
 
   /** A store that rejects or throws, against its contract, must not end the renewals. */

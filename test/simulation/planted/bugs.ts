@@ -53,7 +53,7 @@ const ROWS: readonly Row[] = [
     "if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'extended', renewal.cause);", '',
     ['an extension lasts'], 'errors', 6],
   ['core/hold/watchdog', 'a renewal asks for three leases',
-    'requestsOf(lock, lock.leaseMs, timeoutMs)', 'requestsOf(lock, lock.leaseMs * 3, timeoutMs)',
+    'requestsOf(lock, leaseOf(lock), timeoutMs)', 'requestsOf(lock, leaseOf(lock) * 3, timeoutMs)',
     ['3: a lease is no longer than somebody asked for'], 'calm', 3],
   ['redis/scripts/lock.lua', 'a lease grows when the clock of the server steps back',
     'if hold.deadline - now > hold.span then',

@@ -94,6 +94,33 @@ describe('a call that hands the lock on', () => {
     expect([statuses(), lost]).toEqual([['LOCK_LOST', '-'], [[101, 'max-hold', [100]]]]);
   });
 
+  it.each<[string, RenewReply, string]>([
+    ['resolves', RENEWED, 'done'],
+    ['rejects', gone(100), 'LOCK_LOST'],
+  ])(
+    'asks once more for one that ended during a proof, when the next one has held the lock for too long: it %s',
+    async (_what, reply, expected) => {
+      const { clock, store, answer, statuses, locker } = await startRow(3, forEver, { maxHoldMs: 50 });
+      await clock.advance(50);
+      expect(locker.holds.size).toBe(0);
+      await answer(0, RENEWED);
+      // The lock is not prolonged for the one that has to end.
+      expect(store.renews.slice(1).map(({ request }) => request[0]!.leaseMs)).toEqual([1]);
+      await answer(1, reply);
+      expect([statuses(), store.renews.length]).toEqual([['done', expected, '-'], 2]);
+    },
+  );
+
+  it('waits for a second when the proof for one that has held the lock for too long has no answer', async () => {
+    const { clock, store, answer, statuses } = await startRow(3, forEver, { maxHoldMs: 50 });
+    await clock.advance(50);
+    await answer(0, RENEWED);
+    await answer(1, SILENT);
+    expect([statuses(), store.renews.length]).toEqual([['done', '-', '-'], 2]);
+    await clock.advance(RELEASE_PATIENCE_MS);
+    expect(statuses()).toEqual(['done', 'done', '-']);
+  });
+
   it('waits for a proof as long as for a release without an answer', async () => {
     const { clock, store, answer, statuses } = await startRow(2, forEver);
     store.onRenew = (requests) => requests.map(() => SILENT);
