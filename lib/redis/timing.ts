@@ -145,14 +145,5 @@ export const MAX_SPLIT_BACKOFF_MS = 60;
 /** How far the first node that reports a release is usually ahead of the others, at most. */
 export const WAKE_UP_SPREAD_MS = 10;
 
-/** How often a release is retried on a node that did not confirm it. */
-export const RELEASE_RETRY_MS = 250;
-
-/** How many such releases are remembered per node; further ones end with their leases, the oldest first. */
-export const MAX_PENDING_RELEASES = 10_000;
-
-/** How many of them are under way at a time: all those of an outage at once would overload a node that is just back. */
-export const MAX_RELEASES_UNDER_WAY = 100;
-
 /** For how many attempts a node remembers an acquire without an answer; one that arrives late is refused by its age, too. */
 export const MAX_UNANSWERED = 1_000;

@@ -22,11 +22,11 @@ export interface ReleaseListener {
 }
 
 /** What releases are sent with. */
-export interface ReleaserParts {
+interface ReleaserParts {
   readonly clock: Clock;
   readonly random: Randomness;
   readonly timers: TimerQueue;
-  readonly store: LockStore;
+  readonly store: Pick<LockStore, 'release'>;
   readonly reporter: Reporter;
 }
 

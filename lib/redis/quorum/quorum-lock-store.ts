@@ -77,7 +77,7 @@ export class QuorumLockStore implements LockStore {
   ) {
     this.#clock = clock;
     const nodes: QuorumNode[] = [];
-    for (const store of stores) nodes.push(new QuorumNode(store, nodes, clock, reporter));
+    for (const store of stores) nodes.push(new QuorumNode(store, nodes, clock, random, reporter));
     this.#nodes = nodes;
     this.#acquirer = new QuorumAcquirer(this.#nodes, clock, random, confirmMs);
     this.history = new QuorumHistory(this.#nodes, clock);
@@ -178,7 +178,7 @@ export class QuorumLockStore implements LockStore {
     const forgetFirst = ({ node, value }: Vote<AdoptReply>): void => {
       if (!isAdopted || value?.outcome === 'adopted') return;
       const { key, from: attempt, leaseMs } = request;
-      node.pendingReleases.add({ key, attempt, leaseMs, holdAtLeastMs: 0, unanswered: true }, timeoutMs);
+      node.releaseLater({ key, attempt, leaseMs, holdAtLeastMs: 0, unanswered: true }, timeoutMs);
     };
     const votes = await this.#gather<AdoptReply>({
       ask: (node) => node.ask((store) => store.adopt(request, timeoutMs)),

@@ -1,5 +1,7 @@
 import { type Clock } from '../../core/clock.js';
+import { Releaser } from '../../core/hold/releaser.js';
 import { type LockError, LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
+import { type Randomness } from '../../core/randomness.js';
 import { type Reporter } from '../../core/reporter.js';
 import {
   type AcquireReply,
@@ -7,13 +9,13 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
 } from '../../core/store/lock-store.js';
+import { TimerQueue } from '../../core/timer-queue.js';
 import { type SingleClient } from '../client/redis-client.js';
 import { readableText } from '../connection/error-advice.js';
 import { isRetryable } from '../connection/redis-errors.js';
 import { type ServerFacts, readServerFacts } from '../connection/server-facts.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { MAX_UNANSWERED, NODE_INFO_TIMEOUT_MS, ROLE_RECHECK_MS } from '../timing.js';
-import { PendingReleases } from './pending-releases.js';
 
 type Send<T> = (store: RedisLockStore) => Promise<T>;
 
@@ -36,11 +38,16 @@ interface Question {
  * list has it.
  */
 export class QuorumNode {
-  readonly pendingReleases: PendingReleases;
+  /** Sends the releases that the node did not confirm. */
+  readonly #releaser: Releaser;
+  /** These releases, by attempt and key. */
+  readonly #kept = new Set<string>();
+  readonly #timers: TimerQueue;
   /** Attempts whose acquire is under way. */
   readonly #acquiring = new Set<string>();
   /** Attempts of which an acquire had no answer, and may still reach the node. */
   readonly #unanswered = new Set<string>();
+  #isClosed = false;
   #question: Question | null = null;
   /** The connection on which the question failed although the connection was not lost. */
   #silentEpoch = -1;
@@ -54,9 +61,21 @@ export class QuorumNode {
     readonly store: RedisLockStore,
     private readonly all: readonly QuorumNode[],
     private readonly clock: Clock,
+    random: Randomness,
     private readonly reporter: Reporter,
   ) {
-    this.pendingReleases = new PendingReleases(this, clock);
+    this.#timers = new TimerQueue(clock);
+    const release = (request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> =>
+      this.ask((one) => one.release(request, timeoutMs));
+    // A majority has confirmed the release, or reports that it could not.
+    const warn = (line: string): void => reporter.debug(`${this.name}: ${line}`);
+    this.#releaser = new Releaser({
+      clock,
+      random,
+      timers: this.#timers,
+      store: { release },
+      reporter: { ...reporter, warn },
+    });
   }
 
   /** Whether it is known that no command reaches it now. */
@@ -166,13 +185,24 @@ export class QuorumNode {
       return await this.ask((store) => store.release(request(), timeoutMs));
     } catch (error) {
       // A node that is set up wrongly was never asked for the lock.
-      if (!(error instanceof LockConfigurationError)) this.pendingReleases.add(request(), timeoutMs);
+      if (!(error instanceof LockConfigurationError)) this.releaseLater(request(), timeoutMs);
       throw error;
     }
   }
 
+  /** Releases in the background. What stays on a node counts against the next holder as soon as another node is away. */
+  releaseLater(request: ReleaseRequest, timeoutMs: number): void {
+    const name = `${request.attempt} ${request.key}`;
+    if (this.#kept.has(name) || this.#isClosed) return;
+    this.#kept.add(name);
+    const onReleased = (): void => void this.#kept.delete(name);
+    this.#releaser.giveBack(request, this.clock.now() + request.leaseMs, timeoutMs, { onReleased });
+  }
+
   async close(): Promise<void> {
-    this.pendingReleases.close();
+    this.#isClosed = true;
+    this.#releaser.stop();
+    this.#timers.close();
     await this.store.close();
   }
 

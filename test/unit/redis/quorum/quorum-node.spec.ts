@@ -1,3 +1,4 @@
+import { systemRandomness } from '../../../../lib/core/randomness.js';
 import { LockConfigurationError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type AcquireReply, type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
@@ -33,6 +34,8 @@ class FakeStore {
 
   acquire = (): Promise<AcquireReply> => new Promise((resolve) => this.replies.push(resolve));
 
+  close = (): Promise<void> => Promise.resolve();
+
   release = (request: ReleaseRequest): Promise<unknown> => Promise.resolve(this.released.push(request));
 
   /** The connection is lost, and the next one leads there. */
@@ -55,7 +58,9 @@ function setUp(...servers: Server[]) {
   const reporter = { debug: () => undefined, warn: () => undefined, error: (line: string) => void told.push(line) };
   const stores = servers.map((server, i) => new FakeStore(`n${i + 1}`, server));
   const nodes: QuorumNode[] = [];
-  for (const store of stores) nodes.push(new QuorumNode(store as unknown as RedisLockStore, nodes, clock, reporter));
+  for (const store of stores) {
+    nodes.push(new QuorumNode(store as unknown as RedisLockStore, nodes, clock, systemRandomness, reporter));
+  }
   const isAnswered = (node: QuorumNode) =>
     node.ask(async () => true).catch((error: unknown) => (error as Error).message);
   const answers = async () => {
@@ -182,14 +187,43 @@ describe('a node of a quorum', () => {
     await moved.answers();
     moved.stores[1]!.lead(A);
     await expect(moved.nodes[1]!.release(RELEASE, 1_000)).rejects.toBeInstanceOf(LockStoreError);
-    expect(moved.nodes[1]!.pendingReleases.size).toBe(1);
     moved.stores[1]!.lead(B);
     await moved.clock.advance(500);
     expect(moved.stores[1]!.released).toEqual([RELEASE]);
     const wrong = setUp(A, A, C);
     await wrong.answers();
     await expect(wrong.nodes[1]!.release(RELEASE, 1_000)).rejects.toBeInstanceOf(LockConfigurationError);
-    expect(wrong.nodes[1]!.pendingReleases.size).toBe(0);
+    expect([wrong.stores[1]!.released, wrong.clock.timers]).toEqual([[], 0]);
+  });
+
+  it('sends a release that it keeps once when it is back, however often it was requested, and none while it is away', async () => {
+    const { clock, stores, nodes } = setUp(A, B, C);
+    stores[0]!.commands.outage = new Error('connect ECONNREFUSED');
+    for (let i = 0; i < 3; i += 1) {
+      await expect(nodes[0]!.release(RELEASE, 1_000)).rejects.toMatchObject({ wasSent: false });
+      await clock.advance(500);
+    }
+    expect([stores[0]!.asked, stores[0]!.released]).toEqual([0, []]);
+    stores[0]!.commands.outage = null;
+    await clock.advance(1_000);
+    expect(stores[0]!.released).toEqual([RELEASE]);
+    await nodes[0]!.release(RELEASE, 1_000);
+    await clock.advance(10_000);
+    expect([stores[0]!.released.length, clock.timers]).toEqual([2, 0]);
+  });
+
+  it.each(['the lease is over', 'it is closed'])('forgets a release that it keeps when %s', async (end) => {
+    const { clock, stores, nodes, told } = setUp(A, B, C);
+    stores[0]!.commands.outage = new Error('connect ECONNREFUSED');
+    await expect(nodes[0]!.release(RELEASE, 1_000)).rejects.toMatchObject({ wasSent: false });
+    await clock.advance(2_000);
+    if (end === 'it is closed') {
+      await nodes[0]!.close();
+      nodes[0]!.releaseLater({ ...RELEASE, key: 'late' }, 1_000);
+    } else await clock.advance(2_000);
+    stores[0]!.commands.outage = null;
+    await clock.advance(12_000);
+    expect([stores[0]!.released, clock.timers, told]).toEqual([[], 0, []]);
   });
 });
 
