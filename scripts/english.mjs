@@ -17,13 +17,11 @@ const PATTERNS = [
   [/\bof (?:ours|yours|theirs|hers|mine|(?:its|your|their|our|my) own)\b/, 'our …, its own …'],
   [/\b(?:whoever|nobody|somebody|everybody)\b/, 'the subject: a caller, no process, each waiter'],
   [/\b(?:tells?|told|telling)\b/, 'report, notify, describe, distinguish'],
-  [/\bmend(?:s|ed|ing)?\b/, 'fix'],
-  [/\bjudg(?:e|es|ed|ing)\b/, 'check, decide'],
+  [/\bmend(?:s|ed|ing)?\b|\bjudg(?:e|es|ed|ing)\b/, 'fix; check, decide'],
   [/\b(?:says?|said) (?:so|who|what|how|which|whether|where|when|why)\b/, 'describe, list, explain, name'],
   [/\b(?:knows?|knew) (?:of|no|nothing)\b/, 'has, supports, does not have'],
   [/(?<=\w), too\b(?! \w)/, 'also, before the verb'],
-  [/\bfor ever\b/, 'forever, without end'],
-  [/\bany more\b(?! (?:than|\w+s)\b)/, 'no longer, any longer'],
+  [/\bfor ever\b|\bany more\b(?! (?:than|\w+s)\b)/, 'forever; no longer'],
   [/\bin silence\b|\bin the midst\b|\bby chance\b/, 'silently; in the middle; at random, accidentally'],
   [/\b(?:go|goes|went|gone|going) on\b/, 'continue'],
   [/\bbesides?\b/, 'next to, with, at the same time as; in addition'],
@@ -34,6 +32,8 @@ const PATTERNS = [
 
 const blank = (text) => text.replace(/[^\n]/g, ' ');
 const COMMENTS_AND_STRINGS = /(\/\/.*|\/\*[^]*?\*\/|--.*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`)/;
+/** In a string or a comment, what is not prose. */
+const QUOTED = /\$\{[^}]*\}|(?<=^\/.*)`[^`]*`/gs;
 
 /** The text of a file in which only prose is left. */
 function proseOf(path, text) {
@@ -41,8 +41,8 @@ function proseOf(path, text) {
     const prose = text.replace(/^( *)(`{3,})(?:text|console)?\n[^]*?^\1\2 *$|^ *>.*/gm, blank);
     return prose.replace(/(?<!`)(`+)(?!`)(?:(?!\n\n)[^])*?[^`]\1(?!`)|(?<=[\s(])"[^"\n]+"/g, blank);
   }
-  const pattern = path.endsWith('.lua') ? /(--.*)/ : COMMENTS_AND_STRINGS;
-  const prose = text.split(pattern).map((part, i) => (i % 2 === 0 ? blank(part) : part.replace(/\$\{[^}]*\}|(?<=^\/.*)`[^`]*`/gs, blank)));
+  const parts = text.split(path.endsWith('.lua') ? /(--.*)/ : COMMENTS_AND_STRINGS);
+  const prose = parts.map((part, i) => (i % 2 === 0 ? blank(part) : part.replace(QUOTED, blank)));
   // What begins a line of a comment separates words only.
   return prose.join('').replace(/(?<=\n *)(?:\*(?!\/)|\/\/|--)/g, blank);
 }
