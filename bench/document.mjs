@@ -1,4 +1,4 @@
-// Writes docs/performance.md and its pictures.
+// Writes docs/performance-laboratory.md and its pictures.
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
@@ -17,35 +17,29 @@ import {
 } from './candidates/index.mjs';
 import { goals } from './goals.mjs';
 import { plot } from './plot.mjs';
-import { table } from './table.mjs';
+import { briefTable } from './table.mjs';
 
-const INTRODUCTION = `# Performance
+const INTRODUCTION = `# Performance laboratory
 
-\`npm run bench -- --full\` wrote this document. \`npm run bench\` measures the same with the best package of each workload beside ours, and
-\`npm run bench -- NAME\` one workload; \`npm run bench -- --help\` lists them.
+\`npm run bench -- --full\` wrote this document. [Performance](performance.md) sums it up. \`npm run bench\` measures the best package of each
+workload only, and \`npm run bench -- NAME\` one workload, with all columns.
 
-The baseline ("${BASELINE}") is the shortest code that people write by hand: \`SET key token NX PX\` and a Lua compare-and-delete on one
-connection of ioredis; when the lock is busy, it polls every millisecond. It has no fencing token, no renewal, no queue and no events.
-Ours runs with its defaults and does all of that. "${OUR_COMMANDS}" sends the commands of ours, with all operands, in place of those of the
-baseline: what is between it and ours is what the client does around them. "${TOKEN_IN_LIST}" is no lock, but the fastest way in which
-Redis hands anything on: \`LPUSH\` to a client that waits in \`BLPOP\`.
-
-\`${onNodeRedis(OURS)}\` is ours on a client of node-redis that the app passes to the module. Its baseline is \`${onNodeRedis(BASELINE)}\`: the same
-code by hand on such a client.
-
-Each candidate runs in a process of its own. Its slices lie between slices of the baseline, all on one server. "Of the baseline" is the
-median of the ratios to the two slices beside it, with quartiles. "${AGAIN}" is the baseline in a second process: what it differs
-from 1 is noise. Compare the ratios: rates depend on the machine and on what else runs on it. Processes that run only when no other one
-wants to keep the cores awake. Before the first slice, each process makes up to 150,000 calls, or renews its leases for one period: a
-process of an app has long compiled what it runs. Before each slice, it runs for as long as the slice, except on a hot key.
-
-Other packages run at their defaults and, with ", 1 ms" or ", 20 ms", with that delay between two tries and no limit of tries. On a hot
-key, a high rate often means that one caller takes the lock again and again while the others sleep: look at the longest wait, too. A
-wait is not longer than a slice and its end, so the true ratio may be higher. Failures are calls that gave up.
-
-Commands are what a client sends, \`redis.call\` is what its scripts call; MONITOR counts them on the server. Promises, timers and bytes
-are those of one acquire and release, without what the benchmark itself makes. Promises of Bluebird, which redlock 4 uses, do not
-count. A lease is lost if the package says so, or if its key expired in Redis, even if it was taken back.`;
+- The baseline ("${BASELINE}") is the shortest code without this package: \`SET key token NX PX\` and a Lua compare-and-delete on one
+  connection of ioredis. When the lock is busy, it polls every millisecond. It has no fencing token, no renewal, no queue and no events.
+  ${OURS} runs with its defaults and does all of that.
+- "${OUR_COMMANDS}" sends the commands of ${OURS} by the code of the baseline: the difference to ${OURS} is the work of the client.
+- "${TOKEN_IN_LIST}" is not a lock, but the fastest hand-over in Redis: \`LPUSH\` to a client that waits in \`BLPOP\`.
+- "${onNodeRedis(OURS)}" runs on a client of node-redis; its baseline is "${onNodeRedis(BASELINE)}".
+- Each candidate runs in its own process. Its slices are between slices of the baseline, all on one server. "Of the baseline" is the median
+  of the ratios to the two slices around it. "${AGAIN}" is the baseline in a second process: its difference from 1 is noise. Compare the
+  ratios: rates depend on the machine.
+- Before the first slice, each process makes up to 150,000 calls, or renews its leases for one period: in a real app, the code has long been
+  JIT-compiled. Before each slice, it runs for as long as the slice, except on a hot key.
+- Other packages run at their defaults and, with ", 1 ms" or ", 20 ms", with that delay between two tries and without a limit of tries. A
+  table has the three fastest packages whose calls did not give up, each with its better delay. On a hot key, a high rate often means that one caller takes the
+  lock again and again while the others sleep: compare the longest wait as well.
+- Commands are those of one acquire and release that a client sends; MONITOR counts them. A lease is lost if the package reports it, or if
+  its key expired in Redis.`;
 
 /** Before anything is measured. */
 const [, , LOAD] = loadavg();
@@ -57,6 +51,7 @@ export function writeDocument(file, results, { rounds, ms }) {
     writeFileSync(path, plot(groups, scale));
     return `![${title}](${basename(path)})`;
   });
+  writeFileSync(file.replace(/\.md$/, '-summary.svg'), plot(summaryOf(results), { from: 0.1, to: 100 }));
   const text = [
     INTRODUCTION,
     `${machine()} ${rounds} rounds with slices of ${ms} ms.`,
@@ -67,7 +62,7 @@ export function writeDocument(file, results, { rounds, ms }) {
     '## All figures',
     ...pictures,
     ...results.map(
-      ({ rows, ...workload }) => `### ${workload.title}\n\n\`${workload.name}\`\n\n${table(workload, rows)}`,
+      ({ rows, ...workload }) => `### ${workload.title}\n\n\`${workload.name}\`\n\n${briefTable(workload, rows)}`,
     ),
   ];
   writeFileSync(file, `${text.join('\n\n')}\n`);
@@ -89,9 +84,21 @@ function picturesOf(results) {
       bars: measured(rows).map(({ name, patience }) => ({ name, median: patience })),
     }));
   return [
-    { title: 'Rates beside the baseline', suffix: 'rates', groups: rates, scale: { from: 0.01, to: 1_000 } },
+    { title: 'Rates, relative to the baseline', suffix: 'rates', groups: rates, scale: { from: 0.01, to: 1_000 } },
     { title: 'The longest wait, in medians', suffix: 'waits', groups: waits, scale: { from: 1, to: 100_000 } },
   ];
+}
+
+/** For docs/performance.md: the baseline, ours and the fastest other package. */
+function summaryOf(results) {
+  return compared(results).flatMap(({ title, rows }) => {
+    const bars = rows
+      .filter((row) => row.ratios && !row.failures)
+      .map(({ name, ratios }) => ({ name, ...ratios.rate }));
+    const others = bars.filter(({ name }) => !isOwn(name)).sort((one, other) => other.median - one.median);
+    const ours = bars.find(({ name }) => name === OURS);
+    return ours ? [{ title, bars: [{ name: BASELINE, median: 1 }, ours, ...others.slice(0, 1)] }] : [];
+  });
 }
 
 /** What others do faster in these results; without failures, since who gives up is done soon. */

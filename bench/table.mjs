@@ -1,3 +1,5 @@
+import { isOwn } from './candidates/index.mjs';
+
 const number = (value) =>
   Number.isFinite(value) ? value.toLocaleString('en', { maximumSignificantDigits: 3 }) : 'none';
 const ratio = (value) => value.toFixed(2);
@@ -26,6 +28,19 @@ const HOT = {
   'longest wait, in medians': plain('patience'),
   'largest share of a process': plain('share'),
 };
+
+/** What a document has of a comparison; `npm run bench -- NAME` prints all columns. */
+const BRIEF = {
+  'a second': plain('rate'),
+  'of the baseline': ({ ratios }) => (ratios ? ratio(ratios.rate.median) : '1'),
+  'p50, ms': plain('p50'),
+  'p99, ms': plain('p99'),
+  'client CPU, µs': plain('clientMicros'),
+  'Redis CPU, µs': plain('redisMicros'),
+  commands: plain('commands'),
+};
+const { 'p99, ms': _p99, ...NOT_HOT } = BRIEF;
+const BRIEF_HOT = { ...NOT_HOT, 'longest wait, in medians': plain('patience') };
 
 const COLUMNS = {
   compare: COMPARED,
@@ -81,7 +96,31 @@ const COLUMNS = {
 
 /** The rows of a workload as a table in Markdown. */
 export function table({ measure, loop }, rows) {
-  const columns = Object.entries(COLUMNS[measure === 'compare' && loop.hot ? 'hot' : measure]);
+  return tableOf(COLUMNS[measure === 'compare' && loop.hot ? 'hot' : measure], rows);
+}
+
+/** How many other packages a document shows in a comparison. */
+const OTHERS = 3;
+
+/** The same for a document: fewer columns, and of the packages whose calls never gave up the fastest, each with its better delay. */
+export function briefTable({ measure, loop }, rows) {
+  const own = rows.filter(({ name }) => isOwn(name));
+  if (measure !== 'compare' && measure !== 'handOver')
+    return tableOf(COLUMNS[measure], measure === 'cycles' ? own : rows);
+  const columns = measure === 'handOver' ? COLUMNS.handOver : loop.hot ? BRIEF_HOT : BRIEF;
+  const speed = (row) => row.ratios?.rate.median ?? -row.p50;
+  const others = new Map();
+  for (const row of rows.filter(({ name, failures, failed }) => !isOwn(name) && !failures && !failed)) {
+    const name = row.name.split(', ')[0];
+    if (!others.has(name) || speed(row) > speed(others.get(name))) others.set(name, row);
+  }
+  const shown = [...others.values()].sort((one, other) => speed(other) - speed(one)).slice(0, OTHERS);
+  const brief = rows.filter((row) => isOwn(row.name) || shown.includes(row));
+  return tableOf(columns, brief);
+}
+
+function tableOf(described, rows) {
+  const columns = Object.entries(described);
   const line = (cells) => `| ${cells.join(' | ')} |`;
   const failed = rows.filter((row) => row.failed);
   return [

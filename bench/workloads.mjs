@@ -25,7 +25,7 @@ const ON_NODE_REDIS = [OURS, BASELINE].map(onNodeRedis);
 
 const own = (callers, peers) => ({
   name: callers === 1 ? 'one-caller' : `${callers}-callers`,
-  title: callers === 1 ? 'One caller, a free lock' : `${callers} callers, each with a lock of its own`,
+  title: callers === 1 ? 'One caller, a free lock' : `${callers} callers, each with its own lock`,
   measure: 'compare',
   loop: { callers },
   candidates: [OURS, BASELINE, ...ON_NODE_REDIS],
@@ -102,7 +102,7 @@ export const WORKLOADS = [
   },
   {
     name: 'decorator',
-    title: 'A decorated method beside withLock',
+    title: 'A decorated method, compared with withLock',
     measure: 'overhead',
     calls: { plain: { call: 'withLock' }, more: { call: 'decorated' }, per: 1 },
   },
@@ -114,7 +114,7 @@ export const WORKLOADS = [
   },
   {
     name: 'history',
-    title: '64 callers, each with a lock of its own: the history off and on',
+    title: '64 callers, each with its own lock: the history off and on',
     measure: 'compare',
     loop: { callers: 64 },
     candidates: [OURS, WITH_HISTORY],
@@ -122,7 +122,7 @@ export const WORKLOADS = [
   },
   {
     name: 'leaks',
-    title: '200,000 locks, each of its own key, taken and released',
+    title: '200,000 locks, each with its own key, taken and released',
     measure: 'cycles',
     count: 200_000,
     peers: ['redis-semaphore'],
@@ -137,7 +137,7 @@ export const WORKLOADS = [
   },
   {
     name: 'compiler',
-    title: '300 locked methods, beside 300 with a plain decorator',
+    title: '300 locked methods, compared with 300 with a plain decorator',
     measure: 'compiler',
     methods: 300,
   },

@@ -7,7 +7,7 @@ import { UsageError, ensureBuilt, ensurePackages, flag, runCommand, whole } from
 import { endOnSignals } from './follow.mjs';
 
 const NAMES = WORKLOADS.map(({ name }) => name);
-const DOCUMENT = join(root, 'docs', 'performance.md');
+const DOCUMENT = join(root, 'docs', 'performance-laboratory.md');
 
 const SHORT_MINUTES = 15;
 const SHORT = { rounds: 5, ms: 200 };
@@ -15,7 +15,7 @@ const FULL = { rounds: 15, ms: 500 };
 const TINY = { rounds: 1, ms: 20 };
 
 const usage = `Usage: npm run bench -- [options] [workloads]
-  --full        all packages in place of the best one, and more rounds; writes docs/performance.md when all workloads ran
+  --full        all packages in place of the best one, and more rounds; writes docs/performance-laboratory.md when all workloads ran
   --rounds N    how often each candidate is measured (5; with --full 15)
   --tiny        everything as short as possible, to see that it works
   --ms N        how long each time, in milliseconds (200; with --full 500)

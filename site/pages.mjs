@@ -46,6 +46,13 @@ export const GROUPS = [
     ],
   },
   {
+    title: 'Other libraries',
+    pages: [
+      ['comparison', 'Comparison'],
+      ['migration', 'Migration'],
+    ],
+  },
+  {
     title: 'Operate',
     pages: [
       ['production', 'Going to production'],
@@ -55,6 +62,7 @@ export const GROUPS = [
       ['security', 'Security'],
       ['cost', 'What a lock costs'],
       ['capacity', 'Capacity'],
+      ['performance', 'Performance'],
       ['redis-down', 'When Redis is down'],
       ['upgrading', 'Upgrading'],
       ['compatibility', 'Compatibility'],
@@ -72,18 +80,12 @@ export const GROUPS = [
     ],
   },
   {
-    title: 'Other libraries',
-    pages: [
-      ['comparison', 'Comparison'],
-      ['migration', 'Migration'],
-    ],
-  },
-  {
     title: INTERNALS,
     pages: [
       ['how-it-works', 'How it works'],
       ['verification', 'How it is tested'],
-      ['performance', 'Performance laboratory'],
+      ['failure-modes', 'Failure modes'],
+      ['performance-laboratory', 'Performance laboratory'],
     ],
   },
 ];
