@@ -20,6 +20,7 @@ import {
   type OptionTable,
   whole,
 } from './core/option-checks.js';
+import { durationText } from './core/printable.js';
 import { checkIsObject, readOptions } from './core/read-options.js';
 import type { LockStoreFactory } from './core/store/given-store.js';
 import type { LockStore } from './core/store/lock-store.js';
@@ -230,7 +231,7 @@ export function checkNoExtras(options: object | null): void {
 function checkReplicas({ minReplicas, replicaTimeoutMs, leaseMs }: ResolvedModuleOptions): void {
   if (minReplicas === 0 || replicaTimeoutMs < leaseMs) return;
   throw new LockConfigurationError(
-    `Expected \`replicaTimeoutMs\` to be shorter than the lease of ${leaseMs} ms, got ${replicaTimeoutMs}: a grant would ` +
+    `Expected \`replicaTimeoutMs\` to be shorter than the lease of ${durationText(leaseMs)}, got ${replicaTimeoutMs}: a grant would ` +
       'be over before it counts.',
   );
 }

@@ -8,7 +8,7 @@ import { ownHost } from '../core/store/holder-text.js';
 import { byStart, type JobOfKey, type LastRun, type LockState, type UnreadableKey } from '../core/store/lock-state.js';
 import {
   counted,
-  durationText,
+  shortDuration,
   errorText,
   eventsTable,
   holdersTable,
@@ -261,8 +261,8 @@ const jobsTable = (all: readonly (JobOfKey | UnreadableKey)[], now: number): Tab
 
 /** Nobody knows when a run has ended that did not report it. */
 function tookText({ started, ended, outcome }: LastRun, now: number): string {
-  if (outcome === 'running') return `${durationText(now - started.getTime())} so far`;
-  return ended ? durationText(ended.getTime() - started.getTime()) : '-';
+  if (outcome === 'running') return `${shortDuration(now - started.getTime())} so far`;
+  return ended ? shortDuration(ended.getTime() - started.getTime()) : '-';
 }
 
 const noJobs = (prefix: string): string =>

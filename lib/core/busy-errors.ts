@@ -1,5 +1,6 @@
 import { type LockName, nodesText } from './error-texts.js';
 import { LockBusyError, type LockErrorDetails, LockWaitTimeoutError } from './lock.errors.js';
+import { durationText } from './printable.js';
 import { nameOfHolder } from './store/holder-text.js';
 import { type AcquireReply } from './store/lock-store.js';
 
@@ -39,7 +40,7 @@ export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy, a
   const { full, ...limit } = limitOf(name, busy);
   const state = full ? `: ${full}` : holder ? `, held${holderText(busy, asker)}` : '';
   const text =
-    `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${state}` +
+    `The lock "${key}" (${mode}) was still busy after ${durationText(waitedMs)}${state}` +
     `${ahead > 0 ? `, with ${ahead} waiting ahead` : ''}. Wait longer (\`waitMs\`), or hold it for less time.${nodesText(nodes)}`;
   return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, ...limit });
 }

@@ -11,7 +11,7 @@ import {
   type NodeAnswer,
 } from './lock.errors.js';
 import { type Lock } from './lock.js';
-import { printable } from './printable.js';
+import { durationText, printable } from './printable.js';
 import { messageOf } from './reporter.js';
 
 /** The lock that an error names; several keys are joined by `, `. */
@@ -26,7 +26,7 @@ export interface LockName {
 
 export function unansweredError({ key, mode }: LockName, waitedMs: number, cause: unknown): LockStoreError {
   const reason = cause === undefined ? 'Redis gave no answer. Check the connection.' : textWithin(cause, key);
-  const text = `The lock "${key}" (${mode}) was not acquired within ${waitedMs} ms: ${reason}`;
+  const text = `The lock "${key}" (${mode}) was not acquired within ${durationText(waitedMs)}: ${reason}`;
   const nodes = cause instanceof LockStoreError ? cause.nodes : undefined;
   return new LockStoreError(text, { key, mode, cause, nodes });
 }

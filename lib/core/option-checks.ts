@@ -1,5 +1,6 @@
 import { isWellFormed, quoted } from './key.js';
 import { LockConfigurationError } from './lock.errors.js';
+import { durationText } from './printable.js';
 import { readOptions, refuse } from './read-options.js';
 
 /** The values that an option may have: `expected` describes them, for errors and documents. */
@@ -61,8 +62,7 @@ export const whole = ({ min, max }: Range): Kind =>
 
 /** Milliseconds; `orElse` names other values that are allowed. */
 export function duration({ min, max }: Range, orElse = ''): Kind {
-  const days = max / 86_400_000;
-  const to = max === Infinity ? 'up, or Infinity' : `to ${max}${days > 1 ? ` (${days} days)` : ''}`;
+  const to = max === Infinity ? 'up, or Infinity' : `to ${max}${max < 3_600_000 ? '' : ` (${durationText(max)})`}`;
   return kindOf(`${orElse}a whole number of milliseconds from ${min} ${to}`, (value) => {
     const isWhole = Number.isSafeInteger(value) || (value === Infinity && max === Infinity);
     return isWhole && value >= min && value <= max;

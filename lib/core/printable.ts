@@ -16,6 +16,17 @@ export const printable = (text: string): string =>
     .replace(UNPRINTABLE, (char) => SHORT[char] ?? codeOf(char))
     .replace(SPACES_AT_END, (spaces) => codeOf(' ').repeat(spaces.length));
 
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+/** A duration in a text: `500 ms`, and from an hour on `2.5 hours` or `30 days`. */
+export function durationText(ms: number): string {
+  if (ms < HOUR) return `${ms} ms`;
+  const [unit, unitMs] = ms % DAY === 0 || ms > 2 * DAY ? ['day', DAY] : ['hour', HOUR];
+  const count = Math.round((10 * ms) / unitMs) / 10;
+  return `${count} ${unit}${count === 1 ? '' : 's'}`;
+}
+
 function codeOf(char: string): string {
   const code = char.codePointAt(0)!.toString(16);
   return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, '0')}`;

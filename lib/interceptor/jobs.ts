@@ -1,6 +1,7 @@
 import { type ModulesContainer } from '@nestjs/core';
 import { jobName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { durationText } from '../core/printable.js';
 import { type Reporter } from '../core/reporter.js';
 import { CronTimeline } from '../schedule/cron-timeline.js';
 import { CronJobs } from '../schedule/fire-finder.js';
@@ -88,8 +89,8 @@ export function warnOfLongLeases(
     const periodMs = periodOf(call, scheduledMethod(instance, call.name) ?? call.method, cronJobs);
     if (periodMs === undefined || leaseMs < periodMs) continue;
     lines.add(
-      `The job ${name} has a lease of ${leaseMs} ms, which is not shorter than its period of ${periodMs} ms: when an instance ` +
-        'dies in a run, the fires of a whole lease are skipped. Set `leaseMs` of the decorator to less than the period.',
+      `The job ${name} has a lease of ${durationText(leaseMs)}, which is not shorter than its period of ${durationText(periodMs)}: when an ` +
+        'instance dies in a run, the fires of a whole lease are skipped. Set `leaseMs` of the decorator to less than the period.',
     );
   }
   for (const line of lines) reporter.warn(line);

@@ -7,7 +7,7 @@ import type { DemotionReason, LockEventListener, LockLabel } from '../core/lock.
 import type { ResolvedLockOptions } from '../core/lock.options.js';
 import type { LogLimit } from '../core/log-limit.js';
 import type { Randomness } from '../core/randomness.js';
-import { printable } from '../core/printable.js';
+import { durationText, printable } from '../core/printable.js';
 import { messageOf, withoutRepeats } from '../core/reporter.js';
 import { ANSWERED_WITHIN_MS, campaignRetryMs, OTHERS_FIRST_MS } from '../core/timing.js';
 import type { LeadOptions, LeaderHooks, LeaderTerm, Leadership } from './leadership.js';
@@ -152,7 +152,7 @@ export class Campaign implements Leadership {
     const isNamesake = holder.split(' ', 1)[0] === instance;
     const by = isNamesake ? `${holder}, this process or an earlier one of its name` : holder;
     const text = `The campaign for "${printable(key)}" waits: the lock is held by ${by}. `;
-    const until = `When that process has ended, its lease is over after at most ${this.terms.lock.leaseMs} ms.`;
+    const until = `When that process has ended, its lease is over after at most ${durationText(this.terms.lock.leaseMs)}.`;
     // That another instance leads is the normal state.
     if (isNamesake) reporter.warn(text + until);
     else reporter.debug(text + until);

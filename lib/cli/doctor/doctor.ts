@@ -17,6 +17,7 @@ import {
   clockOffset,
   type ClockOffset,
   fieldsOf,
+  GIVE_RIGHTS,
   optionOf,
 } from './server-checks.js';
 import {
@@ -109,9 +110,7 @@ async function examineServer(
   };
   if (info === null) {
     const text = 'The user may not ask what this server is (+info), which the module does, too.';
-    await check('rights', async () => [
-      warn(text, 'Give the user the rights of "A user for locks only" in docs/security.md.'),
-    ]);
+    await check('rights', async () => [warn(text, GIVE_RIGHTS)]);
   } else {
     const use = { isCluster, findsMaster, minReplicas: 0 };
     const isLogged = fieldsOf(info)('aof_enabled') === '1';

@@ -1,3 +1,4 @@
+import { sectionText } from '../../core/documentation.js';
 import { type ClusterClient } from '../../redis/client/redis-client.js';
 import { isPassing, readableText } from '../../redis/connection/error-advice.js';
 import { readServerFacts, spreadsKeys } from '../../redis/connection/server-facts.js';
@@ -8,7 +9,7 @@ import {
   unsafetyOf,
   warningsOf,
 } from '../../redis/connection/server-findings.js';
-import { counted, durationText, inWordsOfTool, timeText } from '../output/text.js';
+import { counted, shortDuration, inWordsOfTool, timeText } from '../output/text.js';
 import { type CheckName, ok, problem, refusalOf, type Result, type Server, skipped, warn } from './servers.js';
 
 /** The fields of INFO, as far as they are asked for. */
@@ -60,7 +61,7 @@ function serverResult(field: Field): Result {
   const valkey = field('valkey_version');
   const name = valkey === undefined ? `Redis ${version}` : `Valkey ${valkey}`;
   const up = Number(field('uptime_in_seconds') ?? Number.NaN);
-  const since = Number.isNaN(up) ? '' : `, up for ${durationText(up * 1_000)}`;
+  const since = Number.isNaN(up) ? '' : `, up for ${shortDuration(up * 1_000)}`;
   return ok(`${name}, ${field('redis_mode') ?? 'standalone'}${since}: locks work with it.`);
 }
 
@@ -172,7 +173,7 @@ export function checkOffset({ ms, uncertaintyMs }: ClockOffset): Result {
     return ok(`The clock of the server and the one of this machine agree (${Math.round(Math.abs(ms))} ms, ${within}).`);
   }
   const text =
-    `The clock of the server is ${durationText(Math.abs(ms))} ${ms > 0 ? 'ahead of' : 'behind'} the one of this machine (${within}). ` +
+    `The clock of the server is ${shortDuration(Math.abs(ms))} ${ms > 0 ? 'ahead of' : 'behind'} the one of this machine (${within}). ` +
     'Leases are counted by the server alone, and stay right. A job with `oncePer` may name another fire, and the times that are ' +
     'printed here are those of the server.';
   return warn(text, SYNCHRONIZE);
@@ -187,7 +188,7 @@ export function checkSpread(offsets: readonly ClockOffset[]): Result {
   const apart = last.ms - first.ms - first.uncertaintyMs - last.uncertaintyMs;
   if (apart < NODES_FAR_MS) return ok('The clocks of the servers agree with each other.');
   const text =
-    `The clocks of the servers are up to ${durationText(last.ms - first.ms)} apart. After a failover to a server whose clock is ` +
+    `The clocks of the servers are up to ${shortDuration(last.ms - first.ms)} apart. After a failover to a server whose clock is ` +
     'ahead, leases end early; to one that is behind, they end late.';
   return warn(text, SYNCHRONIZE);
 }
@@ -297,7 +298,7 @@ end
 ${rights.map(({ call }, i) => `try('${i}', ${call})`).join('\n')}
 return refused`;
 
-const ADVICE = 'Give the user the rights of "A user for locks only" in docs/security.md.';
+export const GIVE_RIGHTS = `Give the user the rights of ${sectionText('rights')}.`;
 
 /** Which of the rights that the locks need the user does not have. */
 export async function checkRights(server: Server, channel: string, readOnly: boolean): Promise<Result[]> {
@@ -345,7 +346,7 @@ export async function checkRights(server: Server, channel: string, readOnly: boo
     return [ok(`The user may do all that locks need${readOnly ? ', as far as reading goes' : ''}.`)];
   const lacking = refused.map(({ name, without, isMinor }) => {
     const text = `The user lacks a right, or the server refused a command: ${name}. Without it, ${without}.`;
-    return isMinor ? warn(text, ADVICE) : problem(text, ADVICE);
+    return isMinor ? warn(text, GIVE_RIGHTS) : problem(text, GIVE_RIGHTS);
   });
   return [...lacking, ...unknown];
 }

@@ -33,7 +33,7 @@ const escaped = (char: string): string =>
 export const jsonLine = (value: unknown): string => `${JSON.stringify(value).replace(UNPRINTABLE, escaped)}\n`;
 
 /** A duration for people: its two largest units. */
-export function durationText(ms: number): string {
+export function shortDuration(ms: number): string {
   const seconds = Math.max(ms, 0) / 1_000;
   if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1)}s`;
   const whole = Math.floor(seconds);
@@ -67,11 +67,11 @@ export const instanceText = ({ host, pid }: { readonly host: string; readonly pi
 export const workText = ({ where, note }: Pick<LockCaller, 'where' | 'note'>): string =>
   shown([where, note && `"${note}"`].filter(Boolean).join(' '));
 
-const sinceText = (since: Date, now: number): string => `${timeText(since)} (${durationText(now - since.getTime())})`;
+const sinceText = (since: Date, now: number): string => `${timeText(since)} (${shortDuration(now - since.getTime())})`;
 
 /** How long the lease still is. A holder without a token has released the lock, which stays taken for a while. */
 const leaseText = ({ remainingMs, fencingToken }: LockHolder): string =>
-  `${durationText(remainingMs)}${fencingToken === 0 ? ' (released)' : ''}`;
+  `${shortDuration(remainingMs)}${fencingToken === 0 ? ' (released)' : ''}`;
 
 /** The locks, one a line: the first holder stands for the others. `now`: in milliseconds since the epoch. */
 export const locksTable = (locks: readonly LockState[], now: number): Table => ({
@@ -113,7 +113,7 @@ export const queueTable = (queue: readonly LockWaiter[], now: number): Table => 
     workText(waiter),
     waiter.mode,
     sinceText(waiter.since, now),
-    waiter.until === null ? '-' : `in ${durationText(waiter.until.getTime() - now)}`,
+    waiter.until === null ? '-' : `in ${shortDuration(waiter.until.getTime() - now)}`,
   ]),
 });
 
@@ -145,7 +145,7 @@ export const eventsTable = (entries: readonly LockHistoryEntry[]): Table => ({
 function howLong({ event, ms }: LockHistoryEntry): string {
   if (ms === undefined) return '-';
   const verb = event === 'released' || event === 'lost' ? 'held' : 'waited';
-  return `${verb} ${durationText(ms)}`;
+  return `${verb} ${shortDuration(ms)}`;
 }
 
 function reasonText({ event, reason = '', by, count = 0 }: LockHistoryEntry): string {

@@ -6,6 +6,7 @@ import { FreshMap } from '../fresh-map.js';
 import { type LockLostError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
+import { durationText } from '../printable.js';
 import { type Reporter } from '../reporter.js';
 import { type LockStore, type ReleaseReply } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
@@ -157,7 +158,7 @@ export class Holds implements HoldKeeper {
     await timers.withTimeout(drainMs, this.#allGone());
     const log = new LogLimit(this.clock, timers, 'locks were still held', (line) => reporter.warn(line));
     for (const hold of this) {
-      log.add(`The lock "${hold.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
+      log.add(`The lock "${hold.key}" was still held ${durationText(drainMs)} after the shutdown began: releasing it.`);
       hold.lose('shutdown', shutdownError());
       hold.endLost();
     }

@@ -1,3 +1,4 @@
+import { sectionText } from '../../core/documentation.js';
 import { printable } from '../../core/printable.js';
 
 /** Advice by a word anywhere in an error text: before Redis 7, that of a script begins with `ERR Error running script`. */
@@ -44,7 +45,7 @@ const STAYING = adviceBy({
     'This Redis is in protected mode, and takes connections of its own machine only: set a password there, and give it in `connection`.',
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
-  [LACKS_RIGHT]: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
+  [LACKS_RIGHT]: `The user lacks a right: see ${sectionText('rights')}.`,
   'without a host':
     'Set `cluster-preferred-endpoint-type` of Redis to ip, or to hostname with a `cluster-announce-hostname`, or use node-redis.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
@@ -63,7 +64,7 @@ export const NEVER_READY = 'the connection ended before it was ready';
 /** What to do when a connection fails, or leads to something other than Redis. */
 const OF_THE_CONNECTION = adviceBy({
   'RESP type|Protocol error': 'The server is not Redis, or it expects TLS (`rediss://`).',
-  'certificate|altnames': 'See "TLS" in docs/security.md.',
+  'certificate|altnames': `See ${sectionText('tls')}.`,
   'SSL|TLS|EPROTO': 'Check whether this port expects TLS (`rediss://`), or none (`redis://`).',
   [`${NEVER_READY}|ETIMEDOUT|ECONNRESET|EPIPE`]:
     'Check whether Redis is reachable, has loaded its data, takes clients of other machines (protected mode) and more of them ' +

@@ -95,8 +95,8 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     ['waitMs', -1, `${WHOLE} from 0 up, or Infinity`, '`-1` (number)'],
     ['maxHoldMs', 0, `${WHOLE} from 1 up, or Infinity`, '`0` (number)'],
     ['awaitRelease', 'no', 'true or false', '`no` (string)'],
-    ['drainMs', Infinity, `${WHOLE} from 0 to 3600000`, '`Infinity` (number)'],
-    ['drainMs', null, `${WHOLE} from 0 to 3600000`, '`null`'],
+    ['drainMs', Infinity, `${WHOLE} from 0 to 3600000 (1 hour)`, '`Infinity` (number)'],
+    ['drainMs', null, `${WHOLE} from 0 to 3600000 (1 hour)`, '`null`'],
     ['keepMs', 59_999, `${WHOLE} from 60000 to ${MONTH_MS}`, '`59999` (number)'],
   ])('%s: %p', async (name, value, expected, got) => {
     const error = await errorOf({ connection: redisUrl(), [name]: value });

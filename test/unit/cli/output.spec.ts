@@ -1,5 +1,5 @@
 import { cutTo, tableLines } from '../../../lib/cli/output/terminal.js';
-import { durationText, jsonLine, timeText } from '../../../lib/cli/output/text.js';
+import { shortDuration, jsonLine, timeText } from '../../../lib/cli/output/text.js';
 
 describe('a duration for people', () => {
   it.each([
@@ -9,7 +9,7 @@ describe('a duration for people', () => {
     [3_600_000, '1h 0m'],
     [90_061_000, '1d 1h'],
   ])('of %d ms is %s', (ms, text) => {
-    expect(durationText(ms)).toBe(text);
+    expect(shortDuration(ms)).toBe(text);
   });
 });
 

@@ -1,5 +1,5 @@
 import * as errors from '../../../lib/core/lock.errors.js';
-import { printable } from '../../../lib/core/printable.js';
+import { durationText, printable } from '../../../lib/core/printable.js';
 import { storedKey } from '../../../lib/core/key.js';
 import { startLocker } from '../../support/core/core-parts.js';
 
@@ -20,6 +20,20 @@ describe('printable text', () => {
     ['', ''],
   ])('%j is shown as %j', (text, shown) => {
     expect(printable(text)).toBe(shown);
+  });
+});
+
+describe('a duration in a text', () => {
+  it.each([
+    [0, '0 ms'],
+    [3_599_999, '3599999 ms'],
+    [3_600_000, '1 hour'],
+    [5_400_000, '1.5 hours'],
+    [86_400_000, '1 day'],
+    [36 * 3_600_000, '36 hours'],
+    [2_592_000_000, '30 days'],
+  ])('of %d ms is %s', (ms, text) => {
+    expect(durationText(ms)).toBe(text);
   });
 });
 

@@ -104,7 +104,11 @@ describe('a failure of Redis', () => {
     [true, 'ERR max number of clients reached', '`maxclients`'],
     [false, 'NOAUTH Authentication required.', 'asks for a password'],
     [false, 'WRONGPASS invalid username-password pair or user is disabled.', 'Check user and password'],
-    [false, "NOPERM User app has no permissions to run the 'evalsha' command", 'docs/security.md'],
+    [
+      false,
+      "NOPERM User app has no permissions to run the 'evalsha' command",
+      'see "A user for locks only" on the page "Security"',
+    ],
     [false, 'WRONGTYPE Operation against a key holding the wrong kind of value', '`keyPrefix`'],
     [false, "ERR unknown command 'EVALSHA'", 'Check the rights'],
     [false, 'ERR Error compiling script (new function): user_script:1: unexpected symbol', 'Check the rights'],
@@ -119,7 +123,7 @@ describe('a failure of Redis', () => {
     ['Unknown RESP type 21 "\x15". Please report this.', 'expects TLS'],
     ['Protocol error, got "H" as reply type byte. Please report this.', 'is not Redis'],
     ['C0:error:0A00010B:SSL routines:ssl3_get_record:wrong version number', '`redis://`'],
-    ['self-signed certificate in certificate chain', '"TLS" in docs/security.md'],
+    ['self-signed certificate in certificate chain', 'See "TLS" on the page "Security"'],
     ['All sentinels are unreachable. Retrying from scratch after 50ms.', 'a master of that `name`'],
     ['connect ECONNREFUSED 127.0.0.1:1', 'Is Redis reachable?'],
   ])('names what to do when the connection to Redis fails: %s', (message, advice) => {
