@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Injectable, Scope } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
 import { DataSource } from 'typeorm';
 import { Transactional } from 'typeorm-transactional';
@@ -38,13 +38,6 @@ class Orders {
     return underLock(`below ${order.id}`);
   }
 
-  @OnEvent('outer')
-  @Locked('order:<0.id>')
-  @OnEvent('inner')
-  async both(order: Order): Promise<string> {
-    return underLock(`both ${order.id}`);
-  }
-
   @OnEvent('slow')
   @Locked('order:<0.id>')
   async slow(order: Order): Promise<string> {
@@ -53,50 +46,11 @@ class Orders {
       return underLock(order.id);
     });
   }
-
-  @OnEvent('failing', { suppressErrors: false })
-  @Locked('order:<0.id>')
-  async failing({ id }: Order): Promise<void> {
-    throw new TypeError(`no ${id}`);
-  }
-
-  @OnEvent('quiet')
-  @Locked('order:<0.id>')
-  async quiet({ id }: Order): Promise<void> {
-    throw new TypeError(`no ${id}`);
-  }
-
-  @OnEvent('skipping', { suppressErrors: false })
-  @Locked('order:<0.id>', { ifBusy: 'skip' })
-  async skipping(order: Order): Promise<string | undefined> {
-    return underLock(order.id);
-  }
-
-  @OnEvent('throwing', { suppressErrors: false })
-  @Locked('order:<0.id>', { ifBusy: 'throw' })
-  async throwing(order: Order): Promise<string> {
-    return underLock(order.id);
-  }
-}
-
-@Injectable({ scope: Scope.REQUEST })
-class PerEvent {
-  static built = 0;
-
-  constructor() {
-    PerEvent.built += 1;
-  }
-
-  @OnEvent('scoped')
-  @Locked('order:<0.id>')
-  async scoped(order: Order): Promise<string> {
-    return underLock(`${order.id} built`);
-  }
 }
 
 async function start(keyPrefix = `${freshKey('events')}:`) {
   const imports = [EventEmitterModule.forRoot()];
-  const app = await startApp({ keyPrefix }, { imports, providers: [Work, Orders, PerEvent] });
+  const app = await startApp({ keyPrefix }, { imports, providers: [Work, Orders] });
   return { ...app, events: app.app.get(EventEmitter2), work: app.app.get(Work) };
 }
 
@@ -106,20 +60,6 @@ describe('a listener with @OnEvent', () => {
   it.each(['above', 'below'])('%s @Locked is called under its lock', async (event) => {
     const { events } = await start();
     expect(await events.emitAsync(event, { id: '7' })).toEqual([`${event} 7 under order:7`]);
-  });
-
-  it('is called once for each of its events when it stands above and below @Locked', async () => {
-    const { events } = await start();
-    expect(await events.emitAsync('outer', { id: '7' })).toEqual(['both 7 under order:7']);
-    expect(await events.emitAsync('inner', { id: '8' })).toEqual(['both 8 under order:8']);
-  });
-
-  it('is called under its lock on an instance of its own in a request-scoped class', async () => {
-    const { events } = await start();
-    const before = PerEvent.built;
-    const answers = [await events.emitAsync('scoped', { id: '7' }), await events.emitAsync('scoped', { id: '8' })];
-    expect(answers).toEqual([['7 built under order:7'], ['8 built under order:8']]);
-    expect(PerEvent.built - before).toBe(2);
   });
 
   it('excludes the same key in this app and in another one, and runs beside other keys', async () => {
@@ -134,24 +74,6 @@ describe('a listener with @OnEvent', () => {
     until.open();
     expect((await Promise.all(emitted)).flat()).toEqual(['7', '7', '7', '8'].map((id) => `${id} under order:${id}`));
     expect(a.work.total + b.work.total).toBe(4);
-  });
-});
-
-describe('a caller that emits and waits', () => {
-  it('gets the error of the listener or not, as `suppressErrors` says', async () => {
-    const { events, locks } = await start();
-    await expect(events.emitAsync('failing', { id: '7' })).rejects.toThrow(new TypeError('no 7'));
-    expect(await events.emitAsync('quiet', { id: '7' })).toEqual([undefined]);
-    expect(await locks.isLocked('order:7')).toBe(false);
-  });
-
-  it('gets undefined or a LockBusyError for a busy key, as `ifBusy` says', async () => {
-    const { events, locks } = await start();
-    const held = await locks.acquire('order:7');
-    expect(await events.emitAsync('skipping', { id: '7' })).toEqual([undefined]);
-    await expect(events.emitAsync('throwing', { id: '7' })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
-    await held.release();
-    expect(await events.emitAsync('skipping', { id: '7' })).toEqual(['7 under order:7']);
   });
 });
 

@@ -234,16 +234,6 @@ const isRefusing = ({ locks }: WorkerApp): Promise<boolean> =>
   );
 
 describe('an app that shuts down while a worker holds a lock', () => {
-  it('waits for that job, which ends normally', async () => {
-    const { prefix, leaving, until, held } = await startLeaving(Waiting);
-    const closed = leaving.close();
-    const staying = await start(Waiting, prefix);
-    expect(leaving.work.running).toBe(1);
-    until.open();
-    await closed;
-    expect(await held.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7', attempts: 1 });
-  });
-
   it('leaves jobs that come meanwhile to other apps when its worker closes in onModuleDestroy', async () => {
     const { prefix, leaving, until, held } = await startLeaving(ClosingFirst);
     const closed = leaving.close();

@@ -46,14 +46,10 @@ class ChargeHandler implements ICommandHandler<Charge> {
 
 @CommandHandler(ChargePerRequest, { scope: Scope.REQUEST })
 class ChargePerRequestHandler implements ICommandHandler<ChargePerRequest> {
-  static built = 0;
-
   constructor(
     private readonly work: Work,
     @Inject(REQUEST) readonly request: unknown,
-  ) {
-    ChargePerRequestHandler.built += 1;
-  }
+  ) {}
 
   @Locked('order:<0.id>')
   execute(command: ChargePerRequest): Promise<string> {
@@ -91,28 +87,10 @@ class PaidPerRequestHandler implements IEventHandler<PaidPerRequest> {
   }
 }
 
-class FailLocked extends WithId {}
-class AskAndFail extends WithId {}
 class Failed extends WithId {}
 class Busy extends WithId {}
 
 const ERROR = new Error('of the handler');
-
-@CommandHandler(FailLocked)
-class FailLockedHandler implements ICommandHandler<FailLocked> {
-  @Locked('order:<0.id>')
-  async execute(_command: FailLocked): Promise<void> {
-    throw ERROR;
-  }
-}
-
-@QueryHandler(AskAndFail)
-class AskAndFailHandler implements IQueryHandler<AskAndFail> {
-  @Locked('order:<0.id>')
-  async execute(_query: AskAndFail): Promise<void> {
-    throw ERROR;
-  }
-}
 
 @EventsHandler(Failed)
 class FailedHandler implements IEventHandler<Failed> {
@@ -132,7 +110,6 @@ class Ship extends WithId {}
 class Ordered extends WithId {}
 class OrderedLongAgo extends WithId {}
 class Announced extends WithId {}
-class AnnouncedAndOrdered extends WithId {}
 
 class Publish {
   constructor(readonly event: WithId) {}
@@ -140,7 +117,7 @@ class Publish {
 
 class PublishAndWait extends Publish {}
 
-/** Sagas beside a locked method of the same class: one answers in the turn of its event, the other in a later one. */
+/** Sagas: one answers in the turn of its event, the other in a later one. */
 @Injectable()
 class Sagas {
   @Saga()
@@ -153,15 +130,10 @@ class Sagas {
   @Saga()
   shipLater = (events$: Observable<IEvent>): Observable<ICommand> =>
     events$.pipe(
-      ofType(OrderedLongAgo, AnnouncedAndOrdered),
+      ofType(OrderedLongAgo),
       observeOn(asyncScheduler),
       map(({ id }) => new Ship(id)),
     );
-
-  @Locked('order:<0>')
-  async count(id: string): Promise<string> {
-    return id;
-  }
 }
 
 @CommandHandler(Ship)
@@ -200,7 +172,7 @@ class PublishAndWaitHandler implements ICommandHandler<PublishAndWait> {
   }
 }
 
-@EventsHandler(Announced, AnnouncedAndOrdered)
+@EventsHandler(Announced)
 class AnnouncedHandler implements IEventHandler<Announced> {
   constructor(private readonly work: Work) {}
 
@@ -211,7 +183,7 @@ class AnnouncedHandler implements IEventHandler<Announced> {
 }
 
 const HANDLERS = [ChargeHandler, ChargePerRequestHandler, GetTotalHandler, PaidHandler, PaidPerRequestHandler];
-const FAILURES = [FailLockedHandler, AskAndFailHandler, FailedHandler, BusyHandler];
+const FAILURES = [FailedHandler, BusyHandler];
 const SAGAS = [Sagas, ShipHandler, PublishHandler, PublishAndWaitHandler, AnnouncedHandler];
 
 const start = (work = new Work()): Promise<Instance> =>
@@ -248,22 +220,7 @@ describe.each(Object.keys(CALLS))('%s', (name) => {
   });
 });
 
-it('a request-scoped command handler has an instance for each command', async () => {
-  const instance = await start();
-  instance.work.finish();
-  const before = ChargePerRequestHandler.built;
-  for (const id of ['1', '2']) await execute(instance, new ChargePerRequest(id));
-  expect(ChargePerRequestHandler.built - before).toBe(2);
-});
-
 describe('an error', () => {
-  it('of a command or a query reaches the caller unchanged', async () => {
-    const instance = await start();
-    await expect(execute(instance, new FailLocked('7'))).rejects.toBe(ERROR);
-    await expect(query(instance, new AskAndFail('7'))).rejects.toBe(ERROR);
-    expect(await instance.locks.isLocked('order:7')).toBe(false);
-  });
-
   it.each(['of an event handler', 'LockBusyError'])('%s reaches the bus for unhandled exceptions', async (which) => {
     const [instance, id] = [await start(), freshKey()];
     const unhandled: { cause: unknown; exception: unknown }[] = [];
@@ -282,22 +239,6 @@ describe('an error', () => {
 /** Rows of `it.each` that a test name can tell apart. */
 const named = (...events: (typeof WithId)[]) => events.map((event) => [event.name, event] as const);
 
-describe('a saga', () => {
-  it('keeps working in a class with a locked method', async () => {
-    const [instance, id] = [await start(), freshKey()];
-    instance.work.finish();
-    for (let times = 1; times <= 3; times += 1) {
-      await publish(instance, new Ordered(id));
-      await eventually(() => instance.work.started(id) === times);
-    }
-    expect(await instance.app.get(Sagas).count(id)).toBe(id);
-  });
-
-  it.each([Ordered, OrderedLongAgo])('runs its commands for %s on one of two instances at a time', async (Event) => {
-    await expectOneAtATime(await startTwo(start), (instance, id) => publish(instance, new Event(id)));
-  });
-});
-
 describe('an event that is published under a lock', () => {
   it.each(named(Announced, Ordered, OrderedLongAgo))(
     'leads to work on the same key, which nobody else holds meanwhile (%s)',
@@ -315,19 +256,6 @@ describe('an event that is published under a lock', () => {
       expect([work.started(id), work.overlapped(id)]).toEqual([2, false]);
     },
   );
-
-  it('leads to a command of the same key that waits for the event handler', async () => {
-    const [instance, id] = [await start(), freshKey()];
-    const { work } = instance;
-    await execute(instance, new Publish(new AnnouncedAndOrdered(id)));
-    await eventually(() => work.isRunning(id));
-    await untilWaiting(instance, `order:${id}`);
-    await work.untilStarted(id);
-    expect(work.started(id)).toBe(1);
-    work.finish();
-    await eventually(() => work.started(id) === 2 && !work.isRunning(id));
-    expect(work.overlapped(id)).toBe(false);
-  });
 
   it('has its handler run at once under the hold of the command, like any nested call', async () => {
     const [instance, id] = [await start(), freshKey()];

@@ -142,18 +142,6 @@ class UntilAnswered implements NestMiddleware {
   }
 }
 
-@Injectable()
-class OrRefuse implements NestMiddleware {
-  constructor(readonly journal: Journal) {}
-
-  @Locked(keyOf, { ifBusy: 'throw' })
-  async use(_request: Incoming, _response: ServerResponse, next: Next): Promise<void> {
-    this.journal.note('middleware');
-    await this.journal.until;
-    next();
-  }
-}
-
 /** What the compiler says of a `use` that cannot be waited for. */
 export class Void implements NestMiddleware {
   // @ts-expect-error `void`: it has to return a promise, since the lock is held until that settles
@@ -333,33 +321,4 @@ describe('a middleware whose use() is locked', () => {
     expect([journal.most, journal.total]).toEqual([2, 3]);
     await untilFree({ locks }, 'order:7');
   });
-
-  it('leaves a busy key to the exception filters, and the handler does not run', async () => {
-    const { get, journal } = await startWith(OrRefuse);
-    const until = gateOfTest();
-    journal.until = until.opened;
-    const first = get('plain/7');
-    await eventually(() => journal.seen.length === 1);
-    expect(await get('plain/7')).toMatch(/^500 .*Internal server error/);
-    until.open();
-    expect(await first).toMatch(/^200 7 /);
-    expect(journal.total).toBe(1);
-  });
-
-  it.each([
-    ['for its own work', ForItself],
-    ['until the answer is sent', UntilAnswered],
-  ])(
-    '%s and the handler of the same key do not block each other, and still exclude other requests',
-    async (_w, type) => {
-      const { get, journal } = await startWith(type);
-      const until = gateOfTest();
-      journal.until = until.opened;
-      const answers = Array.from({ length: 5 }, () => get('locked/7'));
-      await eventually(() => journal.running === 1);
-      until.open();
-      expect(await Promise.all(answers)).toEqual(answers.map(() => '200 7 under order:7'));
-      expect([journal.most, journal.total]).toEqual([1, 5]);
-    },
-  );
 });

@@ -36,12 +36,6 @@ class Orders {
     return ids.map((id) => ({ id }));
   }
 
-  @Query(() => Order)
-  @Locked('order:<0>')
-  async lockedOrder(@Args('id') id: string): Promise<Order & { token: number }> {
-    return { id, token: currentLock().fencingToken };
-  }
-
   @ResolveField(() => String)
   @Locked('order:<0.id>')
   fieldAbove(@Parent() order: Order, @Args('currency') currency: string): Promise<string> {
@@ -52,12 +46,6 @@ class Orders {
   @ResolveField(() => String)
   fieldBelow(@Args('currency') currency: string, @Parent() order: Order): Promise<string> {
     return this.work.run(order.id).then((key) => `${key} in ${currency}`);
-  }
-
-  @ResolveField(() => Boolean)
-  @Locked('order:<0.id>')
-  async lockedAnew(@Parent() order: Order & { token: number }): Promise<boolean> {
-    return currentLock().fencingToken > order.token;
   }
 }
 
@@ -92,13 +80,6 @@ describe('a field resolver', () => {
       expect(work.overlapped(id)).toBe(false);
     },
   );
-
-  it('acquires again the key that the query for its object held', async () => {
-    const graphql = await startOrders();
-    const { data } = await ask(graphql, '{ lockedOrder(id: "7") { lockedAnew } }');
-    expect(data).toEqual({ lockedOrder: { lockedAnew: true } });
-    expect(graphql.acquired).toEqual(['order:7', 'order:7']);
-  });
 });
 
 type Step = [value: number, key: string];
@@ -197,21 +178,6 @@ describe('a subscription', () => {
     await eventually(() => !isOpen(), { timeoutMs: 5000, message: 'The subscription did not end' });
     expect(await run(b, id)).toEqual({ data: { run: key } });
   });
-
-  it.each(['above', 'below', 'generated'])(
-    '(%s) leaves no lock behind when its client goes during the wait',
-    async (method) => {
-      const { a, b, id, key, isOpen } = await startTwoSteps();
-      const lock = await b.locks.acquire(key);
-      const client = await subscribe(a, `subscription { step: ${method}(id: "${id}") }`);
-      await untilWaiting(b, key);
-      client.close();
-      await client.closed;
-      await lock.release();
-      expect(await run(b, id)).toEqual({ data: { run: key } });
-      await eventually(async () => !isOpen() && !(await b.locks.isLocked(key)));
-    },
-  );
 
   it('(by request) never runs without the lock', async () => {
     const { a, id, key } = await startTwoSteps();

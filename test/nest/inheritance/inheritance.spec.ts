@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { Controller, Get, Inject, Injectable, mixin, Param, Scope, type Type } from '@nestjs/common';
-import { ModuleRef, REQUEST } from '@nestjs/core';
+import { REQUEST } from '@nestjs/core';
 import { currentLock, Locked, LockNotHeldError, LockReentryError, ReadLocked } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -248,16 +248,6 @@ class Bubbled extends Base {
   }
 }
 
-@Injectable()
-class FirstUser {
-  constructor(readonly transient: Transient) {}
-}
-
-@Injectable()
-class SecondUser {
-  constructor(readonly transient: Transient) {}
-}
-
 afterEach(closePlaces);
 
 describe('a provider', () => {
@@ -270,25 +260,6 @@ describe('a provider', () => {
   ])('is locked when it is %s', async (_what, type) => {
     const { app } = await startApp({}, { providers: [PerRequest, type] });
     expect(await (await app.resolve<Base>(type)).run('7')).toBe('7 base:7');
-  });
-
-  it('does not become request-scoped because of a locked method', async () => {
-    const { app } = await startApp({}, { providers: [Single, FirstUser, Transient, PerRequest] });
-    const scopeOf = (type: Type) => app.get(ModuleRef).introspect(type).scope;
-    expect([Single, FirstUser, Transient, PerRequest].map(scopeOf)).toEqual([
-      Scope.DEFAULT,
-      Scope.DEFAULT,
-      Scope.TRANSIENT,
-      Scope.REQUEST,
-    ]);
-    expect(app.get(Single)).toBe(app.get(Single));
-  });
-
-  it('is locked in each of its users when it is transient', async () => {
-    const { app } = await startApp({}, { providers: [FirstUser, SecondUser, Transient] });
-    const [first, second] = [app.get(FirstUser).transient, app.get(SecondUser).transient];
-    expect(first).not.toBe(second);
-    expect([await first.run('7'), await second.run('7')]).toEqual(['7 base:7', '7 base:7']);
   });
 });
 

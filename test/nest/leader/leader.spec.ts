@@ -123,25 +123,6 @@ describe('a class with @Leader', () => {
     expect(did.filter((line) => line.includes('yearly'))).toHaveLength(1);
   });
 
-  it('hands the lead on when its app shuts down, without waiting for its lease', async () => {
-    const [first, second] = await startTwo();
-    const elected = leadershipOf(second.reports).waitUntilLeader();
-    // The lease would end long after the test.
-    await first.close();
-    const term = await elected;
-    expect(term.fencingToken).toBeGreaterThan(first.reports.terms[0]!.fencingToken);
-    expect(did.filter((line) => !line.endsWith('often'))).toEqual(['a demoted: shutdown', 'b elected']);
-    expect(await second.reports.yearly()).toBe('done');
-  });
-
-  it('resigns when it is asked to, and lets the other instance go first', async () => {
-    const [first, second] = await startTwo();
-    await leadershipOf(first.reports).resign();
-    await leadershipOf(second.reports).waitUntilLeader();
-    expect(did.filter((line) => !line.endsWith('often'))).toEqual(['a demoted: resigned', 'b elected']);
-    expect(await first.reports.yearly()).toBeUndefined();
-  });
-
   it('tells a running method of a loss, and rejects its call', async () => {
     const [first] = await startTwo();
     const told = gate();

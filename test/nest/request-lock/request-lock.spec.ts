@@ -45,7 +45,6 @@ const run = (id: string, work: Work): Promise<string> => work.run(id);
 
 const Routes = routesOf({
   'run/:id': [ById, run],
-  'beside/:id': [ById, run],
   'read/:id': [LockInterceptor.for('order:<0.params.id>', { mode: 'read' }), run],
   'two/:id': [LockInterceptor.for('order:<0.params.id>', { mode: 'read', permits: 2 }), run],
   'twice/:id': [[ById, LockInterceptor.for('order:<0.params.id>', { waitMs: 0 })], () => currentLock().key],
@@ -110,19 +109,6 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     );
   });
 
-  it('gives one lock to all handlers that it is put on', async () => {
-    const [app, id] = [await startRequests(platform, HANDLERS), freshKey()];
-    const answers = [app.get(`run/${id}`)];
-    await eventually(() => app.work.isRunning(id));
-    answers.push(app.get(`beside/${id}`));
-    await untilWaiting(app, `order:${id}`);
-    await app.work.untilStarted(id);
-    expect(app.work.started(id)).toBe(1);
-    app.work.finish();
-    for (const { text } of await Promise.all(answers)) expect(text).toBe(`order:${id}`);
-    expect(app.work.overlapped(id)).toBe(false);
-  });
-
   it.each([
     ['readers of a key', 'read', 'run'],
     ['as many requests as there are permits', 'two', 'two'],
@@ -157,20 +143,6 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     expect((await app.get(`lax/${id}`)).status).toBe(500);
     expect(app.failures).toMatchObject([{ code: 'LOCK_REENTRY' }]);
     await untilFree(app, `order:${id}`);
-  });
-
-  it('names its handler in its events', async () => {
-    const [app, id] = [await startRequests(platform, HANDLERS), freshKey()];
-    const told: unknown[] = [];
-    app.locks.events.on('acquired', ({ where, template }) => told.push({ where, template }));
-    app.work.finish();
-    await app.get(`run/${id}`);
-    await app.get(`beside/${id}`);
-    const template = 'order:<0.params.id>';
-    expect(told).toEqual([
-      { where: 'Routes.run', template },
-      { where: 'Routes.beside', template },
-    ]);
   });
 });
 
@@ -321,13 +293,6 @@ describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
     expect(seen).toEqual(['guard: no lock']);
     expect(app.acquired).toEqual([`order:${id}`]);
     expect((await app.locks.inspect(`order:${id}`)).waiters).toBe(0);
-  });
-
-  it('covers the interceptors that are named after it', async () => {
-    const [app, id] = [await start(), freshKey()];
-    const key = `order:${id}`;
-    expect((await app.get(`mapped-inside/${id}`)).text).toBe(`${key}, mapped under ${key}`);
-    expect(seen).toEqual([`before: ${key}`]);
   });
 
   it.each(['merged', 'promised'])('is held until an inner interceptor is done with its %s value', async (how) => {

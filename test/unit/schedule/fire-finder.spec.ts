@@ -1,7 +1,6 @@
 import { type Type } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { eventually } from '../../support/waiting/eventually.js';
 import { type App, closeApps, fireAt, startApp } from './schedule-app.js';
 import { thrownBy } from '../../support/waiting/rejection.js';
 
@@ -139,26 +138,6 @@ describe('the fire of a call of a @Cron method', () => {
   });
 });
 
-describe('a job that the timer of the scheduler calls', () => {
-  it('belongs to fires that follow each other', async () => {
-    const calls: (() => number)[] = [];
-    const fires: number[] = [];
-    class Ticking {
-      @Cron('* * * * * *')
-      tick() {
-        fires.push(calls[0]!());
-      }
-    }
-    const app = await startApp(Ticking);
-    const finder = app.newFinder(Date.now);
-    calls.push(() => finder.claimOf(app.methodOf('tick'), 'Ticking.tick').ms);
-    await app.app.init();
-    await eventually(() => fires.length >= 3);
-    expect(fires.map((fire) => fire - fires[0]!).slice(0, 3)).toEqual([0, 1_000, 2_000]);
-    expect(Math.abs(Date.now() - fires.at(-1)!)).toBeLessThan(1_000);
-  });
-});
-
 describe('the claim of other schedules', () => {
   it.each([
     ['often', { kind: 'slot', ms: 10_000, rememberMs: MINUTE }],
@@ -189,15 +168,6 @@ describe('a call whose fire is unknown', () => {
   it('is refused without a scheduler', async () => {
     const app = await startApp(Jobs, []);
     expect(refusalOf(() => app.claimAt('fiveFields', 0)).message).toContain('Import ScheduleModule.forRoot()');
-  });
-
-  it('is refused before the start', async () => {
-    const app = await startApp(Jobs);
-    const { message } = refusalOf(() => app.claimAt('fiveFields', 0));
-    expect(message).toContain('Jobs.fiveFields');
-    expect(message).toContain(
-      'does not have a cron job "*/5 * * * *" (yet, or any more). Call the method after the start',
-    );
   });
 
   it('is refused when the scheduler excludes cron jobs', async () => {
@@ -238,25 +208,6 @@ function setTime(app: App, name: string, expression: string): void {
 }
 
 describe('the cron job of a method', () => {
-  it('is the one with its name, with its current time', async () => {
-    const app = await started(CronJobs);
-    expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:00:00Z');
-    setTime(app, 'hourly', '*/10 * * * *');
-    expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:20:00Z');
-    expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:00:00Z');
-  });
-
-  it('is noticed without a name, too, whether or not an instance knew the former time', async () => {
-    const app = await started(CronJobs);
-    const finder = app.newFinder(() => new Date(NOW).getTime());
-    const minutes = () => new Date(finder.claimOf(app.methodOf('unnamed'), 'here').ms).getUTCMinutes();
-    expect(minutes()).toBe(0);
-    const [name] = [...app.registry().getCronJobs()].find(([, { name }]) => name === undefined)!;
-    setTime(app, name, '*/10 * * * *');
-    expect(minutes()).toBe(20);
-    expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:20:00Z');
-  });
-
   it('may have been created for a date', async () => {
     const app = await started(CronJobs);
     expect(app.claimAt('date', NOW)).toMatchObject({ kind: 'at', ms: 0 });
