@@ -44,16 +44,22 @@ const LAYERS = [
   { from: TEST_WIRING, lib: WIRING },
   {
     from: ['observability'],
-    lib: ['core', 'observability', 'redis-lock.tokens'],
-    types: ['redis-lock.service'],
+    lib: ['core', 'observability', 'redis-lock.service', 'redis-lock.tokens'],
     packages: [...NEST, '@opentelemetry/api', 'prom-client'],
   },
   // Runs without Nest; nobody imports it.
   { from: ['cli'], lib: ['core', 'redis', 'cli'] },
   {
     from: ['board'],
-    lib: ['core', 'schedule', 'board', 'interceptor/jobs', 'interceptor/lock-logger', 'observability/lock-services'],
-    types: ['redis-lock.service'],
+    lib: [
+      'core',
+      'schedule',
+      'board',
+      'interceptor/jobs',
+      'interceptor/lock-logger',
+      'observability/lock-services',
+      'redis-lock.service',
+    ],
     packages: ['@nestjs/'],
   },
   { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: NEST },

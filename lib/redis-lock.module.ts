@@ -46,7 +46,7 @@ import {
   checkRegisteredOnce,
   refuseBareImport,
 } from './redis-lock.registration.js';
-import { RedisLockService, isRealService } from './redis-lock.service.js';
+import { RedisLockService, partsOf } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
   getLockServiceToken,
@@ -198,7 +198,7 @@ export class RedisLockModule
 
   /** Undefined where a test has put a mock in the place of the service. */
   get #leaders(): Leaders | undefined {
-    return isRealService(this.#locks) ? this.#locks.parts.leaders : undefined;
+    return partsOf(this.#locks)?.leaders;
   }
 
   /** Leaders step down; refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */
@@ -227,7 +227,7 @@ export class RedisLockModule
     await this.#drain();
     removeModule(this.#module);
     this.#stopSeparating?.();
-    if (isRealService(this.#locks)) await this.#locks.parts.history.close();
+    await partsOf(this.#locks)?.history.close();
     await this.#store.close();
   }
 

@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
-import { type Entry, NO_ENTRY } from './core/acquire/request.js';
 import { type Hold } from './core/hold/hold.js';
 import { readTransferText } from './core/hold/transfer-text.js';
 import {
@@ -35,6 +34,7 @@ export interface LockActivity {
   readonly waiting: number;
 }
 
+/** What the module and its other APIs use of a service. */
 interface ServiceParts {
   readonly locker: Locker;
   readonly store: LockStore;
@@ -44,17 +44,18 @@ interface ServiceParts {
 
 const NO_OPTIONS: LockOptions = Object.freeze({});
 
-/** The services whose constructor ran. A mock may have the prototype of the class, and methods that do nothing. */
-const real = new WeakSet<object>();
+const PARTS = Symbol.for('nestjs-redis-lock:parts');
+/** Of the services of every copy of the package. */
+const shared = globalThis as { [PARTS]?: WeakMap<object, ServiceParts> };
+const services = (shared[PARTS] ??= new WeakMap());
 
-/** Whether a service runs calls under locks: a mock that a test has put in its place does not. */
-export const isRealService = (service: object): service is RedisLockService => real.has(service);
+/** Undefined for a mock, which may have the prototype of the class, and methods that do nothing: its constructor never ran. */
+export const partsOf = (service: object): ServiceParts | undefined => services.get(service);
 
 /** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
 @Injectable()
 export class RedisLockService {
   readonly #locker: Locker;
-  readonly #store: LockStore;
   readonly #defaults: ResolvedModuleOptions;
   readonly #leaders: Leaders;
   readonly #operator: OperatorCalls;
@@ -66,13 +67,12 @@ export class RedisLockService {
     @Inject(LOCK_STORE) store: LockStore,
     @Inject(RESOLVED_OPTIONS) defaults: ResolvedModuleOptions,
   ) {
-    real.add(this);
     this.#locker = locker;
-    this.#store = store;
     this.#defaults = defaults;
     this.#leaders = new Leaders(locker, defaults);
     this.#operator = new OperatorCalls(locker, store);
     this.#history = new LockHistory(locker, store, defaults.history);
+    services.set(this, { locker, store, history: this.#history, leaders: this.#leaders });
   }
 
   /** The name of the connection whose locks these are; undefined for the default one. */
@@ -157,7 +157,9 @@ export class RedisLockService {
       const work = hasOptions ? maybeWork : optionsOrWork;
       const keys = keysOf(key);
       checkWork(work, keys);
-      return runWithLock(this.enter(keys, hasOptions ? checkLockOptions(optionsOrWork) : NO_OPTIONS), work);
+      const options = hasOptions ? checkLockOptions(optionsOrWork) : NO_OPTIONS;
+      const request = this.#locker.request(keys, resolveLockOptions(options, this.#defaults));
+      return runWithLock(enterLock(this.#locker, request), work);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -170,16 +172,6 @@ export class RedisLockService {
    */
   lead(key: string, options?: LeadOptions): Leadership {
     return this.#leaders.lead(key, options);
-  }
-
-  /**
-   * Internal: enters a lock with checked options; the chain of calls may hold it already. Then it may be inside at once.
-   * @throws at once for what is wrong with the call
-   */
-  enter(key: Key, options: LockOptions, { label, claim }: Entry = NO_ENTRY): Hold | Promise<Hold> {
-    const keys = keysOf(key);
-    const resolved = resolveLockOptions(options, this.#defaults);
-    return enterLock(this.#locker, this.#locker.request(keys, resolved, label, claim));
   }
 
   /**
@@ -259,11 +251,6 @@ export class RedisLockService {
    */
   async lastRun(key: string, job?: string): Promise<LastRun | null> {
     return this.#operator.lastRun(key, job);
-  }
-
-  /** Internal: what holds the locks, for another API of them. */
-  get parts(): ServiceParts {
-    return { locker: this.#locker, store: this.#store, history: this.#history, leaders: this.#leaders };
   }
 
   /** One function for all calls. */

@@ -15,12 +15,12 @@ import {
   VERSION_NEUTRAL,
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
-import { LockKeyError, LockStoreError } from '../core/lock.errors.js';
+import { LockConfigurationError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
 import { printable } from '../core/printable.js';
 import { messageOf } from '../core/reporter.js';
 import { logger } from '../interceptor/lock-logger.js';
 import { findLockService } from '../observability/lock-services.js';
-import { type RedisLockService } from '../redis-lock.service.js';
+import { partsOf, type RedisLockService } from '../redis-lock.service.js';
 import {
   answer,
   answerJson,
@@ -48,6 +48,10 @@ const RETRY = Buffer.from('retry: 1000\n');
 /** As many characters as `by` of `forceRelease` may have. */
 const MAX_USER = 128;
 
+const MOCKED =
+  'Expected RedisLockBoardModule to find the RedisLockService of a RedisLockModule, got a mock of it. In a test, import ' +
+  'RedisLockTestingModule.forRoot() instead, or leave the board out.';
+
 /** The routes of a board. Each answers the request by itself: what interceptors of the app return would break the page. */
 class BoardController implements OnModuleInit, OnModuleDestroy {
   readonly #feeds: Feeds;
@@ -68,7 +72,9 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
   onModuleInit(): void {
     const { connection } = this.settings;
     const service = findLockService(this.moduleRef, connection, 'RedisLockBoardModule');
-    const { locker, store, history } = service.parts;
+    const parts = partsOf(service);
+    if (!parts) throw new LockConfigurationError(MOCKED);
+    const { locker, store, history } = parts;
     const losses = new OwnLosses(service.events, locker.instance);
     this.#service = service;
     this.#losses = losses;

@@ -5,13 +5,15 @@ import { type Locker } from '../core/acquire/locker.js';
 import { withEither } from '../core/abort-listener.js';
 import { type Hold } from '../core/hold/hold.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { type LockOptions } from '../core/lock.options.js';
+import { type LockOptions, resolveLockOptions } from '../core/lock.options.js';
+import { keysOf } from '../core/call-arguments.js';
 import { runHolding } from '../core/reentry/context.js';
+import { enterLock } from '../core/reentry/enter-lock.js';
 import { runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
-import { RedisLockService, isRealService } from '../redis-lock.service.js';
+import { RedisLockService, partsOf } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { type FireClaim } from '../core/store/fires.js';
 import { FireFinder } from '../schedule/fire-finder.js';
@@ -58,16 +60,17 @@ export class LockInterceptor implements NestInterceptor {
 
   /** Internal: Nest calls it. */
   constructor(
-    @Inject(OWN_SERVICE) private readonly locks: RedisLockService,
+    @Inject(OWN_SERVICE) locks: RedisLockService,
     @Inject(LOCKER) private readonly locker: Locker,
-    @Inject(RESOLVED_OPTIONS) { name, leaseMs, waitMs, onUnavailable }: ResolvedModuleOptions,
+    @Inject(RESOLVED_OPTIONS) private readonly defaults: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
+    const { name, leaseMs, waitMs, onUnavailable } = defaults;
     this.connection = name;
     const fires = new FireFinder(modules, () => locker.clock.wallNow());
     this.#host = { locks, locker, fires, leaseMs, onUnavailable };
     this.#shared = new SharedCalls(locker, waitMs);
-    markInterceptor(this, isRealService(locks));
+    markInterceptor(this, partsOf(locks) !== undefined);
   }
 
   /**
@@ -140,7 +143,8 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   #enter(call: LockedCall, { key }: Caller, options: LockOptions, claim?: FireClaim): Hold | Promise<Hold> {
-    return this.locks.enter(key, options, claim ? { ...call.entry, claim } : call.entry);
+    const resolved = resolveLockOptions(options, this.defaults);
+    return enterLock(this.locker, this.locker.request(keysOf(key), resolved, call.label, claim));
   }
 
   /** Enters the lock of a stream; null if its call is skipped. */

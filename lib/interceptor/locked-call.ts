@@ -1,7 +1,7 @@
 import 'reflect-metadata';
-import { type Entry } from '../core/acquire/request.js';
 import { isGeneratedName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { type LockLabel } from '../core/lock.events.js';
 import { LOCK_OPTIONS, type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 import { IN_A_TEST } from '../redis-lock.tokens.js';
@@ -30,7 +30,7 @@ export interface LockedCall {
   /** Whether `lock` has the options of all calls. */
   readonly isSame: boolean;
   /** The label of its acquisitions, one object: the holds of one label share their terms. */
-  readonly entry: Entry;
+  readonly label: LockLabel;
 }
 
 /**
@@ -94,8 +94,17 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
   const template = describeKeySpec(key);
   const perCall = PER_CALL.filter((name) => typeof own[name] === 'function');
   const isSame = perCall.length === 0 && !own.rerunOnLoss;
-  const entry = { label: { where, template } };
-  return { where, kind, template, keyOf, options: own, lock: lockOptionsOf(own, perCall), perCall, isSame, entry };
+  return {
+    where,
+    kind,
+    template,
+    keyOf,
+    options: own,
+    lock: lockOptionsOf(own, perCall),
+    perCall,
+    isSame,
+    label: { where, template },
+  };
 }
 
 /** The options of the acquisition; a call that does not wait tries once. */

@@ -5,7 +5,7 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
 import { systemRandomness } from '../core/randomness.js';
 import { randomAttempt } from '../core/store/attempt-ids.js';
-import type { RedisLockService } from '../redis-lock.service.js';
+import { partsOf, type RedisLockService } from '../redis-lock.service.js';
 import { findLockService, lockServicesIn, RecentLosses } from './lock-services.js';
 
 /** What to check. */
@@ -125,7 +125,9 @@ async function failureOf(locks: RedisLockService, timeoutMs: number, acquire: bo
 }
 
 /** Takes the lock of the check and releases it, in the store alone: neither events nor the history are about it. */
-async function acquireProbe({ parts: { store, locker } }: RedisLockService): Promise<void> {
+async function acquireProbe(locks: RedisLockService): Promise<void> {
+  // A mock has none: the check fails.
+  const { locker, store } = partsOf(locks)!;
   const attempt = randomAttempt(store.clientId, systemRandomness);
   const request = { keys: [PROBE_KEY], attempt, owner: undefined, mode: 'read', leaseMs: PROBE_MS } as const;
   const { instance: holder } = locker;

@@ -21,7 +21,7 @@ import { type LockedCall } from '../interceptor/locked-call.js';
 import { closedError, MemoryLockServer, MemoryLockStore } from '../memory/memory-lock-store.js';
 import { type MemoryLocks } from '../memory/memory-locks.js';
 import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock.options.js';
-import { RedisLockService } from '../redis-lock.service.js';
+import { partsOf, RedisLockService } from '../redis-lock.service.js';
 
 /** How a request ends; `full`: the lock is busy, and more calls wait than any other call accepts. */
 type FakeOutcome = 'grant' | 'refuse' | 'full' | 'fail';
@@ -239,11 +239,6 @@ export interface FakeLockOptions extends Pick<
   readonly clock?: Clock;
 }
 
-type FakeParts = RedisLockService['parts'] & {
-  readonly locker: FakeLocker;
-  readonly store: FakeStore;
-};
-
 /** Any number will do: every call is a fire of its own. */
 const A_SLOT_MS = 60_000;
 
@@ -270,7 +265,6 @@ export class FakeLockService extends RedisLockService {
   /** The interceptor of the decorators; provide it as `LockInterceptor`, or use `withFakeLocks` or `FakeLockModule`. */
   readonly interceptor: LockInterceptor;
   readonly #locker: FakeLocker;
-  readonly #store: FakeStore;
 
   constructor({ clock = systemClock, ...options }: FakeLockOptions = {}) {
     const store = new FakeStore(clock);
@@ -278,13 +272,7 @@ export class FakeLockService extends RedisLockService {
     const locker = new FakeLocker(clock, store, options.drainMs);
     super(locker, store, defaults);
     this.#locker = locker;
-    this.#store = store;
     this.interceptor = new FakeInterceptor(this, locker, defaults, new ModulesContainer());
-  }
-
-  /** Internal: replaces the parts of a module. */
-  override get parts(): FakeParts {
-    return { ...super.parts, locker: this.#locker, store: this.#store };
   }
 
   /** All requests so far, including refused ones; a nested call on a key that is held makes no request. */
@@ -344,3 +332,6 @@ export class FakeLockService extends RedisLockService {
     return this;
   }
 }
+
+/** The locker of a fake, for an app that starts: the fake may have been closed with an earlier one. */
+export const openLocker = (locks: FakeLockService): Locker => (partsOf(locks)!.locker as FakeLocker).open();

@@ -4,7 +4,7 @@ import { LockConfigurationError } from '../core/lock.errors.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { createCampaign } from '../leader/leaders.js';
 import { RedisLockModule } from '../redis-lock.module.js';
-import { RedisLockService } from '../redis-lock.service.js';
+import { partsOf, RedisLockService } from '../redis-lock.service.js';
 import {
   getLockInterceptorToken,
   getLockServiceToken,
@@ -13,7 +13,7 @@ import {
   OWN_INTERCEPTOR,
   OWN_SERVICE,
 } from '../redis-lock.tokens.js';
-import { FakeLockService } from './fake-lock.service.js';
+import { FakeLockService, openLocker } from './fake-lock.service.js';
 import { type Overriding } from './redis-lock-testing.module.js';
 
 /** The metadata key under which Nest keeps the injected properties of a class. */
@@ -55,7 +55,7 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
       configurable: true,
     });
   }
-  createCampaign(instance, locks.parts.leaders, name)?.start();
+  createCampaign(instance, partsOf(locks)!.leaders, name)?.start();
   return instance;
 }
 
@@ -77,9 +77,8 @@ export class FakeLockModule {
 
 /** The providers that replace the parts of a lock module. */
 const fakesOf = (locks: FakeLockService) => [
-  { provide: LOCK_STORE, useFactory: () => locks.parts.store },
-  // A factory runs for each app: the fake may have been closed with an earlier one.
-  { provide: LOCKER, useFactory: () => locks.parts.locker.open() },
+  { provide: LOCK_STORE, useFactory: () => partsOf(locks)!.store },
+  { provide: LOCKER, useFactory: () => openLocker(locks) },
   { provide: RedisLockService, useFactory: () => locks },
   { provide: OWN_SERVICE, useFactory: () => locks },
   { provide: LockInterceptor, useFactory: () => locks.interceptor },

@@ -6,7 +6,7 @@ import {
   LockShutdownError,
   LockWaitTimeoutError,
 } from '../lock.errors.js';
-import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel, NO_LABEL } from '../lock.events.js';
+import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim } from '../store/fires.js';
 import { type AcquireRequest } from '../store/lock-store.js';
@@ -38,11 +38,6 @@ export function checked(request: LockRequest): LockRequest {
   const text = `\`perInstance\` needs one key, got ${keys.length} ("${name}"); leave it out, or lock the keys one by one.`;
   throw new LockConfigurationError(text, { key: name });
 }
-
-/** The code that enters a lock, and the fire that it claims. */
-export type Entry = Pick<LockRequest, 'label' | 'claim'>;
-
-export const NO_ENTRY: Entry = { label: NO_LABEL };
 
 /** The same request for some of its keys. */
 export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequest => ({

@@ -64,8 +64,8 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const [handler, type] = [context.getHandler(), context.getClass<object>()];
       const handlerName = `${type.name}.${handler.name}`;
-      const entry = { label: { where: handlerName, template: compiled.template } };
-      const call = { ...compiled, where: handlerName, entry, name: handler.name, method: handler };
+      const label = { where: handlerName, template: compiled.template };
+      const call = { ...compiled, where: handlerName, label, name: handler.name, method: handler };
       checkBuiltByNest(this.locks, where);
       const proceed = () =>
         next.handle().pipe(

@@ -9,19 +9,22 @@ import {
   Module,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
 import {
   getLockServiceToken,
+  LockConfigurationError,
   RedisLockModule,
   type RedisLockModuleOptions,
-  type RedisLockService,
+  RedisLockService,
 } from '../../../lib/index.js';
 import { RedisLockBoardModule, type RedisLockBoardOptions } from '../../../lib/board/index.js';
 import { logger } from '../../../lib/interceptor/lock-logger.js';
 import { startError } from '../../unit/observability/start-error.js';
-import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { PLATFORMS, type Platform, type RequestApp, startRequests } from '../support/requests.js';
 import { HOSTILE_KEYS } from './hostile-keys.js';
@@ -398,5 +401,15 @@ describe('RedisLockBoardModule', () => {
   it('does not start with an unknown connection, and says what to import', async () => {
     const error = await startError([RedisLockBoardModule.forRoot({ unguarded: true, connection: 'jobs' })]);
     expect(error.message).toMatch(/RedisLockBoardModule.*"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
+  });
+
+  it('does not start with a mock of the service, and says what to import', async () => {
+    const modules = [RedisLockModule.forRoot({ connection: redisUrl() }), RedisLockBoardModule.forRoot(OPEN)];
+    const testing = Test.createTestingModule({ imports: modules });
+    const app = await testing.overrideProvider(RedisLockService).useValue({ events: {} }).compile();
+    closeLater(app);
+    const error = await rejection(app.init());
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(/RedisLockBoardModule.* mock .*RedisLockTestingModule\.forRoot\(\)/);
   });
 });

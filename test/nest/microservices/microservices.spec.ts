@@ -10,6 +10,7 @@ import {
 import { EMPTY, Observable, reduce, Subject } from 'rxjs';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Limited, LockConfigurationError, Locked, LockExceptionFilter, LockInterceptor } from '../../../lib/index.js';
+import { partsOf } from '../../../lib/redis-lock.service.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
@@ -275,7 +276,7 @@ describe('LockExceptionFilter on gRPC', () => {
 
   it('answers a lock that is unavailable with the status UNAVAILABLE', async () => {
     const service = await startGrpc([GrpcOrders]);
-    await service.locks.parts.locker.close(0);
+    await partsOf(service.locks)!.locker.close(0);
     expect(await service.call('Charge', {})).toMatchObject({ code: 14 });
   });
 });

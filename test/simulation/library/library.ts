@@ -4,6 +4,8 @@ import { type LockError, type LockLostError, type LockStoreError } from '../../.
 import { type openStore } from '../../../lib/redis/open-store.js';
 import { type createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
+import { type resolveLockOptions } from '../../../lib/core/lock.options.js';
+import { type enterLock } from '../../../lib/core/reentry/enter-lock.js';
 import { type runWithLock } from '../../../lib/core/reentry/run.js';
 import { SimCluster } from '../client/sim-cluster.js';
 import { type NodeAddress } from '../client/sim-pool.js';
@@ -25,6 +27,8 @@ export interface Library {
   readonly Locker: typeof Locker;
   readonly RedisLockService: typeof RedisLockService;
   readonly openStore: typeof openStore;
+  readonly resolveLockOptions: typeof resolveLockOptions;
+  readonly enterLock: typeof enterLock;
   readonly runWithLock: typeof runWithLock;
   readonly scripts: ReturnType<typeof createLockScripts>;
   readonly LockError: typeof LockError;
@@ -58,6 +62,8 @@ export function loadLibrary(bug?: PlantedBug): Library {
     Locker: load('lib/core/acquire/locker.ts').Locker,
     RedisLockService: load('lib/redis-lock.service.ts').RedisLockService,
     openStore: load('lib/redis/open-store.ts').openStore,
+    resolveLockOptions: load('lib/core/lock.options.ts').resolveLockOptions,
+    enterLock: load('lib/core/reentry/enter-lock.ts').enterLock,
     runWithLock: load('lib/core/reentry/run.ts').runWithLock,
     scripts: createLockScripts(),
     LockError,

@@ -94,6 +94,7 @@ export class Application {
   readonly store: LockStore;
   readonly locker: Locker;
   readonly service: RedisLockService;
+  readonly options: ResolvedModuleOptions;
   /** The client of the application, if it passed one in. */
   readonly given: SimRedis | SimCluster | null = null;
   /** How many listeners it had before. */
@@ -131,8 +132,8 @@ export class Application {
       reporter,
     });
     this.locker = new library.Locker(process.runtime, this.store, reporter, `${process.name}:1`);
-    const options = { ...DEFAULTS, isQuorum, name: undefined } as unknown as ResolvedModuleOptions;
-    this.service = new library.RedisLockService(this.locker, this.store, options);
+    this.options = { ...DEFAULTS, isQuorum, name: undefined } as unknown as ResolvedModuleOptions;
+    this.service = new library.RedisLockService(this.locker, this.store, this.options);
     this.#labelCalls();
     if (opens) this.store.open();
   }

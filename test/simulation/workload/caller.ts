@@ -89,12 +89,14 @@ export class Caller {
 
   async #enter(call: Call, options: LockOptions, work: (lock: Lock) => Promise<string>): Promise<unknown> {
     const { keys, entry, claim } = call.plan;
-    const { service, process } = call.app;
-    const { runWithLock } = this.library;
+    const { service, locker, process } = call.app;
+    const { enterLock, resolveLockOptions, runWithLock } = this.library;
     if (entry === 'withLock') return call.app.labelled(call.name, () => service.withLock(keys, options, work));
+    // As the interceptor does.
     const label = { where: call.name, template: undefined };
     const fire = claim && claimOf(claim, process.clock.now());
-    return runWithLock(await service.enter(keys, options, { label, claim: fire }), work);
+    const request = locker.request(keys, resolveLockOptions(options, call.app.options), label, fire);
+    return runWithLock(await enterLock(locker, request), work);
   }
 
   /** The options of a call, with a signal that is aborted when the plan says so. */

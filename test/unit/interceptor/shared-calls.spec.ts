@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { getEventListeners } from 'node:events';
-import { NO_ENTRY } from '../../../lib/core/acquire/request.js';
+import { NO_LABEL } from '../../../lib/core/lock.events.js';
 import { LockBusyError, LockKeyError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
 import { type LockedCall } from '../../../lib/interceptor/locked-call.js';
 import { SharedCalls } from '../../../lib/interceptor/shared-calls.js';
@@ -24,7 +24,7 @@ const methodOf = (options: LockedCall['options'] = {}): LockedCall => ({
   lock: {},
   perCall: [],
   isSame: true,
-  entry: NO_ENTRY,
+  label: NO_LABEL,
 });
 
 /** The shared calls of a module, and the runs that they have started, each of which the test ends. */
