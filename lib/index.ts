@@ -1,10 +1,4 @@
-export type {
-  AdoptOptions,
-  ForceReleaseOptions,
-  Key,
-  TransferOptions,
-  WaitUntilFreeOptions,
-} from './core/call-arguments.js';
+export type { Key } from './core/call-arguments.js';
 export { currentLock, assertLocked } from './core/reentry/context.js';
 export {
   LockBusyError,
@@ -20,11 +14,9 @@ export {
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockLostReason, LockMode } from './core/lock.errors.js';
 export type {
-  AcquireFailure,
   DemotionReason,
   HeldLockEvent,
   LockEvent,
-  LockEventListener,
   LockEventMap,
   LockEventName,
   LockEvents,
@@ -37,14 +29,13 @@ export type { LastRun, LockHolder, LockPermits, LockState, LockWaiter } from './
 export type { Lock } from './core/lock.js';
 export type { UnlockedRun } from './core/reentry/unlocked-run.js';
 export { Leader } from './decorators/leader.decorator.js';
-export type { LeaderDecorator, LeaderOptions } from './decorators/leader.decorator.js';
+export type { LeaderOptions } from './decorators/leader.decorator.js';
 export { Limited, Locked, ReadLocked, WriteLocked } from './decorators/locked.decorator.js';
 export type { KeyPart } from './keys/lock-key.js';
 export type { KeyFunction, KeySpec } from './keys/key-spec.js';
 export { lockKey } from './keys/lock-key.js';
 export type { LockedMethodDecorator, SkippedCall } from './decorators/locked-method.types.js';
 export { LockExceptionFilter } from './interceptor/request/lock-exception.filter.js';
-export type { LockErrorBody } from './interceptor/request/lock-exception.filter.js';
 export type { LockExceptionFilterOptions } from './interceptor/request/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
 export type { RequestLockOptions } from './interceptor/request/request-lock.js';
@@ -55,20 +46,14 @@ export type { LeaderHooks, Leadership, LeaderTerm } from './leader/leadership.js
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';
-export type { LockActivity } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
 export type {
   IoredisClient,
   NodeRedisClient,
-  RedisClientOptions,
   RedisClusterOptions,
   RedisConnection,
   RedisConnectionOptions,
-  RedisNatMap,
-  RedisNodeAddress,
-  RedisRetryStrategy,
-  RedisSharedOptions,
 } from './redis/client/redis-connection.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';

@@ -2,16 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type Hold } from './core/hold/hold.js';
 import { readTransferText } from './core/hold/transfer-text.js';
-import {
-  type AdoptOptions,
-  checkAdoptOptions,
-  checkWaitOptions,
-  checkWork,
-  type ForceReleaseOptions,
-  type Key,
-  keysOf,
-  type WaitUntilFreeOptions,
-} from './core/call-arguments.js';
+import { checkAdoptOptions, checkWaitOptions, checkWork, type Key, keysOf } from './core/call-arguments.js';
 import { type LockHistoryEntry } from './core/history/history-entry.js';
 import { LockHistory } from './core/history/lock-history.js';
 import { LockBusyError } from './core/lock.errors.js';
@@ -27,12 +18,6 @@ import { Leaders } from './leader/leaders.js';
 import type { LeadOptions, Leadership } from './leader/leadership.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
-
-/** How many locks one instance holds and acquires at this moment. */
-export interface LockActivity {
-  readonly held: number;
-  readonly waiting: number;
-}
 
 /** What the module and its other APIs use of a service. */
 interface ServiceParts {
@@ -81,7 +66,7 @@ export class RedisLockService {
   }
 
   /** How many locks this instance holds, and how many of its calls are acquiring one, whether they wait or not. */
-  get activity(): LockActivity {
+  get activity(): { readonly held: number; readonly waiting: number } {
     const { locks, waiting } = this.#locker.live;
     return { held: locks, waiting };
   }
@@ -131,7 +116,7 @@ export class RedisLockService {
    *   since (`taken`), or an operator revoked it (`revoked`); LockStoreError (then the text may be used up), LockShutdownError,
    *   LockConfigurationError for another text, or one of a module with another `keyPrefix`
    */
-  async adopt(text: string, options: AdoptOptions = NO_OPTIONS): Promise<Lock> {
+  async adopt(text: string, options: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'> = NO_OPTIONS): Promise<Lock> {
     const checked = checkAdoptOptions(options);
     const { awaitRelease } = this.#defaults;
     return this.#handOut(await this.#locker.adopt({ ...readTransferText(text), ...checked, awaitRelease }));
@@ -202,7 +187,7 @@ export class RedisLockService {
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
    *   LockConfigurationError, LockReentryError inside a call that holds the lock, or `signal.reason`
    */
-  async waitUntilFree(key: Key, options: WaitUntilFreeOptions = NO_OPTIONS): Promise<void> {
+  async waitUntilFree(key: Key, options: Pick<LockOptions, 'waitMs' | 'signal'> = NO_OPTIONS): Promise<void> {
     const keys = keysOf(key);
     return this.#locker.waitUntilFree(keys, resolveLockOptions(checkWaitOptions(options), this.#defaults));
   }
@@ -222,7 +207,7 @@ export class RedisLockService {
    * @returns whether anybody held the lock, or any of several locks
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
-  async forceRelease(key: Key, options: ForceReleaseOptions = {}): Promise<boolean> {
+  async forceRelease(key: Key, options: { by?: string } = {}): Promise<boolean> {
     return this.#operator.forceRelease(key, options);
   }
 

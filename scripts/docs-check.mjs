@@ -176,9 +176,9 @@ async function differingRows() {
 /** Entries whose options and errors need one here; docs/testing.md has those of the tests. */
 const ENTRIES = ['index', 'observability/terminus', 'observability/prometheus', 'observability/opentelemetry'];
 /** The options of a connection are those of ioredis; those of `forRootAsync` are Nest's. */
-const OTHERS = /^(Redis(Client|Cluster|Connection|Shared)|RedisLockModuleAsync)Options$/;
-/** A sentence describes their options. */
-const IN_SENTENCES = /^(WaitUntilFreeOptions|LeaderHooks)\./;
+const OTHERS = /^(Redis(Cluster|Connection)|RedisLockModuleAsync)Options$/;
+/** A sentence describes them. */
+const IN_SENTENCES = /^LeaderHooks\./;
 
 /** What docs/options.md has no row for, and what docs/errors.md and docs/runbooks.md do not explain, one sentence each. */
 function missingEntries() {

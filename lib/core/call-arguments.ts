@@ -7,43 +7,6 @@ import { messageOf } from './reporter.js';
 /** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
 export type Key = string | readonly string[];
 
-/** The options of `waitUntilFree`. */
-export type WaitUntilFreeOptions = Pick<LockOptions, 'waitMs' | 'signal'>;
-
-/** The options of `transfer`. */
-export interface TransferOptions {
-  /**
-   * How long the lock is kept for the process that adopts it, in milliseconds; the lease is never shortened.
-   * @default the `leaseMs` of the lock
-   */
-  leaseMs?: number;
-}
-
-/** The options of `adopt`; what is left out is as it was in the process that transferred the lock. Durations are milliseconds. */
-export interface AdoptOptions {
-  /**
-   * How long Redis grants the lock for from now on; the lease is never shortened.
-   * @default that of the lock
-   */
-  leaseMs?: number;
-  /**
-   * How long the lock may be held from now on.
-   * @default what was left of it when the lock was transferred
-   */
-  maxHoldMs?: number;
-  /**
-   * Whether the watchdog renews the lease.
-   * @default as before
-   */
-  renew?: boolean;
-}
-
-/** The options of `forceRelease`. */
-export interface ForceReleaseOptions {
-  /** Who does it, for the log, the event `forced` and the history: a name of 1 to 128 characters. */
-  by?: string;
-}
-
 /** @throws LockKeyError for anything but a text, or a list with texts only */
 export function keysOf(key: Key): readonly string[] {
   if (typeof key === 'string') return [key];
@@ -87,16 +50,17 @@ export function checkJob(key: string, job: unknown): string {
 const { leaseMs, maxHoldMs, renew, waitMs, signal } = LOCK_OPTIONS;
 
 /** @throws LockConfigurationError */
-export const checkWaitOptions = (options: WaitUntilFreeOptions): WaitUntilFreeOptions =>
+export const checkWaitOptions = (options: Pick<LockOptions, 'waitMs' | 'signal'>): typeof options =>
   checkOptions(options, { waitMs, signal });
 
 /** @throws LockConfigurationError */
-export const checkTransferOptions = (options: TransferOptions): TransferOptions => checkOptions(options, { leaseMs });
+export const checkTransferOptions = (options: Pick<LockOptions, 'leaseMs'>): typeof options =>
+  checkOptions(options, { leaseMs });
 
 /** @throws LockConfigurationError */
-export const checkAdoptOptions = (options: AdoptOptions): AdoptOptions =>
+export const checkAdoptOptions = (options: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'>): typeof options =>
   checkOptions(options, { leaseMs, maxHoldMs, renew });
 
 /** @throws LockConfigurationError */
-export const checkForceReleaseOptions = (options: ForceReleaseOptions): ForceReleaseOptions =>
+export const checkForceReleaseOptions = (options: { by?: string }): typeof options =>
   checkOptions(options, { by: option(OWNER) }, 'forceRelease()');

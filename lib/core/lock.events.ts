@@ -5,13 +5,6 @@ import { refuse } from './read-options.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /**
- * Why an acquisition was not granted: `busy` (and the call must not wait), `timeout` of the wait, `aborted` by the
- * caller's signal, `claimed` (another call runs this fire of a job), `shutdown` of the app, or another `error`, such as an
- * unreachable Redis.
- */
-export type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
-
-/**
  * Why a term ended: the leader called `resign()` (`resigned`); its campaign was stopped, by `stop()` or its signal (`stopped`);
  * the app shuts down (`shutdown`); or the lock of the leader was lost, for another reason of a `LockLostError`.
  */
@@ -57,11 +50,14 @@ export interface LockEventMap {
     readonly local: boolean;
     readonly serverTimeMs: number;
   };
-  /** Not granted, for whatever reason; each acquisition ends with this or with `acquired`. */
+  /**
+   * Not granted; each acquisition ends with this or with `acquired`. `reason`: `busy` (and the call must not wait), `timeout` of the
+   * wait, `aborted` by the caller's signal, `claimed` (another call runs this fire of a job), `shutdown` of the app, or another `error`.
+   */
   acquireFailed: LockEvent & {
     readonly waitedMs: number;
     readonly waited: boolean;
-    readonly reason: AcquireFailure;
+    readonly reason: 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
     readonly error: unknown;
   };
   /** Busy, and waiting from now on; once per call. */
@@ -111,9 +107,6 @@ export interface LockEventMap {
 /** The name of an event. */
 export type LockEventName = keyof LockEventMap;
 
-/** Called with each event of one name. Its result and its errors have no effect on the lock. */
-export type LockEventListener<Name extends LockEventName> = (event: LockEventMap[Name]) => unknown;
-
 /** Types are gone at run time, so the names are listed; a list that lacks one does not compile. */
 const NAMES = {
   acquired: true,
@@ -135,7 +128,7 @@ const NAMES = {
 
 /** Those who hear one event: the listeners of a module, and the subscribers of the channel, which all modules share. */
 class Audience {
-  readonly listeners = new Set<LockEventListener<any>>();
+  readonly listeners = new Set<(event: any) => unknown>();
   readonly channel: Channel;
 
   constructor(name: string) {
@@ -164,13 +157,13 @@ export class LockEvents {
   constructor(private readonly reporter: Pick<Reporter, 'error'>) {}
 
   /** @throws LockConfigurationError for a name that no event has */
-  on<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>): this {
+  on<Name extends LockEventName>(name: Name, listener: (event: LockEventMap[Name]) => unknown): this {
     this.#audienceOf(name).listeners.add(listener);
     return this;
   }
 
   /** @throws LockConfigurationError for a name that no event has */
-  off<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>): this {
+  off<Name extends LockEventName>(name: Name, listener: (event: LockEventMap[Name]) => unknown): this {
     this.#audienceOf(name).listeners.delete(listener);
     return this;
   }

@@ -1,5 +1,4 @@
 import { type LockMode } from './lock.errors.js';
-import { type TransferOptions } from './call-arguments.js';
 
 /** One held lock. `await using lock = await locks.acquire('a')` releases it at the end of the block. */
 export interface Lock extends AsyncDisposable {
@@ -46,7 +45,7 @@ export interface Lock extends AsyncDisposable {
    * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis does not confirm that the lock is held (it is
    *   kept then), LockConfigurationError for the lock of `withLock` or of a decorated method
    */
-  transfer(options?: TransferOptions): Promise<string>;
+  transfer(options?: { leaseMs?: number }): Promise<string>;
   /**
    * Releases the lock; does nothing if it was released or lost before. Never rejects: an error is logged.
    * @returns whether it was still held: false the second time, and false if it was lost, as far as this process or the

@@ -1,5 +1,5 @@
 import { type Locker } from './acquire/locker.js';
-import { type ForceReleaseOptions, type Key, checkForceReleaseOptions, checkJob, keysOf } from './call-arguments.js';
+import { type Key, checkForceReleaseOptions, checkJob, keysOf } from './call-arguments.js';
 import { jobName } from './key.js';
 import { kindOf, MAX_PERMITS } from './option-checks.js';
 import { printable } from './printable.js';
@@ -40,7 +40,7 @@ export class OperatorCalls {
     for await (const state of this.store.list(options)) yield this.locker.withWaiters(state);
   }
 
-  async forceRelease(key: Key, options: ForceReleaseOptions): Promise<boolean> {
+  async forceRelease(key: Key, options: { by?: string }): Promise<boolean> {
     const { by } = checkForceReleaseOptions(options);
     const answers = await this.#askEach(key, async (one) => {
       const wasHeld = await this.store.forceRelease(one);

@@ -24,12 +24,6 @@ export interface LeaderOptions {
   connection?: string;
 }
 
-/**
- * The decorator that `@Leader(key)` returns. It does not compile on a class whose `onElected` or `onDemoted` cannot be called as
- * `LeaderHooks` says. It has a name for the declarations of your own decorators.
- */
-export type LeaderDecorator = (target: abstract new (...args: any[]) => LeaderHooks & object) => void;
-
 const LEADER_OPTIONS = {
   leaseMs: LOCK_OPTIONS.leaseMs,
   connection: option(CONNECTION_NAME),
@@ -45,7 +39,10 @@ const LEADER_OPTIONS = {
  * @throws (the class definition) LockKeyError, LockConfigurationError; (a scheduled method) LockLostError when the lead was lost
  *   meanwhile, LockConfigurationError on an object that Nest does not provide
  */
-export function Leader(key: string, options: LeaderOptions = {}): LeaderDecorator {
+export function Leader(
+  key: string,
+  options: LeaderOptions = {},
+): (target: abstract new (...args: any[]) => LeaderHooks & object) => void {
   refuseNoKey(key);
   return (target: Function, ...member: unknown[]): void => {
     refuseStandardDecorator(member[0]);

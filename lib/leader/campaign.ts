@@ -3,7 +3,7 @@ import { onAbort } from '../core/abort-listener.js';
 import { shutdownError, steppedDownError, stoppedCampaignError, textWithin } from '../core/error-texts.js';
 import type { StoreHold } from '../core/hold/store-hold.js';
 import { LockShutdownError } from '../core/lock.errors.js';
-import type { DemotionReason, LockEventListener, LockLabel } from '../core/lock.events.js';
+import type { DemotionReason, LockEventMap, LockLabel } from '../core/lock.events.js';
 import type { ResolvedLockOptions } from '../core/lock.options.js';
 import type { LogLimit } from '../core/log-limit.js';
 import type { Randomness } from '../core/randomness.js';
@@ -144,7 +144,7 @@ export class Campaign implements Leadership {
   }
 
   /** Says once whom it waits for: after a restart within its lease, a leader waits for itself. */
-  readonly #onWaiting: LockEventListener<'waiting'> = ({ key, mode, holder }) => {
+  readonly #onWaiting = ({ key, mode, holder }: LockEventMap['waiting']): void => {
     if (key !== this.key || mode !== 'write' || holder === undefined) return;
     const { locker } = this.parts;
     const { reporter, instance } = locker;

@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import { EventListeners } from '../core/event-listeners.js';
 import { LockConfigurationError, LockError } from '../core/lock.errors.js';
-import { type AcquireFailure, type LockEvent, type LockEventMap, type LockEvents } from '../core/lock.events.js';
+import { type LockEvent, type LockEventMap, type LockEvents } from '../core/lock.events.js';
 import { checkConnectionName } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 import type { RedisLockService } from '../redis-lock.service.js';
@@ -189,6 +189,8 @@ export type RecordMetric = (metric: LockMetric, value: number, labels: MetricLab
 
 /** How an acquisition ended. */
 type AcquireOutcome = 'acquired' | 'busy' | 'timeout' | 'aborted' | 'error';
+
+type AcquireFailure = LockEventMap['acquireFailed']['reason'];
 
 const OUTCOMES: Record<AcquireFailure, AcquireOutcome> = {
   busy: 'busy',

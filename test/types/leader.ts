@@ -1,11 +1,11 @@
 import type { DemotionReason } from '../../lib/core/lock.events.js';
 import type { LockLostReason } from '../../lib/core/lock.errors.js';
-import type { LeaderDecorator, LeaderOptions } from '../../lib/decorators/leader.decorator.js';
+import type { Leader as RealLeader } from '../../lib/decorators/leader.decorator.js';
 import type { LeaderHooks, Leadership, LeaderTerm } from '../../lib/leader/leadership.js';
 import type { RedisLockService } from '../../lib/redis-lock.service.js';
 import { check, type Same } from './support.js';
 
-declare function Leader(key: string, options?: LeaderOptions): LeaderDecorator;
+declare const Leader: typeof RealLeader;
 declare const locks: RedisLockService;
 
 check<Same<DemotionReason, LockLostReason | 'resigned' | 'stopped'>>();

@@ -1,10 +1,15 @@
-import type { AdoptOptions, Lock, RedisLockService, TransferOptions } from '../../lib/index.js';
+import type { Lock, LockOptions, RedisLockService } from '../../lib/index.js';
 import { check, type Same } from './support.js';
 
 check<Same<ReturnType<Lock['transfer']>, Promise<string>>>();
 check<Same<ReturnType<RedisLockService['adopt']>, Promise<Lock>>>();
-check<Same<TransferOptions, { leaseMs?: number }>>();
-check<Same<AdoptOptions, { leaseMs?: number; maxHoldMs?: number; renew?: boolean }>>();
+check<Same<Parameters<Lock['transfer']>, [options?: { leaseMs?: number }]>>();
+check<
+  Same<
+    Parameters<RedisLockService['adopt']>,
+    [text: string, options?: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'>]
+  >
+>();
 
 export async function accepted(locks: RedisLockService, lock: Lock): Promise<void> {
   const text: string = await lock.transfer();

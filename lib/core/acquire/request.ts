@@ -6,7 +6,7 @@ import {
   LockShutdownError,
   LockWaitTimeoutError,
 } from '../lock.errors.js';
-import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
+import { type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim } from '../store/fires.js';
 import { type AcquireRequest } from '../store/lock-store.js';
@@ -106,7 +106,7 @@ export const failedEvent = (
   error,
 });
 
-function failureOf(error: unknown, signal: AbortSignal | undefined): AcquireFailure {
+function failureOf(error: unknown, signal: AbortSignal | undefined): LockEventMap['acquireFailed']['reason'] {
   if (error instanceof LockWaitTimeoutError) return 'timeout';
   if (error instanceof LockClaimedError) return 'claimed';
   if (error instanceof LockBusyError) return 'busy';

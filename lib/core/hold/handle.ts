@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LockMode, LockNotHeldError } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
-import { type TransferOptions } from '../call-arguments.js';
 import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
 import { type GarbageWatch, type Runtime } from '../runtime.js';
@@ -65,7 +64,7 @@ class LockHandle implements Lock {
   }
 
   /** Async, which keeps this handle alive meanwhile: nobody else may refer to it any more. */
-  async transfer(options?: TransferOptions): Promise<string> {
+  async transfer(options?: { leaseMs?: number }): Promise<string> {
     return await this.#lock.transferHandle(options);
   }
 

@@ -1,4 +1,4 @@
-import { checkTransferOptions, type TransferOptions } from '../call-arguments.js';
+import { checkTransferOptions } from '../call-arguments.js';
 import { nestedWriterError, ofCallError, releasedError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
@@ -116,12 +116,12 @@ export abstract class Hold implements Lock {
   }
 
   /** Refused: it is a lock of `withLock` or of a decorated method, which releases it. */
-  transfer(_options?: TransferOptions): Promise<string> {
+  transfer(_options?: { leaseMs?: number }): Promise<string> {
     return Promise.reject(ofCallError(this));
   }
 
   /** `transfer` of the handle of this lock. */
-  async transferHandle(options: TransferOptions = {}): Promise<string> {
+  async transferHandle(options: { leaseMs?: number } = {}): Promise<string> {
     const { leaseMs } = checkTransferOptions(options);
     this.checkHeld('transferring');
     // Whoever adopts it has the whole lease for that.

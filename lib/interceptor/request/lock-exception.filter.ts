@@ -23,7 +23,7 @@ import { readOptions } from '../../core/read-options.js';
 import { logger } from '../lock-logger.js';
 
 /** The answer to a client. It has neither the key nor the holder, which concern nobody outside. */
-export interface LockErrorBody {
+interface LockErrorBody {
   readonly statusCode: number;
   readonly error: string;
   readonly code: string;

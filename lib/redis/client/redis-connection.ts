@@ -3,22 +3,36 @@ import type { ConnectionOptions } from 'node:tls';
 // The types of the option `connection` are our own: a declaration that imported those of a client library would not compile
 // in an app without that library.
 
-/** Where a node of a cluster or a sentinel listens. */
-export interface RedisNodeAddress {
+/** One Redis, or the master that sentinels name, in the format of ioredis. */
+export interface RedisConnectionOptions {
+  /** A redis://, rediss:// or unix:// URL, instead of `host`, `port` and `path`. */
+  readonly url?: string | undefined;
+  /** @default 'localhost', where only a `port` is given */
   readonly host?: string | undefined;
+  /** @default 6379 */
   readonly port?: number | undefined;
-}
-
-/** The address by which this process reaches a server that announces another one; null for the same. */
-export type RedisNatMap =
-  | { readonly [announced: string]: { readonly host: string; readonly port: number } }
-  | ((announced: string) => { readonly host: string; readonly port: number } | null);
-
-/** The pause in milliseconds before the next try; anything else to give up. */
-export type RedisRetryStrategy = ((times: number, reason?: Error) => number | void | null) | null;
-
-/** What the connections to one server and to the nodes of a cluster have in common. */
-export interface RedisSharedOptions {
+  /** The path of a Unix socket, instead of `host` and `port`. */
+  readonly path?: string | undefined;
+  readonly db?: number | undefined;
+  readonly readOnly?: boolean | undefined;
+  /** Returns the pause in milliseconds before the next try; anything else to give up. */
+  readonly retryStrategy?: ((times: number, reason?: Error) => number | void | null) | null | undefined;
+  /** The sentinels, which name the master of the group `name`. */
+  readonly sentinels?: readonly Pick<RedisConnectionOptions, 'host' | 'port'>[] | undefined;
+  readonly name?: string | undefined;
+  readonly role?: 'master' | 'slave' | undefined;
+  readonly sentinelUsername?: string | undefined;
+  readonly sentinelPassword?: string | undefined;
+  readonly sentinelTLS?: ConnectionOptions | undefined;
+  readonly enableTLSForSentinelMode?: boolean | undefined;
+  /** @default 1_000 */
+  readonly sentinelCommandTimeout?: number | undefined;
+  readonly sentinelRetryStrategy?: RedisConnectionOptions['retryStrategy'];
+  readonly sentinelReconnectStrategy?: RedisConnectionOptions['retryStrategy'];
+  readonly sentinelMaxConnections?: number | undefined;
+  readonly preferredSlaves?: unknown;
+  readonly updateSentinels?: boolean | undefined;
+  readonly failoverDetector?: boolean | undefined;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly tls?: ConnectionOptions | undefined;
@@ -49,11 +63,11 @@ export interface RedisSharedOptions {
   readonly offlineQueue?: boolean | undefined;
   readonly commandQueue?: boolean | undefined;
   readonly monitor?: boolean | undefined;
-}
-
-/** What a single connection and a cluster have in common. */
-export interface RedisClientOptions {
-  readonly natMap?: RedisNatMap | undefined;
+  /** The address by which this process reaches a server that announces another one; null for the same. */
+  readonly natMap?:
+    | { readonly [announced: string]: { readonly host: string; readonly port: number } }
+    | ((announced: string) => { readonly host: string; readonly port: number } | null)
+    | undefined;
   readonly lazyConnect?: boolean | undefined;
   readonly enableReadyCheck?: boolean | undefined;
   readonly enableOfflineQueue?: boolean | undefined;
@@ -64,45 +78,24 @@ export interface RedisClientOptions {
   readonly showFriendlyErrorStack?: boolean | undefined;
 }
 
-/** One Redis, or the master that sentinels name, in the format of ioredis. */
-export interface RedisConnectionOptions extends RedisSharedOptions, RedisClientOptions {
-  /** A redis://, rediss:// or unix:// URL, instead of `host`, `port` and `path`. */
-  readonly url?: string | undefined;
-  /** @default 'localhost', where only a `port` is given */
-  readonly host?: string | undefined;
-  /** @default 6379 */
-  readonly port?: number | undefined;
-  /** The path of a Unix socket, instead of `host` and `port`. */
-  readonly path?: string | undefined;
-  readonly db?: number | undefined;
-  readonly readOnly?: boolean | undefined;
-  readonly retryStrategy?: RedisRetryStrategy | undefined;
-  /** The sentinels, which name the master of the group `name`. */
-  readonly sentinels?: readonly RedisNodeAddress[] | undefined;
-  readonly name?: string | undefined;
-  readonly role?: 'master' | 'slave' | undefined;
-  readonly sentinelUsername?: string | undefined;
-  readonly sentinelPassword?: string | undefined;
-  readonly sentinelTLS?: ConnectionOptions | undefined;
-  readonly enableTLSForSentinelMode?: boolean | undefined;
-  /** @default 1_000 */
-  readonly sentinelCommandTimeout?: number | undefined;
-  readonly sentinelRetryStrategy?: RedisRetryStrategy | undefined;
-  readonly sentinelReconnectStrategy?: RedisRetryStrategy | undefined;
-  readonly sentinelMaxConnections?: number | undefined;
-  readonly preferredSlaves?: unknown;
-  readonly updateSentinels?: boolean | undefined;
-  readonly failoverDetector?: boolean | undefined;
-}
-
 /** A Redis Cluster by some of its nodes, with the options of ioredis' `Cluster`. */
-export interface RedisClusterOptions extends RedisClientOptions {
-  readonly cluster: readonly (RedisNodeAddress | string | number)[];
+export interface RedisClusterOptions extends Pick<
+  RedisConnectionOptions,
+  | 'natMap'
+  | 'lazyConnect'
+  | 'enableReadyCheck'
+  | 'enableOfflineQueue'
+  | 'enableAutoPipelining'
+  | 'autoPipeliningIgnoredCommands'
+  | 'scripts'
+  | 'himportFieldsets'
+  | 'showFriendlyErrorStack'
+> {
+  readonly cluster: readonly (Pick<RedisConnectionOptions, 'host' | 'port'> | string | number)[];
   /** The options of the connections to the nodes. */
-  readonly redisOptions?:
-    (RedisSharedOptions & Omit<RedisConnectionOptions, 'url' | 'host' | 'port' | 'path' | 'sentinels'>) | undefined;
-  readonly clusterRetryStrategy?: RedisRetryStrategy | undefined;
-  readonly clusterNodeRetryStrategy?: RedisRetryStrategy | undefined;
+  readonly redisOptions?: Omit<RedisConnectionOptions, 'url' | 'host' | 'port' | 'path' | 'sentinels'> | undefined;
+  readonly clusterRetryStrategy?: RedisConnectionOptions['retryStrategy'];
+  readonly clusterNodeRetryStrategy?: RedisConnectionOptions['retryStrategy'];
   readonly scaleReads?: unknown;
   readonly maxRedirections?: number | undefined;
   readonly retryDelayOnFailover?: number | undefined;
@@ -135,6 +128,11 @@ export interface NodeRedisClient {
   readonly destroy: (...args: never[]) => unknown;
   readonly on: (...args: never[]) => unknown;
 }
+
+/** Where a node of a cluster or a sentinel listens. */
+export type RedisNodeAddress = Pick<RedisConnectionOptions, 'host' | 'port'>;
+
+export type RedisNatMap = NonNullable<RedisConnectionOptions['natMap']>;
 
 /** What the library opens a connection of its own by. */
 export type RedisAddress = string | RedisConnectionOptions | RedisClusterOptions;

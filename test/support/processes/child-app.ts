@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type AdoptOptions, type LockOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { type LockOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { eventually } from '../waiting/eventually.js';
 import { closeLater } from '../apps/lock-app.js';
 import { LIBRARY } from '../clients/library.js';
@@ -62,7 +62,7 @@ export interface ChildApp {
   /** Resolves with the text by which another process adopts the lock. */
   transfer(): Promise<string>;
   /** Resolves with the fencing token. */
-  adopt(text: string, options?: AdoptOptions): Promise<number>;
+  adopt(text: string, options?: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'>): Promise<number>;
   /** Resolves with the reason when the lock is lost. */
   lost(): Promise<string>;
   isHeld(): Promise<boolean>;

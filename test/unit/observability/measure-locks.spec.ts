@@ -1,4 +1,4 @@
-import { type AcquireFailure, type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
+import { type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockBusyError, LockLostError, type LockLostReason } from '../../../lib/core/lock.errors.js';
 import { errorTypeOf, type LockMetric, measureLocks } from '../../../lib/observability/measure-locks.js';
 import { FakeReporter } from '../../support/core/fake-store.js';
@@ -33,7 +33,7 @@ function setUp({ connection = undefined as string | undefined, broken = undefine
         serverTimeMs: 0,
         ...told,
       })),
-    failed: (reason: AcquireFailure, error: unknown, told = {}) =>
+    failed: (reason: LockEventMap['acquireFailed']['reason'], error: unknown, told = {}) =>
       events.emit('acquireFailed', () => ({ ...LOCK, waitedMs: 5, waited: false, reason, error, ...told })),
     released: (attempt: string, told = {}) =>
       events.emit('released', () => ({ ...heldBy(attempt), heldMs: 1_500, holds: 0, ...told })),
@@ -72,7 +72,7 @@ describe('measureLocks', () => {
     expect(taken('held')).toEqual([['held', -1, LABELS]]);
   });
 
-  it.each<[AcquireFailure, string]>([
+  it.each<[LockEventMap['acquireFailed']['reason'], string]>([
     ['busy', 'busy'],
     ['claimed', 'busy'],
     ['timeout', 'timeout'],
