@@ -2,16 +2,18 @@ import { onAbort } from '../abort-listener.js';
 import { type AwaitedCalls } from '../awaited-calls.js';
 import { CallContext } from '../call-context.js';
 import { type Clock, wasHeldUp } from '../clock.js';
+import { type FreshMap } from '../fresh-map.js';
 import { type Grant } from '../hold/grant.js';
 import { type Holds } from '../hold/holds.js';
+import { type Releaser } from '../hold/releaser.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError, LockWaitTimeoutError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { nameOfHolder } from '../store/holder-text.js';
+import { type LockStore, type WakeUp } from '../store/lock-store.js';
 import { type Randomness } from '../randomness.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, READ_MS } from '../timing.js';
-import { type Attempts } from './attempts.js';
 import { eventOf, failedEvent, type LockRequest, waitedMsOf } from './request.js';
 
 /** What all calls of a module use. */
@@ -21,8 +23,20 @@ export interface AcquireContext {
   readonly timers: TimerQueue;
   readonly events: LockEvents;
   readonly awaited: AwaitedCalls;
-  readonly attempts: Attempts;
+  readonly store: LockStore;
+  readonly releaser: Releaser;
   readonly holds: Holds;
+  /** The acquisitions that have not ended, by their present attempts. */
+  readonly acquisitions: FreshMap<string, WokenAcquisition>;
+  /** Returns the id of a new attempt. */
+  readonly nextId: () => string;
+}
+
+/** An acquisition that has not ended yet. */
+export interface WokenAcquisition {
+  onWakeUp(wakeUp: WakeUp): void;
+  /** Ends its call, and all that stand behind it. */
+  close(error: unknown): void;
 }
 
 /** Where a call waits: for the calls of its process, or for the store. */

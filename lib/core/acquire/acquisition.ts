@@ -3,11 +3,23 @@ import { claimedError, unansweredError, upgradeError } from '../error-texts.js';
 import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingAt } from '../hold/lease.js';
 import { type Grant } from '../hold/grant.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
-import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
-import { busyRetryMs, failureRetryMs, FIRST_ANSWER_MS, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
-import { type AcquireCall, type AcquireContext, type CallQueue, type WaitingPlace } from './acquire-call.js';
-import { type Attempt, type WokenAcquisition } from './attempts.js';
-import { nameOf, waitedMsOf } from './request.js';
+import { type AcquireReply, asked, type WakeUp } from '../store/lock-store.js';
+import {
+  busyRetryMs,
+  commandTimeoutMs,
+  failureRetryMs,
+  FIRST_ANSWER_MS,
+  leastProvenOfPushMs,
+  splitRetryMs,
+} from '../timing.js';
+import {
+  type AcquireCall,
+  type AcquireContext,
+  type CallQueue,
+  type WaitingPlace,
+  type WokenAcquisition,
+} from './acquire-call.js';
+import { acquireRequestOf, nameOf, requestedLeaseMs, waitedMsOf } from './request.js';
 
 /** The reply of a store for a busy lock. */
 type Busy = AcquireReply & { readonly outcome: 'busy' };
@@ -31,7 +43,18 @@ type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
  */
 export class Acquisition implements WaitingPlace, WokenAcquisition {
   #state: State = 'waiting';
-  #attempt: Attempt;
+  /** The id in the store of the present attempt: the next one follows when the store has used it up. */
+  #attempt = '';
+  /** When the command under way was sent; null if there is none: one command is under way at a time. */
+  #sentAt: number | null = null;
+  /** A wake-up came while an answer was awaited, so the answer may be out of date. */
+  #isWoken = false;
+  /** A command of the attempt had no answer and may still be carried out, however late. */
+  #isUnanswered = false;
+  /** An operator revoked what the attempt was granted. The message may come before the reply that grants it. */
+  #isRevoked = false;
+  /** A quorum gave some of its grants back: it keeps its places in the queues, but can no longer be granted. */
+  #isSpent = false;
   #cancelPause: (() => void) | undefined;
   /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
@@ -49,18 +72,17 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     /** Whether the lock was busy before the first answer: another call of this process had it. */
     wasBusy = false,
   ) {
-    const { request } = call;
     const now = moment(context.clock);
-    this.#attempt = context.attempts.begin(this, request);
+    this.#beginAttempt();
     call.waitIn(this, wasBusy, now.at);
     this.#send(now);
   }
 
   onWakeUp(wakeUp: WakeUp): void {
     if (this.#hasEnded) return;
-    if (wakeUp.kind === 'revoked') this.#attempt.isRevoked = true;
+    if (wakeUp.kind === 'revoked') this.#isRevoked = true;
     else if (wakeUp.kind === 'granted' && this.#onPushed(wakeUp)) return;
-    else if (this.#state === 'asking') this.#attempt.isWoken = true;
+    else if (this.#state === 'asking') this.#isWoken = true;
     else this.#ask();
   }
 
@@ -79,7 +101,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
    * The error of a call whose time is up now: this one, or one that waits behind it and so many others of its process.
    */
   limitError({ request, isBusy }: AcquireCall, behind = 0): LockError {
-    const { sentAt, id } = this.#attempt;
+    const [sentAt, id] = [this.#sentAt, this.#attempt];
     const now = this.context.clock.now();
     const name = nameOf(request);
     const waitedMs = waitedMsOf(request, now);
@@ -103,14 +125,15 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const successor = this.queue?.successorOf(call);
     if (!successor) return this.#fail(error);
     this.call = successor;
-    this.#attempt.request = successor.request;
     successor.place = this;
     call.fail(error);
   }
 
   #fail(error: unknown, hasPlace = this.#busy !== null && this.call.request.options.waitMs > 0): void {
     this.#end('cancelled');
-    this.context.attempts.giveBackCancelled(this.#attempt, hasPlace);
+    const mayArrive = this.#isUnanswered || (this.#sentAt !== null && !this.context.store.withdraw?.(this.#attempt));
+    // Without a place in a queue, a busy attempt leaves nothing behind.
+    if (hasPlace || mayArrive) this.#giveBack();
     this.call.fail(error);
     this.queue?.onFailed(this.call);
   }
@@ -119,31 +142,39 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
   #ask(): void {
     this.call.keepContext();
     this.#cancelPause?.();
-    if (this.#attempt.isSpent) this.#replaceAttempt();
+    if (this.#isSpent) this.#replaceAttempt();
     this.#send();
   }
 
   #send(sent = moment(this.context.clock)): void {
     this.#state = 'asking';
+    this.#sentAt = sent.at;
+    this.#isWoken = false;
     const attempt = this.#attempt;
-    void this.context.attempts.send(attempt, sent, this.call.hasWaited).then(
-      (reply) => this.#onReply(attempt, sent, reply),
-      (error: unknown) => this.#onFailure(attempt, error),
+    const { request, hasWaited } = this.call;
+    const timeoutMs = commandTimeoutMs(request.options.leaseMs);
+    const onLate = (reply: AcquireReply): void => this.#giveBackLate(reply, attempt);
+    void asked(() => this.context.store.acquire(acquireRequestOf(request, attempt, hasWaited), timeoutMs, onLate)).then(
+      (reply) => this.#onReply(sent, reply),
+      (error: unknown) => {
+        this.#onAnswer(mayBeCarriedOut(error));
+        if (!this.#hasEnded) this.#onFailure(error);
+      },
     );
   }
 
-  #onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
-    attempt.onAnswer('unanswered' in reply && reply.unanswered === true);
+  #onReply(sent: Moment, reply: AcquireReply): void {
+    this.#onAnswer('unanswered' in reply && reply.unanswered === true);
     // The attempt was given back when the call ended. It is given back again: that release may have overtaken the command.
-    if (this.#hasEnded) return this.context.attempts.giveBackLate(attempt, reply);
+    if (this.#hasEnded) return this.#giveBackLate(reply);
     if (reply.outcome === 'given-back') {
       this.#replaceAttempt();
-      return this.#onFailure(attempt, reply.cause);
+      return this.#onFailure(reply.cause);
     }
     this.#failures = 0;
     const name = nameOf(this.call.request);
     if (reply.outcome === 'granted') {
-      if (attempt.isRevoked) return this.#askWithNewAttempt();
+      if (this.#isRevoked) return this.#askWithNewAttempt();
       // A reply that came too late proves nothing: another command renews the lease, or starts over.
       const { fencingTokens, remainingMs, serverTimeMs, fireMs } = reply;
       const granted = { lease: leaseFrom(sent, remainingMs), sent, serverTimeMs, fireMs };
@@ -168,7 +199,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const { options, holder } = call.request;
     const { waitMs, maxWaiters, leaseMs } = options;
     // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
-    const asker = { holder, attempt: this.#attempt.id };
+    const asker = { holder, attempt: this.#attempt };
     if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(call.request), reply, asker));
     if (reply.isFull) return this.#fail(queueFullError(nameOf(call.request), maxWaiters), false);
     if (isFirst && waitMs > 0) {
@@ -182,14 +213,12 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
       if (reply.isSpent) this.#replaceAttempt();
       return this.#wait(splitRetryMs(reply.retryMs, this.#splits));
     }
-    this.#attempt.isSpent = reply.isSpent ?? false;
-    if (this.#attempt.isWoken) this.#ask();
+    this.#isSpent = reply.isSpent ?? false;
+    if (this.#isWoken) this.#ask();
     else this.#wait(busyRetryMs(reply, leaseMs));
   }
 
-  #onFailure(attempt: Attempt, error: unknown): void {
-    attempt.onAnswer(mayBeCarriedOut(error));
-    if (this.#hasEnded) return;
+  #onFailure(error: unknown): void {
     this.#lastError = error;
     this.#failures += 1;
     if (error instanceof LockStoreError && error.retryable)
@@ -203,14 +232,61 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     this.#cancelPause = this.context.timers.setTimer(() => this.#ask(), pauseMs);
   }
 
-  /** The attempt was released, by us or by an operator. */
-  #askWithNewAttempt(): void {
-    this.#attempt = this.context.attempts.replaceReleased(this.#attempt, this);
-    this.#ask();
+  /** The command was answered, or it failed; `mayArrive`: it, or a copy of it, may still be carried out. */
+  #onAnswer(mayArrive: boolean): void {
+    this.#sentAt = null;
+    this.#isUnanswered ||= mayArrive;
+  }
+
+  /** Begins a new attempt, which gets the messages of the store from now on. */
+  #beginAttempt(): void {
+    const { acquisitions, nextId } = this.context;
+    acquisitions.delete(this.#attempt);
+    this.#attempt = nextId();
+    this.#isUnanswered = this.#isRevoked = this.#isSpent = false;
+    acquisitions.set(this.#attempt, this);
   }
 
   #replaceAttempt(): void {
-    this.#attempt = this.context.attempts.replace(this.#attempt, this);
+    // A spent attempt has stayed in the queues to be woken. It must leave them before the new one asks.
+    if (this.#isSpent) this.#giveBack();
+    this.#beginAttempt();
+  }
+
+  /** The attempt was released, by us or by an operator. */
+  #askWithNewAttempt(): void {
+    // An operator may have revoked only one of several keys, or nodes: holds of the others would block the new attempt.
+    if (this.call.request.keys.length > 1 || this.#isRevoked) this.#giveBack();
+    this.#replaceAttempt();
+    this.#ask();
+  }
+
+  /** Releases all that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
+  #giveBack(attempt = this.#attempt): void {
+    const { keys, options, claim } = this.call.request;
+    const isPresent = attempt === this.#attempt;
+    const wasGranted = isPresent && this.#state === 'granted';
+    this.context.releaser.giveBackAttempt(
+      {
+        keys,
+        attempt,
+        leaseMs: requestedLeaseMs(this.call.request),
+        claim: wasGranted ? undefined : claim,
+        // One that was replaced is given back for a reply that came after its time limit.
+        unanswered: !isPresent || this.#mayArrive,
+        // The lock of a call that had it stays taken for so long, even if this overtakes its release.
+        holdAtLeastMs: wasGranted ? options.holdAtLeastMs : 0,
+      },
+      commandTimeoutMs(options.leaseMs),
+    );
+  }
+
+  /** Gives back the attempt of a reply that no acquisition waits for any more. */
+  #giveBackLate({ outcome }: AcquireReply, attempt = this.#attempt): void {
+    const { acquisitions, holds } = this.context;
+    // An acquisition that goes on with this attempt asks again; a call that holds the lock has had its grant.
+    if (acquisitions.has(attempt) || holds.has(attempt)) return;
+    if (outcome === 'granted' || outcome === 'busy') this.#giveBack(attempt);
   }
 
   #onPushed(pushed: PushedGrant): boolean {
@@ -240,16 +316,15 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const receivedAt = moment(this.context.clock);
     if (remainingAt(lease, receivedAt) <= 0) return false;
     this.#end('granted');
-    const attempt = this.#attempt;
-    attempt.wasGranted = true;
     const { call, queue } = this;
+    const attempt = this.#attempt;
     const { request } = call;
     const { keys, callerKeys = keys, claim } = request;
-    const refs = callerKeys.map((key) => ({ key, attempt: attempt.id, fencingToken: tokens[keys.indexOf(key)]! }));
+    const refs = callerKeys.map((key) => ({ key, attempt, fencingToken: tokens[keys.indexOf(key)]! }));
     const fire = claim && { job: claim.job, ms: fireMs, rememberMs: claim.rememberMs };
     const hold = call.succeed({
       request,
-      attempt: attempt.id,
+      attempt,
       refs,
       handedOn: 0,
       fire,
@@ -257,7 +332,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
       sent,
       receivedAt,
       serverTimeMs,
-      unanswered: () => attempt.mayArrive,
+      unanswered: () => this.#mayArrive,
     });
     queue?.onGranted(call, hold, serverTimeMs);
     return true;
@@ -266,7 +341,12 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
   #end(state: 'granted' | 'cancelled'): void {
     this.#state = state;
     this.#cancelPause?.();
-    this.context.attempts.end(this.#attempt);
+    this.context.acquisitions.delete(this.#attempt);
+  }
+
+  /** Whether a command of the attempt is under way, or may still reach the store. */
+  get #mayArrive(): boolean {
+    return this.#isUnanswered || this.#sentAt !== null;
   }
 
   get #hasEnded(): boolean {

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
 import { notAdoptedError, otherPrefixError } from '../error-texts.js';
 import { type Grant } from '../hold/grant.js';
@@ -10,7 +9,7 @@ import { type LockLostError, mayBeCarriedOut } from '../lock.errors.js';
 import { NO_LABEL } from '../lock.events.js';
 import { resolveLockOptions } from '../lock.options.js';
 import { type Randomness } from '../randomness.js';
-import { randomAttempt, releasesOfAttempt } from '../store/attempt-ids.js';
+import { randomAttempt } from '../store/attempt-ids.js';
 import { type AdoptReply, type LockStore } from '../store/lock-store.js';
 import { commandTimeoutMs } from '../timing.js';
 
@@ -19,7 +18,7 @@ interface AdoptionParts {
   readonly clock: Clock;
   readonly random: Randomness;
   readonly store: LockStore;
-  readonly releaser: Pick<Releaser, 'giveBack'>;
+  readonly releaser: Pick<Releaser, 'giveBackAttempt'>;
 }
 
 /** A hold to go on with, and the process that does. */
@@ -39,9 +38,6 @@ interface Outcome {
 
 /** Goes on with holds that other processes have transferred. */
 export class Adoptions {
-  /** What is given back is no part of the call. */
-  readonly #inOwnContext = AsyncLocalStorage.snapshot();
-
   constructor(private readonly parts: AdoptionParts) {}
 
   /**
@@ -86,13 +82,11 @@ export class Adoptions {
 
   /** A command without an answer may still come: it adopts nothing then, and the text works again. */
   #giveBack(outcomes: readonly Outcome[], { leaseMs }: Adoption, attempt: string): void {
-    const { clock, releaser } = this.parts;
-    const until = clock.now() + leaseMs;
     for (const { hold, reply, error } of outcomes) {
       const unanswered = reply === null;
       if (unanswered ? !mayBeCarriedOut(error) : reply.outcome === 'lost') continue;
-      const [release] = releasesOfAttempt({ keys: [hold.key], attempt, leaseMs, unanswered });
-      this.#inOwnContext(() => releaser.giveBack(release!, until, commandTimeoutMs(leaseMs)));
+      const asked = { keys: [hold.key], attempt, leaseMs, unanswered };
+      this.parts.releaser.giveBackAttempt(asked, commandTimeoutMs(leaseMs));
     }
   }
 }

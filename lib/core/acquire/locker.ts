@@ -1,8 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { onAbort } from '../abort-listener.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { shutdownError, waitsForItselfError } from '../error-texts.js';
-import { type CompositeHold } from '../hold/composite-hold.js';
+import { shutdownError, unansweredError, waitsForItselfError } from '../error-texts.js';
+import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
+import { FreshMap } from '../fresh-map.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
@@ -19,9 +21,9 @@ import { HolderTexts } from '../store/holder-text.js';
 import { type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { type LockState } from '../store/lock-state.js';
 import { TimerQueue } from '../timer-queue.js';
-import { acquireGroups } from './acquire-groups.js';
+import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type Adoption, Adoptions } from './adoptions.js';
-import { Attempts } from './attempts.js';
+import { type WokenAcquisition } from './acquire-call.js';
 import { FreeWatch, type WaitLimits } from './free-watch.js';
 import { LocalQueues } from './local-queue.js';
 import { checked, failedEvent, forKeys, type LockRequest } from './request.js';
@@ -39,7 +41,8 @@ export class Locker implements WakeUpListener {
   readonly holds: Holds;
   /** What ends when the module closes: campaigns of leaders, delays of jobs, calls that wait for the result of another one. */
   readonly closing = new Set<{ close(): unknown }>();
-  readonly #attempts: Attempts;
+  /** By their present attempts. */
+  readonly #acquisitions = new FreshMap<string, WokenAcquisition>();
   readonly #adoptions: Adoptions;
   readonly #freeWatch: FreeWatch;
   readonly #queues: LocalQueues;
@@ -74,9 +77,13 @@ export class Locker implements WakeUpListener {
       onEnded: (hold) => this.#queues.onEnded(hold),
     });
     this.#adoptions = new Adoptions({ ...shared, releaser });
-    const nextId = attemptIds(store.clientId, random);
-    this.#attempts = new Attempts({ ...shared, releaser, nextId, isHeld: (attempt) => this.holds.has(attempt) });
-    const context = { ...shared, attempts: this.#attempts, holds: this.holds };
+    const context = {
+      ...shared,
+      releaser,
+      holds: this.holds,
+      acquisitions: this.#acquisitions,
+      nextId: attemptIds(store.clientId, random),
+    };
     this.#queues = new LocalQueues(context, store.reservesTokens === true);
     this.#freeWatch = new FreeWatch(shared);
     this.#holderTexts = new HolderTexts(instance);
@@ -87,7 +94,7 @@ export class Locker implements WakeUpListener {
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
       locks: this.holds.size,
-      waiting: this.#attempts.size + this.#queues.waiting + this.#freeWatch.size,
+      waiting: this.#acquisitions.size + this.#queues.waiting + this.#freeWatch.size,
       releasing: this.#releaser.size,
       timers: this.timers.size,
     };
@@ -123,16 +130,53 @@ export class Locker implements WakeUpListener {
   acquire(request: LockRequest): Promise<Acquired>;
   acquire<T>(request: LockRequest, toResult: (hold: Acquired) => T): Promise<T>;
   acquire(request: LockRequest, toResult: (hold: Acquired) => unknown = itself): Promise<unknown> {
-    if (request.keys.length === 1) return this.#acquireGroup(request, toResult);
-    return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
+    if (request.keys.length > 1) return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
+    return this.#acquireGroup(request, toResult);
   }
 
   async #acquireSeveral(request: LockRequest): Promise<Acquired> {
     const groups = this.store.groups(request.keys);
-    const acquireGroup = (keys: readonly string[], callerKeys?: readonly string[]): Promise<StoreHold> =>
-      this.#acquireGroup(callerKeys ? { ...request, keys, callerKeys } : forKeys(request, keys), itself);
-    if (groups.length === 1) return acquireGroup(groups[0]!, request.keys);
-    return acquireGroups(request, groups, { acquireGroup, clock: this.clock, timers: this.timers });
+    if (groups.length === 1)
+      return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: request.keys }, itself);
+    return this.#acquireGroups(request, groups);
+  }
+
+  /** Acquires groups of keys one after the other, in the order of the store. */
+  async #acquireGroups(request: LockRequest, groups: readonly (readonly string[])[]): Promise<CompositeHold> {
+    const { keys, options, startedAt } = request;
+    const parts: StoreHold[] = [];
+    try {
+      for (const group of groups) parts.push(await this.#acquireGroup(forKeys(request, group), itself));
+      await this.#prove(parts, request);
+    } catch (error) {
+      // Within the time limit of the whole call, even if Redis cannot be reached any more.
+      const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
+      throw error;
+    }
+    return new CompositeHold(keys, parts);
+  }
+
+  /**
+   * Makes sure that holds which were acquired one after the other are all proven. The machine may have slept meanwhile: then a
+   * lease is over by the wall clock, and the store is asked once more, within the time limit of the call.
+   */
+  async #prove(holds: readonly StoreHold[], { options: { signal, waitMs }, startedAt }: LockRequest): Promise<void> {
+    const { clock, timers } = this;
+    const unproven = holds.filter(({ provenMs }) => provenMs === 0);
+    for (const hold of unproven) if (!hold.request.options.renew) hold.expire();
+    throwIfLost(holds);
+    if (unproven.length === 0) return;
+    const answers = Promise.allSettled(unproven.map((hold) => hold.extendBy(hold.request.options.leaseMs)));
+    let stopListening: (() => void) | undefined;
+    const aborted = new Promise((resolve) => (stopListening = signal && onAbort(signal, () => resolve(undefined))));
+    const limitMs = startedAt + waitMs + FIRST_ANSWER_MS - clock.now();
+    await timers.withTimeout(limitMs, Promise.race([answers, aborted]));
+    stopListening?.();
+    signal?.throwIfAborted();
+    throwIfLost(holds);
+    const silent = holds.find(({ provenMs }) => provenMs === 0);
+    if (silent) throw unansweredError(silent, Math.round(clock.now() - startedAt), silent.renewError);
   }
 
   /** Goes on with a hold that another process has transferred. @throws as `Adoptions.adopt`, LockShutdownError */
@@ -159,7 +203,7 @@ export class Locker implements WakeUpListener {
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
     this.#inOwnContext(() => {
-      const acquisition = this.#attempts.acquisitionOf(attempt);
+      const acquisition = this.#acquisitions.get(attempt);
       if (acquisition) acquisition.onWakeUp(wakeUp);
       else if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
     });
@@ -167,7 +211,7 @@ export class Locker implements WakeUpListener {
 
   onListening(): void {
     this.#inOwnContext(() => {
-      for (const acquisition of this.#attempts.acquisitions) acquisition.onWakeUp({ kind: 'wake' });
+      for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
     });
   }
 
@@ -192,7 +236,7 @@ export class Locker implements WakeUpListener {
     for (const one of this.closing) void one.close();
     this.#queues.close(shutdownError());
     this.#freeWatch.close(shutdownError);
-    for (const acquisition of this.#attempts.acquisitions) acquisition.close(shutdownError());
+    for (const acquisition of this.#acquisitions.values()) acquisition.close(shutdownError());
     await this.holds.close(drainMs);
     this.#thrown.flush();
     this.timers.close();

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { CallContext } from '../call-context.js';
 import { type Clock } from '../clock.js';
 import { LockError } from '../lock.errors.js';
@@ -5,7 +6,8 @@ import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
 import { textWithin } from '../error-texts.js';
 import { type Randomness } from '../randomness.js';
-import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
+import { releasesOfAttempt } from '../store/attempt-ids.js';
+import { asked, type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 
@@ -69,6 +71,7 @@ export class Releaser {
   #isStopped = false;
   #idlers: (() => void)[] = [];
   readonly #log: LogLimit;
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
 
   constructor(private readonly parts: ReleaserParts) {
     const { clock, timers, reporter } = parts;
@@ -86,6 +89,14 @@ export class Releaser {
    */
   giveBack(request: ReleaseRequest, until: number, timeoutMs: number, listener: ReleaseListener | null = null): void {
     this.#send(new Pending(request, until, timeoutMs, listener));
+  }
+
+  /** Releases what an attempt has, or may still get, in the store. That is no part of the call that has made the attempt. */
+  giveBackAttempt(attempt: Parameters<typeof releasesOfAttempt>[0], timeoutMs: number): void {
+    const until = this.parts.clock.now() + attempt.leaseMs;
+    this.#inOwnContext(() => {
+      for (const release of releasesOfAttempt(attempt)) this.giveBack(release, until, timeoutMs);
+    });
   }
 
   /** Stops trying: what is not confirmed by now ends with its lease. */
@@ -125,19 +136,11 @@ export class Releaser {
   /** Sends one try. */
   #send(pending: Pending): void {
     this.#underWay += 1;
-    void this.#release(pending).then(
+    const { request, timeoutMs } = pending;
+    void asked(() => this.parts.store.release(request, timeoutMs)).then(
       (reply) => this.#onReply(pending, reply),
       (error: unknown) => this.#onFailure(pending, error),
     );
-  }
-
-  #release({ request, timeoutMs }: Pending): Promise<ReleaseReply> {
-    try {
-      return this.parts.store.release(request, timeoutMs);
-    } catch (error) {
-      // A store that throws, against its contract, is like one that rejects.
-      return Promise.reject(error);
-    }
   }
 
   #onSettled(): void {

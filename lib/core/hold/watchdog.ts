@@ -3,7 +3,7 @@ import { type LockLostReason } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
-import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
+import { asked, type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { RENEWALS_AT_A_TIME, RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
 import { type Handover } from './handover.js';
@@ -183,14 +183,11 @@ export class Watchdog {
     return replies.every(({ outcome }) => outcome !== 'unknown');
   }
 
-  /** A store that rejects or throws, against its contract, must not end the renewals. */
+  /** A store that rejects, against its contract, must not end the renewals. */
   #sendRenewals(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    const unknown = (cause: unknown): RenewReply[] => requests.map(() => ({ outcome: 'unknown', cause }));
-    try {
-      return this.store.renew(requests).catch(unknown);
-    } catch (error) {
-      return Promise.resolve(unknown(error));
-    }
+    return asked(() => this.store.renew(requests)).catch((cause: unknown) =>
+      requests.map(() => ({ outcome: 'unknown', cause })),
+    );
   }
 
   /** Applies a renewal, to the call that has the lock now; after its end or loss, only what it says about the calls before counts. */

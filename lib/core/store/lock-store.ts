@@ -250,3 +250,12 @@ export interface LockStore {
   /** Closes the connections that the store opened itself. */
   close(): Promise<void>;
 }
+
+/** The answer of a store. One that throws, against its contract, is like one that rejects. */
+export function asked<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return ask();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
