@@ -2,9 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { type AfterTurn } from '../core/runtime.js';
-import { type RedisClient } from './client/redis-client.js';
 import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
-import { type Call, type Command, type Script, readReply, sendScript, withdrawnError } from './connection/command.js';
+import { Command, readReply, type Script, withdrawnError } from './connection/command.js';
 import { type Connection } from './connection/connection.js';
 import { readableText } from './connection/error-advice.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
@@ -142,15 +141,10 @@ const inChunks = (all: readonly Pending[]): readonly (readonly Pending[])[] =>
 const withdrawn = ({ operation }: Pending): LockStoreError =>
   storeError(operation.key, withdrawnError(), { wasSent: false });
 
-/** Operations that travel in one command. */
-export class Batch implements Call<string[]> {
-  readonly isScript = true;
-  readonly subject: string;
-  readonly storageKey: string;
-  readonly timeoutMs: number;
+/** The command in which operations travel. */
+export class Batch extends Command {
   /** What was sent, each time that it was sent: an acquire keeps its times. */
   sent: Script | null = null;
-  #command: Command | null = null;
 
   constructor(
     /** Without those that were withdrawn. */
@@ -160,36 +154,31 @@ export class Batch implements Call<string[]> {
     private readonly onServed: ((isServed: boolean) => void) | null = null,
   ) {
     const { key, lock, timeoutMs } = pending[0]!.operation;
-    this.subject = key;
-    this.storageKey = lock;
-    this.timeoutMs = timeoutMs;
+    super(batcher.parts.commands, { subject: key, storageKey: lock, timeoutMs });
     for (const one of pending) one.batch = this;
   }
 
-  start(): void {
-    try {
-      this.#command = this.batcher.parts.commands.start(this);
-    } catch (error) {
-      // Behind the turn, it would reach no caller.
-      this.reject(error as Error);
-    }
-  }
-
+  /** Takes an operation back. Returns true when nothing was sent of it, and nothing will be. */
   withdraw(pending: Pending): boolean {
     if (this.sent) return false;
-    if (this.pending.length === 1) return this.#command?.withdraw() ?? false;
-    this.pending = this.pending.filter((one) => one !== pending);
-    pending.reject(withdrawn(pending));
+    if (this.pending.length === 1) this.fail(withdrawnError());
+    else {
+      this.pending = this.pending.filter((one) => one !== pending);
+      pending.reject(withdrawn(pending));
+    }
     return true;
   }
 
   /** What is withdrawn after this is sent nevertheless. */
-  send(client: RedisClient, byText: boolean): Promise<unknown> {
-    this.sent ??= this.#script();
-    return sendScript(client, this.sent, byText);
+  protected make(): Script {
+    const { calls, timesOf } = this.batcher.parts;
+    const operations = this.pending.map(({ operation }) => operation);
+    const times = () => timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
+    return (this.sent ??=
+      operations.length === 1 ? calls.one(operations[0]!, times()) : calls.together(operations, times()));
   }
 
-  read(reply: unknown): string[][] | null {
+  protected read(reply: unknown): string[][] | null {
     const { pending } = this;
     if (pending.length === 1) {
       const one = readReply(pending[0]!.operation.attempt, reply);
@@ -200,7 +189,7 @@ export class Batch implements Call<string[]> {
     return read.every((one) => one !== null) ? read : null;
   }
 
-  resolve(replies: string[][]): void {
+  protected resolve(replies: string[][]): void {
     let i = 0;
     for (const pending of this.pending) {
       const reply = replies[i]!;
@@ -215,7 +204,7 @@ export class Batch implements Call<string[]> {
     }
   }
 
-  reject(error: Error): void {
+  protected reject(error: Error): void {
     if (this.pending.length > 1 && isRefused(error)) {
       // Nothing was done. Servers and proxies have words of their own for the reason: one lock, or that there are several.
       void Promise.all(this.pending.map((one) => this.#sendAlone(one))).then((served) => {
@@ -227,7 +216,7 @@ export class Batch implements Call<string[]> {
   }
 
   /** A reply that its caller cannot read concerns no other one. */
-  onLate(replies: string[][]): void {
+  protected override onLate(replies: string[][]): void {
     for (const [i, pending] of this.pending.entries()) {
       const reply = replies[i]!;
       if (this.#hasFailed(reply)) continue;
@@ -237,16 +226,6 @@ export class Batch implements Call<string[]> {
         // The call is over.
       }
     }
-  }
-
-  #script(): Script {
-    const { calls, timesOf } = this.batcher.parts;
-    const { pending } = this;
-    const first = pending[0]!.operation;
-    if (pending.length === 1) return calls.one(first, timesOf(first));
-    const operations = pending.map(({ operation }) => operation);
-    const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? first);
-    return calls.together(operations, times);
   }
 
   /** Alone, an operation reports its error itself. */

@@ -10,8 +10,8 @@ import { type Destination, nodeOf } from './cluster-nodes.js';
 import { type ConnectionState } from './connection-state.js';
 import { isLost, isNoScript, isRetryable, isUnsent, renamedError } from './redis-errors.js';
 
-/** What is sent, how long its answer is waited for, and what receives the outcome: one of `resolve` and `reject`, once. */
-export interface Call<T = unknown> {
+/** What a command is for, where it goes, and how long its answer is waited for. */
+export interface CommandRequest {
   /** For errors. */
   readonly subject: Subject;
   /** The storage key that the command is about, or none. */
@@ -19,16 +19,6 @@ export interface Call<T = unknown> {
   /** The connection to a node of a cluster to send by, if not the one that serves the key. */
   readonly node?: SingleClient | undefined;
   readonly timeoutMs: number;
-  /** A script, whose answers are lists of strings. */
-  readonly isScript: boolean;
-  /** `byText`: the server does not know the script by its hash. */
-  send(client: RedisClient, byText: boolean): Promise<unknown>;
-  /** The answers in a reply; null: it is the reply to another command. */
-  read(reply: unknown): T[] | null;
-  resolve(answers: T[]): void;
-  reject(error: LockStoreError): void;
-  /** Receives answers that come after the time limit. */
-  onLate?(answers: T[]): void;
 }
 
 /** A script with its operands. */
@@ -71,6 +61,7 @@ export interface CommandHost {
   onTimeout(to: Destination, sentAt: number, timeoutMs: number): void;
   /** Replaces what returns the replies of other commands. */
   replace(to: Destination): void;
+  onStart(command: Command): void;
   /** A command was answered, or has failed. */
   onEnd(command: Command): void;
   /** The error that its caller receives. */
@@ -86,7 +77,11 @@ const ignore = (): void => undefined;
  * forever. It is sent only when there is a connection, so that nothing is sent later; and again, within its time, when its
  * connection was lost before the answer. A script that the server does not know is sent once more by its text.
  */
-export class Command {
+export abstract class Command implements CommandRequest {
+  readonly subject: Subject;
+  readonly storageKey: string | undefined;
+  readonly node: SingleClient | undefined;
+  readonly timeoutMs: number;
   wasSent = false;
   /** Where the answer is awaited from, or came from: of a cluster, the node that served the storage key. */
   sentTo: Destination | null = null;
@@ -97,35 +92,65 @@ export class Command {
   /** It is over because its time was. */
   #isLate = false;
   /** How many connections had been lost when the wait for one began. */
-  #lossesBefore = 0;
+  #lossesBefore: number;
   #deadline: ScheduledCall;
   #stopWaiting = ignore;
 
   constructor(
-    readonly call: Call<any>,
     private readonly host: CommandHost,
+    { subject, storageKey, node, timeoutMs }: CommandRequest,
   ) {
+    this.subject = subject;
+    this.storageKey = storageKey;
+    this.node = node;
+    this.timeoutMs = timeoutMs;
     const now = host.timers.now();
-    const due = now + Math.max(call.timeoutMs, 0);
+    const due = now + Math.max(timeoutMs, 0);
     this.#deadline = host.timers.schedule(due, () => this.#onDeadline(due), now);
+    this.#lossesBefore = host.state.losses;
+    host.onStart(this);
   }
 
+  /** What it sends each time: a script, whose answers are lists of strings, or another command, with the reply to that. */
+  protected abstract make(client: RedisClient): Script | Promise<unknown>;
+  /** The answers in a reply; null: it is the reply to another command. */
+  protected abstract read(reply: unknown): unknown[] | null;
+  /** Receives the outcome, as `reject` does: one of the two, once. */
+  protected abstract resolve(answers: unknown[]): void;
+  protected abstract reject(error: LockStoreError): void;
+  /** Receives answers that come after the time limit. */
+  protected onLate?(answers: unknown[]): void;
+
+  /** Sends it when there is a connection, and again when that was lost before the answer came, until the command is over. */
   start(): void {
-    this.#lossesBefore = this.host.state.losses;
-    this.#deliver();
+    const { host } = this;
+    try {
+      const to = this.#readyDestination();
+      if (!to) return this.#whenChanged(() => this.start());
+      this.#lossesBefore = host.state.losses;
+      const { epoch } = host;
+      const { wasSent } = this;
+      const sentAt = host.clock.now();
+      this.wasSent = true;
+      this.sentTo = to;
+      this.#sentAt = sentAt;
+      this.#send(host.liveClient()).then(
+        (reply) => this.#onReply(reply, to, sentAt),
+        (error: Error) => {
+          if (isUnsent(error)) this.wasSent = wasSent;
+          this.#onError(error, epoch);
+        },
+      );
+    } catch (error) {
+      this.fail(error as Error);
+    }
   }
 
   /** Ends the wait for the answer. */
   fail(error: Error): void {
     if (this.#isOver) return;
     this.#end();
-    this.call.reject(this.host.failureOf(this, error));
-  }
-
-  /** Returns true when nothing was sent, and nothing will be. */
-  withdraw(): boolean {
-    if (!this.wasSent) this.fail(withdrawnError());
-    return !this.wasSent;
+    this.reject(this.host.failureOf(this, error));
   }
 
   #end(): void {
@@ -143,41 +168,20 @@ export class Command {
   }
 
   #onTimeout(): void {
-    const { timeoutMs } = this.call;
+    const { timeoutMs } = this;
     this.#isLate = true;
     if (this.sentTo) this.host.onTimeout(this.sentTo, this.#sentAt, timeoutMs);
     this.fail(new Error(`no ${this.sentTo ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
   }
 
-  /** Sends it when there is a connection, and again when that was lost before the answer came, until the command is over. */
-  #deliver(): void {
-    const { host } = this;
+  /** EVALSHA, or EVAL. A client may also throw. */
+  #send(client: RedisClient): Promise<unknown> {
     try {
-      const to = this.#readyDestination();
-      if (!to) return this.#whenChanged(() => this.#deliver());
-      this.#lossesBefore = host.state.losses;
-      const { epoch } = host;
-      const { wasSent } = this;
-      const sentAt = host.clock.now();
-      this.wasSent = true;
-      this.sentTo = to;
-      this.#sentAt = sentAt;
-      this.#send().then(
-        (reply) => this.#onReply(reply, to, sentAt),
-        (error: Error) => {
-          if (isUnsent(error)) this.wasSent = wasSent;
-          this.#onError(error, epoch);
-        },
-      );
-    } catch (error) {
-      this.fail(error as Error);
-    }
-  }
-
-  /** A client may also throw. */
-  #send(): Promise<unknown> {
-    try {
-      return this.call.send(this.host.liveClient(), this.#byText);
+      const made = this.make(client);
+      if (!('script' in made)) return made;
+      const { script, operands, asking } = made;
+      if (asking) (client as SingleClient).asking();
+      return this.#byText ? client.evaluate(script.text, operands) : client.evaluateSha(script.sha1, operands);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -187,10 +191,10 @@ export class Command {
     try {
       this.host.onAnswer(to, sentAt);
       const answers = this.#read(reply, to);
-      if (this.#isLate) return this.call.onLate?.(answers);
+      if (this.#isLate) return this.onLate?.(answers);
       if (this.#isOver) return;
       this.#end();
-      this.call.resolve(answers);
+      this.resolve(answers);
     } catch (error) {
       this.fail(error as Error);
     }
@@ -198,22 +202,21 @@ export class Command {
 
   /** @throws LockStoreError when a connection delivers the reply to another command: it is replaced */
   #read(reply: unknown, to: Destination): unknown[] {
-    const { call, host } = this;
-    const answers: unknown[] | null = call.read(reply);
+    const { subject } = this;
+    const answers = this.read(reply);
     if (!answers) {
-      host.replace(to);
-      const text = `Redis sent the reply of another command ${forSubject(call.subject)}.`;
-      throw new LockStoreError(text, { key: keyOfSubject(call.subject) });
+      this.host.replace(to);
+      const text = `Redis sent the reply of another command ${forSubject(subject)}.`;
+      throw new LockStoreError(text, { key: keyOfSubject(subject) });
     }
-    if (!call.isScript) return answers;
-    if ((answers as string[][]).some(isGrant)) this.#checkGrant();
+    if (answers.some(isGrant)) this.#checkGrant();
     return answers;
   }
 
   /** The server may have become unsafe since its connection began. */
   #checkGrant(): void {
     const { host } = this;
-    const key = keyOfSubject(this.call.subject) ?? '';
+    const key = keyOfSubject(this.subject) ?? '';
     const refusal = host.refusal(key);
     if (refusal) throw renamedError(refusal, key, true);
     const client = host.liveClient();
@@ -227,20 +230,20 @@ export class Command {
     if (isLost(error) && !this.#isOver) {
       this.sentTo = null;
       // Without a loss, it would be sent again and again without a pause.
-      if (host.epoch === epoch && host.isReady(this.call)) return this.fail(error);
-      return this.#deliver();
+      if (host.epoch === epoch && host.isReady(this)) return this.fail(error);
+      return this.start();
     }
-    if (this.#isOver || !this.call.isScript || this.#byText || !isNoScript(error)) return this.fail(error);
+    if (this.#isOver || this.#byText || !isNoScript(error)) return this.fail(error);
     this.#byText = true;
+    this.#lossesBefore = host.state.losses;
     this.start();
   }
 
   /** Returns null while it has to be waited for. @throws Error when that is of no use */
   #readyDestination(): Destination | null {
-    const { call, host } = this;
+    const { host, storageKey } = this;
     if (this.#isOver || host.isClosed) throw new Error('the connection was closed');
-    const { storageKey } = call;
-    const to = { node: nodeOf(host.liveClient(), call), storageKey };
+    const to = { node: nodeOf(host.liveClient(), this), storageKey };
     if (host.isReady(to)) return to;
     if (host.refusedDatabase) throw host.refusedDatabase;
     const { lastError, losses } = host.state;
@@ -267,17 +270,25 @@ export class Command {
 /** What a script replies that has granted or prolonged a hold. */
 const GRANTED = new Set<unknown>(['granted', 'renewed', 'adopted']);
 
-/** Whether a lease rests on the reply. */
-const isGrant = (reply: readonly string[]): boolean => GRANTED.has(reply[0]);
+/** Whether a lease rests on the answer. */
+const isGrant = (answer: unknown): boolean => Array.isArray(answer) && GRANTED.has(answer[0]);
 
-/** EVALSHA, or EVAL. */
-export function sendScript(
-  client: RedisClient,
-  { script, operands, asking }: Script,
-  byText: boolean,
-): Promise<unknown> {
-  if (asking) (client as SingleClient).asking();
-  return byText ? client.evaluate(script.text, operands) : client.evaluateSha(script.sha1, operands);
+/** A command with one answer. */
+export class SingleCommand<T> extends Command {
+  constructor(
+    host: CommandHost,
+    request: CommandRequest,
+    protected readonly make: (client: RedisClient) => Script | Promise<unknown>,
+    protected readonly read: (reply: unknown) => [T] | null,
+    private readonly onAnswer: (answer: T) => void,
+    protected readonly reject: (error: LockStoreError) => void,
+  ) {
+    super(host, request);
+  }
+
+  protected resolve([answer]: [T]): void {
+    this.onAnswer(answer);
+  }
 }
 
 /** Reads the reply for one attempt; null if it belongs to another command, or is none of a script of this library. */

@@ -8,13 +8,13 @@ import { type LeadsToMaster, type RedisClient, type SingleClient } from '../clie
 import { GREETING_MS, NODE_INFO_TIMEOUT_MS, SELECT_RETRY_MS } from '../timing.js';
 import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
 import {
-  type Call,
-  Command,
+  type Command,
   type CommandHost,
+  type CommandRequest,
+  readReply,
   type Script,
   type ScriptCall,
-  readReply,
-  sendScript,
+  SingleCommand,
 } from './command.js';
 import { ConnectionState } from './connection-state.js';
 import { ifElsewhere } from './demotion.js';
@@ -24,10 +24,7 @@ import { ServerId } from './server-id.js';
 import { SilenceWatch } from './silence-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
 
-/** What any command is for, where it goes, and how long its answer is waited for. */
-type CommandRequest = Pick<Call, 'subject' | 'storageKey' | 'node' | 'timeoutMs'>;
-
-/** The same for a script; `echo`: see `ScriptCall`. */
+/** A command that is a script; `echo`: see `ScriptCall`. */
 export type ScriptRequest = CommandRequest & Pick<ScriptCall, 'echo'>;
 
 /** A SELECT that was sent by the present connection. */
@@ -133,30 +130,17 @@ export class Connection implements CommandHost {
 
   /** The same for a script that is made each time that it is sent. @throws LockStoreError */
   runScript({ echo, ...request }: ScriptRequest, script: () => Script): Promise<string[]> {
-    return new Promise((resolve, reject) => {
-      const send = (client: RedisClient, byText: boolean) => sendScript(client, script(), byText);
-      const read = (reply: unknown): string[][] | null => {
-        const one = readReply(echo, reply);
-        return one && [one];
-      };
-      this.start<string[]>({ ...request, isScript: true, send, read, resolve: ([one]) => resolve(one!), reject });
-    });
+    const read = (reply: unknown): [string[]] | null => {
+      const one = readReply(echo, reply);
+      return one && [one];
+    };
+    return new Promise((resolve, reject) => new SingleCommand(this, request, script, read, resolve, reject).start());
   }
 
   /** Sends any command under the deadline of the request. @throws LockStoreError */
   send<T>(send: () => Promise<T>, request: CommandRequest): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const read = (reply: unknown): T[] => [reply as T];
-      this.start<T>({ ...request, isScript: false, send, read, resolve: ([reply]) => resolve(reply!), reject });
-    });
-  }
-
-  /** Sends a command whose call receives the outcome. */
-  start<T>(call: Call<T>): Command {
-    const command = new Command(call, this);
-    this.#commands.set(command, true);
-    command.start();
-    return command;
+    const read = (reply: unknown): [T] => [reply as T];
+    return new Promise((resolve, reject) => new SingleCommand(this, request, send, read, resolve, reject).start());
   }
 
   /** As `RedisClient.inOneWrite`. */
@@ -343,16 +327,20 @@ export class Connection implements CommandHost {
     this.#inOwnContext(() => client.reconnect());
   }
 
+  onStart(command: Command): void {
+    this.#commands.set(command, true);
+  }
+
   onEnd(command: Command): void {
     this.#commands.delete(command);
   }
 
-  failureOf({ call, sentTo, wasSent }: Command, error: Error): LockStoreError {
+  failureOf({ subject, sentTo, wasSent }: Command, error: Error): LockStoreError {
     // A master that became a replica keeps its connections: a new one finds the new master.
     if (sentTo && isReadOnly(error)) this.replace(sentTo);
     const client = this.#client;
     const isSingle = !client.isCluster && !client.endsForGood;
-    return storeError(call.subject, error, { connectionError: this.state.lastError, wasSent, isSingle });
+    return storeError(subject, error, { connectionError: this.state.lastError, wasSent, isSingle });
   }
 }
 

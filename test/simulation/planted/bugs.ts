@@ -417,7 +417,7 @@ const ROWS: readonly Row[] = [
     "if (term.hasWork) hold.lose('shutdown');\n    await giveUp(hold);", '', ['leaders: one is elected'], 'leaders', 6],
   // Connections and their commands.
   ['redis/connection/command', 'scripts that a server has forgotten are not sent again',
-    'if (this.#isOver || !this.call.isScript || this.#byText || !isNoScript(error)) return this.fail(error);',
+    'if (this.#isOver || this.#byText || !isNoScript(error)) return this.fail(error);',
     'return this.fail(error);', ['nothing fails in calm'], 'calm', 3],
   // Replicas, Sentinel and clusters.
   ['redis/replica-acks', 'nobody counts the replicas that confirmed a grant',
