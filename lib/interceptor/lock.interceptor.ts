@@ -84,7 +84,7 @@ export class LockInterceptor implements NestInterceptor {
       // Not async: a nested call, which is inside at once, would make two more promises.
       try {
         if (call.options.ifBusy === 'share') return this.#share(call, self, args, proceed);
-        return this.#start(call, { self, args, key: call.keyOf(self, args) }, proceed);
+        return this.#runLocked(call, { self, args, key: call.keyOf(self, args) }, proceed);
       } catch (error) {
         return Promise.reject(error);
       }
@@ -117,13 +117,8 @@ export class LockInterceptor implements NestInterceptor {
   #share(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): Promise<unknown> {
     return this.#shared.run(call, self, args, (key, onInside) => {
       const whole = async (): Promise<unknown> => (onInside(), wholeResult(await proceed(), call.where));
-      return this.#start(call, { self, args, key }, whole);
+      return this.#runLocked(call, { self, args, key }, whole);
     });
-  }
-
-  #start(call: LockedCall, caller: Caller, proceed: () => unknown): Promise<unknown> {
-    if (call.options.oncePer === undefined) return this.#runLocked(call, caller, proceed);
-    return this.#claim(call, caller).then((claim) => this.#runLocked(call, caller, proceed, claim));
   }
 
   #claim(call: LockedCall, caller: Caller): Promise<FireClaim> {
@@ -131,6 +126,8 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   #runLocked(call: LockedCall, caller: Caller, proceed: () => unknown, claim?: FireClaim): Promise<unknown> {
+    if (call.options.oncePer !== undefined && !claim)
+      return this.#claim(call, caller).then((own) => this.#runLocked(call, caller, proceed, own));
     const options = call.isSame ? call.lock : optionsOf(this.#host, call, caller);
     const takeOver = (result: unknown, lock: Hold): unknown => {
       if (isOpenStream(result)) runHolding(lock, () => refuseStream(result, call.where));

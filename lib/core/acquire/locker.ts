@@ -130,23 +130,29 @@ export class Locker implements WakeUpListener {
   acquire(request: LockRequest): Promise<Acquired>;
   acquire<T>(request: LockRequest, toResult: (hold: Acquired) => T): Promise<T>;
   acquire(request: LockRequest, toResult: (hold: Acquired) => unknown = itself): Promise<unknown> {
-    if (request.keys.length > 1) return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
-    return this.#acquireGroup(request, toResult);
+    if (request.keys.length > 1 && !request.callerKeys)
+      return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
+    try {
+      if (this.isClosing) throw shutdownError();
+      request.options.signal?.throwIfAborted();
+      this.awaited.begin();
+      return this.#queues.begin(request, toResult);
+    } catch (error) {
+      this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, false));
+      return Promise.reject(error);
+    }
   }
 
   async #acquireSeveral(request: LockRequest): Promise<Acquired> {
-    const groups = this.store.groups(request.keys);
-    if (groups.length === 1)
-      return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: request.keys }, itself);
-    return this.#acquireGroups(request, groups);
-  }
-
-  /** Acquires groups of keys one after the other, in the order of the store. */
-  async #acquireGroups(request: LockRequest, groups: readonly (readonly string[])[]): Promise<CompositeHold> {
     const { keys, options, startedAt } = request;
+    const groups = this.store.groups(keys);
+    const acquireGroup = (group: readonly string[], callerKeys: readonly string[]): Promise<Acquired> =>
+      this.acquire({ ...(callerKeys === group ? forKeys(request, group) : request), keys: group, callerKeys });
+    if (groups.length === 1) return acquireGroup(groups[0]!, keys);
     const parts: StoreHold[] = [];
     try {
-      for (const group of groups) parts.push(await this.#acquireGroup(forKeys(request, group), itself));
+      // One after the other, in the order of the store.
+      for (const group of groups) parts.push((await acquireGroup(group, group)) as StoreHold);
       await this.#prove(parts, request);
     } catch (error) {
       // Within the time limit of the whole call, even if Redis cannot be reached any more.
@@ -240,19 +246,6 @@ export class Locker implements WakeUpListener {
     await this.holds.close(drainMs);
     this.#thrown.flush();
     this.timers.close();
-  }
-
-  /** Acquires the keys of a request, which are one group of the store, and in its order. */
-  #acquireGroup<T>(request: LockRequest, toResult: (hold: StoreHold) => T): Promise<T> {
-    try {
-      if (this.isClosing) throw shutdownError();
-      request.options.signal?.throwIfAborted();
-      this.awaited.begin();
-      return this.#queues.begin(request, toResult);
-    } catch (error) {
-      this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, false));
-      return Promise.reject(error);
-    }
   }
 }
 
