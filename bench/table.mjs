@@ -115,7 +115,7 @@ export function briefTable({ measure, loop }, rows) {
     if (!others.has(name) || speed(row) > speed(others.get(name))) others.set(name, row);
   }
   const shown = [...others.values()].sort((one, other) => speed(other) - speed(one)).slice(0, OTHERS);
-  const brief = rows.filter((row) => isOwn(row.name) || shown.includes(row));
+  const brief = rows.filter((row) => isOwn(row.name) || row.failed || shown.includes(row));
   return tableOf(columns, brief);
 }
 

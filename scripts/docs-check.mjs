@@ -1,9 +1,9 @@
 // Checks the documents: each ```ts block compiles in a user's project, each link has a target, each option, error and alert has its
-// entry, and each log text is in the code. Needs a build.
+// entry, and each log text, file and class that they name exists. Needs a build.
 // A block is a module of its own. If it imports from './orders.service.js', that file is the block of the same document that
 // exports all of those names, or else a stub in which they are `any`. Code that must not compile says `// @ts-expect-error`.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 import ts from 'typescript';
@@ -41,7 +41,9 @@ async function checkDocuments() {
   const entries = report('an entry for each option, error and alert', missingEntries());
   const logs = report('the texts of the log', unknownLogTexts());
   const rows = report('the defaults and values of the options', await differingRows());
-  return countsOf([...results, checkLinks(paths), order, entries, logs, rows]);
+  const glossary = report('the terms of the glossary', flawsOfTerms());
+  const named = report('the files that documents name', documents.flatMap(missingFiles));
+  return countsOf([...results, checkLinks(paths), order, entries, logs, rows, glossary, named]);
 }
 
 const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'scripts/README.md'];
@@ -59,7 +61,8 @@ function documentsOf() {
       if (/^\s*(ts|typescript)\b/.test(info)) blocks.push({ line: lineAt(source, at), code });
       return blank(all);
     });
-    return { path, text, prose: text.replace(/(`+)(?!`)[^]*?[^`]\1(?!`)/g, blank), blocks };
+    const named = [...text.matchAll(/`([^`\n]+)`/g)].map(([, code]) => code);
+    return { path, text, prose: text.replace(/(`+)(?!`)[^]*?[^`]\1(?!`)/g, blank), blocks, named };
   });
 }
 
@@ -225,13 +228,37 @@ function ownerOf(property) {
   return `${owner.name?.text ?? owner.parent.name.text}.${property.name}`;
 }
 
+/** The terms that have two meanings, and the names of classes and types that the code does not declare. */
+function flawsOfTerms() {
+  const rows = [
+    ...readFileSync(join(root, 'docs', 'glossary.md'), 'utf8').matchAll(/^\| (?!word|---)(.+?) \| (.+) \|$/gm),
+  ];
+  const terms = rows.flatMap(([, words]) => words.split(', '));
+  const names = rows.flatMap(([, , meaning]) => [...meaning.matchAll(/`([A-Z]\w+)`/g)].map(([, name]) => name));
+  const code = sourcesOf('lib').join('\n');
+  const isDeclared = (name) => new RegExp(`\\b(?:class|interface|type) ${name}\\b`).test(code);
+  return [
+    ...(terms.length === 0 ? ['docs/glossary.md has no rows'] : []),
+    ...terms.filter((term, i) => terms.indexOf(term) !== i).map((term) => `docs/glossary.md explains "${term}" twice`),
+    ...names.filter((name) => !isDeclared(name)).map((name) => `docs/glossary.md: lib declares no ${name}`),
+  ];
+}
+
+/** The files and folders of the library that a document for contributors names and that do not exist. */
+function missingFiles({ path, named }) {
+  const paths = named.filter((one) => /^(?:lib|test|scripts)\/[\w./-]+$/.test(one));
+  if (path.startsWith(join('docs', 'adr')) || path === 'CHANGELOG.md') return [];
+  return paths.filter((one) => !existsSync(join(root, one))).map((one) => `${path}: no such file: ${one}`);
+}
+
+const sourcesOf = (folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => readFileSync(join(root, folder, path), 'utf8'));
+
 /** The rows of docs/log-messages.md whose text is not in the code; `…` stands for any text. */
 function unknownLogTexts() {
-  const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).filter((path) =>
-    path.endsWith('.ts'),
-  );
-  const code = files
-    .map((path) => readFileSync(join(root, 'lib', path), 'utf8'))
+  const code = sourcesOf('lib')
     .join('\n')
     // A text may be written in several pieces.
     .replace(/['`] \+\s+['`]/g, '')

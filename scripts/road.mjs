@@ -1,0 +1,66 @@
+// Prints the road of a call from `@Locked` to EVALSHA, for docs/how-it-works.md: the functions of the built package on the stack, across
+// turns of the event loop, and the objects that are made on the way, by V8's coverage of constructors. Needs a build.
+import { createHook, executionAsyncId } from 'node:async_hooks';
+import { Session } from 'node:inspector';
+import process from 'node:process';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Redis } from 'ioredis';
+import 'reflect-metadata';
+import { startRedisServer } from './redis.mjs';
+const { Locked, RedisLockModule } = await import('../dist/esm/index.js');
+
+const session = new Session();
+session.connect();
+session.post('Profiler.enable');
+session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+
+/** The classes of the package that were constructed since the last look. */
+function objectsSince() {
+  let scripts;
+  session.post('Profiler.takePreciseCoverage', (_error, { result }) => (scripts = result));
+  const functions = scripts.filter(({ url }) => url.includes('/dist/esm/')).flatMap((script) => script.functions);
+  const made = functions.filter(({ functionName: name, ranges: [{ count }] }) => count > 0 && /^[A-Z]\w*$/.test(name));
+  return made.map(({ functionName }) => functionName);
+}
+
+/** Where each asynchronous step began. */
+const begun = new Map();
+Error.stackTraceLimit = Infinity;
+createHook({ init: (id) => begun.set(id, { stack: new Error().stack, from: executionAsyncId() }) }).enable();
+
+/** The functions of the package on the stack, and on those of the steps that led here, the caller first. */
+function onTheStack() {
+  let { stack } = new Error();
+  for (let step = begun.get(executionAsyncId()); step; step = begun.get(step.from)) stack += `\n${step.stack}`;
+  const frames = stack.matchAll(
+    /at (?:async |new )?(?:([^\n]+?) \()?(?:file:\/\/)?[^\s()]+\/dist\/esm\/([^():]+):(\d+):/g,
+  );
+  return [...new Set([...frames].map(([, name, file, line]) => `${file} ${name ?? `line ${line}`}`))].toReversed();
+}
+
+class App {}
+class Orders {}
+const charge = Reflect.decorate([Locked('order:<0>')], Orders.prototype, 'charge', { value: async () => {} });
+Object.defineProperty(Orders.prototype, 'charge', charge);
+const server = await startRedisServer();
+Module({ imports: [RedisLockModule.forRoot({ connection: server.url })], providers: [Orders] })(App);
+const app = await NestFactory.createApplicationContext(App, { logger: false });
+// The first call also asks the server for its time, and loads the script.
+await app.get(Orders).charge('1');
+const send = Reflect.get(Redis.prototype, 'sendCommand');
+Redis.prototype.sendCommand = function (command, ...rest) {
+  const functions = onTheStack();
+  const objects = objectsSince();
+  const files = new Set(functions.map((one) => one.split(' ')[0]));
+  console.log([...functions, '', ...objects, ''].join('\n'));
+  console.log(`${functions.length} functions in ${files.size} files, ${objects.length} objects`);
+  Redis.prototype.sendCommand = send;
+  return send.call(this, command, ...rest);
+};
+begun.clear();
+objectsSince();
+await app.get(Orders).charge('2');
+await app.close();
+await server.stop();
+process.exit();
