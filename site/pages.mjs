@@ -40,6 +40,7 @@ export const GROUPS = [
     title: 'Concepts',
     pages: [
       ['guarantees', 'Guarantees'],
+      ['waiting', 'Order and waiting'],
       ['in-pictures', 'In pictures'],
       ['from-setnx', 'From SETNX to a lock'],
       ['glossary', 'Glossary'],
@@ -84,6 +85,7 @@ export const GROUPS = [
     pages: [
       ['how-it-works', 'How it works'],
       ['verification', 'How it is tested'],
+      ['proofs', 'Proofs'],
       ['failure-modes', 'Failure modes'],
       ['performance-laboratory', 'Performance laboratory'],
     ],

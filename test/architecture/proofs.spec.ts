@@ -5,7 +5,7 @@ import { root } from './planted.js';
 import { flawsOfProofs } from './proofs.js';
 
 describe('the tables of proofs', () => {
-  it.each(['failure-modes.md', 'guarantees.md', 'from-setnx.md'])('in docs/%s name only tests that exist', (name) => {
+  it.each(['failure-modes.md', 'proofs.md', 'from-setnx.md'])('in docs/%s name only tests that exist', (name) => {
     expect(flawsOfProofs(join(root, 'docs', name))).toEqual([]);
   });
 });
