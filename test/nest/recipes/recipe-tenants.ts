@@ -14,7 +14,7 @@ export class Exports {
     return `${tenant.id} charged ${orderId}`;
   }
 
-  /** As many at a time as the tenant has paid for, on all instances; the next one is refused. */
+  /** At most the number that the tenant has paid for at a time, on all instances; the next one is refused. */
   @Limited('tenant:<0.id>:exports', (tenant: Tenant) => tenant.seats, { ifBusy: 'throw' })
   async export(tenant: Tenant, work: () => Promise<string>): Promise<string> {
     return `${tenant.id} exported ${await work()}`;
