@@ -1,10 +1,10 @@
 import { Belief, Losses, LossReports, Nesting, Siblings } from './judge/beliefs.js';
+import { Callers, Leads } from './judge/callers.js';
 import { Calm, Moved, Recovered, REPLICA_MS } from './judge/calm.js';
 import { Facts, KEY_PREFIX, RECOVERY_MS } from './judge/facts.js';
-import { Exclusion, Grants, Operators, Order, Owners, Tokens } from './judge/grants.js';
+import { Grants, Operators, Order, Owners } from './judge/grants.js';
 import { HandOvers, LocalWaits } from './judge/hand-overs.js';
 import { Fires, HoldLimits, Runs } from './judge/hold-limits.js';
-import { Leaders, Transfers } from './judge/transfers.js';
 import { Endings, Leftovers, ProcessEnd, QuorumLeftovers } from './judge/leftovers.js';
 import { type Rule } from './judge/rule.js';
 import { Settling, Turns, Waiting, WaitLimits } from './judge/waits.js';
@@ -30,8 +30,8 @@ import { SimProcess } from './world/sim-process.js';
 
 // prettier-ignore
 const KINDS = [
-  Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Leaders, Transfers, Turns, WaitLimits,
+  Callers, Belief, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
+  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Leads, Turns, WaitLimits,
 ];
 
 /** All rules. */
@@ -333,6 +333,7 @@ class Simulation implements Stage {
   }
 
   #report(): Report {
+    this.#judge.conclude();
     const { violations, digest, count, now, trace } = this.#world;
     const { counts, publicCalls: calls } = this.#facts;
     const commands = this.#network.servers.reduce((sum, server) => sum + server.commands, 0);

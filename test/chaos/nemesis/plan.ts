@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UsageError } from '../../../scripts/command.mjs';
-import { type Forgets } from '../events.js';
+import { type Forgets } from '../../judge/events.js';
 import { randomFrom, type Randoms } from '../worker/random.mjs';
 import { type Recorder } from '../recorder.js';
 import { now } from '../worker/standstills.mjs';

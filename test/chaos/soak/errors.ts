@@ -1,5 +1,5 @@
-import { faultsOf, RECOVERY_MS, touches, union } from '../checker/spans.js';
-import { type History, type Violation } from '../checker/history.js';
+import { faultsOf, touches, union } from '../../judge/spans.js';
+import { type History, type Violation } from '../../judge/history.js';
 
 /** What a call may answer whenever it likes: that the lock is busy, its wait over, its caller's signal aborted, its fire run. */
 const ANSWERS = ['LOCK_BUSY', 'LOCK_WAIT_TIMEOUT', 'TimeoutError', 'skipped'];
@@ -17,8 +17,8 @@ export function unexpectedErrors(history: History): Violation[] {
   const standstills = [...history.processes.values()].flatMap((process) => process.standstills);
   const spans = [...standstills, ...history.standstills]
     .filter(({ from, to }) => to - from > STANDSTILL_MS)
-    .map(({ from, to }) => ({ from, to: to + RECOVERY_MS }));
-  const faults = union([...faultsOf(history, undefined, RECOVERY_MS), ...spans]);
+    .map(({ from, to }) => ({ from, to: to + history.limits.recoveryMs }));
+  const faults = union([...faultsOf(history, undefined), ...spans]);
   const isExpected = (code: string, from: number, to: number): boolean =>
     ANSWERS.includes(code) || (OF_FAILOVERS.includes(code) && faults.some((fault) => touches(fault, { from, to })));
   const violation = (t: number, text: string): Violation => ({ rule: 'no-stray-errors', t, text });

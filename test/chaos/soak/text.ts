@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, relative } from 'node:path';
 import { boundOf, type Sample, type Series, type Verdict } from './verdict.js';
-import { groupBy } from '../checker/spans.js';
+import { groupBy } from '../../judge/spans.js';
 import { type SoakResult } from './soak.js';
 
 const COLUMNS = 3;

@@ -1,8 +1,8 @@
 import { randomFrom } from '../worker/random.mjs';
 import { judge, type Series, seriesOf } from './verdict.js';
 import { curves, table, withSection } from './text.js';
-import { History } from '../checker/history.js';
-import { Story } from '../story.js';
+import { History } from '../../judge/history.js';
+import { Story } from '../../judge/story.js';
 import { unexpectedErrors } from './errors.js';
 
 const MINUTES = 60;

@@ -42,7 +42,7 @@ export class FaultRunner {
       stall: ({ server, ms }) => this.#onServer(server, ms, (one) => (one.stalledUntil = this.#now + ms)),
       busyServer: (fault) => this.#slowServer(fault),
       crash: (fault) => this.#crash(fault),
-      stepClock: ({ server, ms }) => this.#onServer(server, 0, (one) => one.step(ms)),
+      stepClock: ({ server, ms }) => this.#onServer(server, 0, (one) => this.#step(one, ms)),
       flushScripts: ({ server }) => this.#onServer(server, null, (one) => one.forgetScripts()),
       refuse: (fault) => this.#refuse(fault),
       foreignKey: (fault) => this.#foreign(fault),
@@ -148,10 +148,17 @@ export class FaultRunner {
     });
   }
 
+  #step(server: SimServer, ms: number): void {
+    if (ms > 0) this.facts.forget('all');
+    else this.facts.forget(undefined, Infinity);
+    server.step(ms);
+  }
+
   /** Somebody deletes a lock, or Redis evicts it. */
   #delete(server: SimServer, key: string): void {
     server.data.delete(KEY_PREFIX + key);
     server.wipes.push(this.#now);
+    this.facts.forget([key]);
   }
 
   /** Somebody stores something else under the name of a lock, and takes it away again. */

@@ -1,6 +1,7 @@
 import { type FailoverWatch } from '../server/topology.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Hold, lockOn, type LockView, type Waiter } from '../../support/lua/lock-view.js';
+import { type Fault, History } from '../../judge/history.js';
 import { type Change } from './rule.js';
 import { type Network } from '../network/network.js';
 import { MOST_LAG_MS } from '../server/member.js';
@@ -87,6 +88,7 @@ class Failovers implements FailoverWatch {
     const isThere = (attempt: string): boolean => live.some(([other]) => other === attempt);
     for (const attempt of over) if (!isThere(attempt)) this.#forget(attempt);
     if (script.name.startsWith('acquire')) this.#elsewhere.add(script.text('attempt'));
+    facts.forget([key.slice(KEY_PREFIX.length)]);
     if (script.name === 'release') this.#forget(script.text('attempt'));
   }
 
@@ -108,15 +110,16 @@ class Failovers implements FailoverWatch {
   #excuse(attempt: string, { from, until }: Excuse): void {
     const known = this.#excuses.get(attempt) ?? { from, until };
     this.#excuses.set(attempt, { from: Math.min(known.from, from), until: Math.max(known.until, until) });
-    this.#onLost();
+    this.#onLost(attempt);
   }
 
   #forget(attempt: string): void {
     this.#forgotten.add(attempt);
-    this.#onLost();
+    this.#onLost(attempt);
   }
 
-  #onLost(): void {
+  #onLost(attempt: string): void {
+    this.facts.forget(this.facts.callOf.get(attempt)?.plan.keys);
     this.lostAt = this.facts.world.now;
     this.facts.count('lost by failovers');
   }
@@ -147,6 +150,8 @@ export class Facts {
   /** What happened, and how often. */
   readonly counts = new Map<string, number>();
   readonly failovers = new Failovers(this);
+  /** What callers see. */
+  readonly history = new History({ tellingMs: 5, recoveryMs: RECOVERY_MS, roundingMs: 0 });
   /** When something else was last stored under the name of a lock. */
   readonly foreignUntil = new Map<string, number>();
   /** How often each method of the public API was called. */
@@ -183,8 +188,18 @@ export class Facts {
     this.publicCalls.set(method, (this.publicCalls.get(method) ?? 0) + 1);
   }
 
+  /** Servers forget some locks, or all. */
+  forget(forgets: Fault['forgets'], stepsBackMs = 0): void {
+    const { now: from } = this.world;
+    const fault = { id: 0, kind: 'loss', worker: undefined, forgets, stepsBackMs, from, to: from };
+    this.history.faults.push(fault);
+  }
+
   /** A fault lasts until then; of one process, of the links of a slot, or of a server that all processes use. */
   trouble(until: number, whose?: SimProcess | number): void {
+    const worker = whose === undefined ? undefined : `P${typeof whose === 'number' ? whose : whose.slot}`;
+    const span = { from: this.world.now, to: until };
+    this.history.faults.push({ id: 0, kind: 'trouble', worker, forgets: undefined, stepsBackMs: 0, ...span });
     if (whose !== undefined) this.#troubledUntil.set(whose, Math.max(this.#troubledUntil.get(whose) ?? 0, until));
     else this.#allTroubledUntil = Math.max(this.#allTroubledUntil, until);
   }

@@ -8,7 +8,8 @@ import { type ScriptRun } from '../../support/lua/lua.js';
 import { type ReceivedScript, type ServerWatch, type SimServer } from '../server/sim-server.js';
 import { type Application, type Candidate } from '../workload/application.js';
 import { ABORTED, type Call, type Held, WORK_FAILED } from '../workload/call.js';
-import { type Facts } from './facts.js';
+import { type HolderStep } from '../workload/plan.js';
+import { type Facts, KEY_PREFIX } from './facts.js';
 import { type LockView, lockOn } from '../../support/lua/lock-view.js';
 import { type Change, type Rule, type SentCommand } from './rule.js';
 import { type Reply, type ScriptCall, ScriptReader } from './script-reader.js';
@@ -105,6 +106,10 @@ export class Judge implements ServerWatch {
     for (const rule of this.rules) rule.onEnd?.();
   }
 
+  conclude(): void {
+    for (const rule of this.rules) rule.conclude?.();
+  }
+
   onCall(call: Call): void {
     this.facts.calls.set(call.name, call);
     this.facts.pending.add(call);
@@ -165,6 +170,7 @@ export class Judge implements ServerWatch {
     // Nobody will hear of the end of a handle that is dropped.
     if (held.call.plan.isDropped) this.#forget(held);
     this.facts.world.log(() => `${held.call.process.name} ${held.call.name} releases`);
+    for (const rule of this.rules) rule.onReleasing?.(held);
   }
 
   /** The handle is gone, and nobody hears of its release. */
@@ -186,13 +192,13 @@ export class Judge implements ServerWatch {
   }
 
   /** The holder has given its lock away; `wasHeld`: what a release told it after that. */
-  onTransferred(held: Held, wasHeld: boolean): void {
+  onTransferred(held: Held, wasHeld: boolean, asked: number): void {
     const { world } = this.facts;
     held.doneAt = world.now;
     this.#forget(held);
     this.facts.count('transferred');
     world.log(() => `${held.call.process.name} ${held.call.name} has transferred its lock`);
-    for (const rule of this.rules) rule.onTransferred?.(held, wasHeld);
+    for (const rule of this.rules) rule.onTransferred?.(held, wasHeld, asked);
   }
 
   /** A call goes on with the lock of another one. What was wrong since that one asked for it excuses this one, too. */
@@ -215,7 +221,7 @@ export class Judge implements ServerWatch {
     facts.count(`adopt: ${nameOf(error)}`);
     facts.world.log(() => `${call.process.name} ${call.name} adopts nothing: ${textOf(error)}`);
     if (!(error instanceof this.library.LockError)) this.#violate('errors are typed', call, textOf(error));
-    for (const rule of this.rules) rule.onNotAdopted?.(from, call);
+    for (const rule of this.rules) rule.onNotAdopted?.(from, call, nameOf(error));
     return null;
   }
 
@@ -237,6 +243,11 @@ export class Judge implements ServerWatch {
     for (const rule of this.rules) rule.onDemoted?.(candidate, term, reason);
   }
 
+  /** A leader has ended the work of its term. */
+  onWorked(candidate: Candidate, term: LeaderTerm): void {
+    for (const rule of this.rules) rule.onWorked?.(candidate, term);
+  }
+
   /** The work under the lock returned, and so did the call. */
   onWorkReturned(call: Call, result: unknown): void {
     const held = call.held!;
@@ -255,6 +266,10 @@ export class Judge implements ServerWatch {
       this.#violate('the result is that of the work', call, textOf(error));
     }
     this.onReleased(call.held!, false);
+  }
+
+  onStep(held: Held, step: HolderStep): void {
+    for (const rule of this.rules) rule.onStep?.(held, step);
   }
 
   onExtended({ lock, call, grantedAt }: Held, leaseMs: number, from: { at: number; mono: number }): void {
@@ -325,6 +340,7 @@ export class Judge implements ServerWatch {
 
   onWiped(): void {
     this.facts.count('wipes');
+    this.facts.forget('all');
   }
 
   #findGrants(change: Change): void {
@@ -343,8 +359,9 @@ export class Judge implements ServerWatch {
     }
   }
 
-  #onRevoked({ before, now }: Change): void {
+  #onRevoked({ before, now, key }: Change): void {
     this.facts.revokedAt = this.facts.world.now;
+    this.facts.forget([key.slice(KEY_PREFIX.length)]);
     for (const [attempt, { deadline }] of before.holds) if (deadline > now) this.facts.revoked.add(attempt);
   }
 

@@ -3,6 +3,7 @@ import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application, type Candidate } from '../workload/application.js';
+import { type HolderStep } from '../workload/plan.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type Facts } from './facts.js';
 import { type Hold, type LockView } from '../../support/lua/lock-view.js';
@@ -62,16 +63,20 @@ export interface Rule {
   onGrant?(grant: NewGrant): void;
   onHeld?(held: Held): void;
   onLost?(held: Held): void;
+  /** A holder is about to do something with its lock. */
+  onStep?(held: Held, step: HolderStep): void;
+  onReleasing?(held: Held): void;
   onReleased?(held: Held, wasHeld: boolean, tookMs: number): void;
-  /** A lock was transferred; `wasHeld`: a release of its handle after that says that it was held. */
-  onTransferred?(held: Held, wasHeld: boolean): void;
+  /** A lock was transferred; `wasHeld`: a release of its handle after that says that it was held; `asked`: when the transfer began. */
+  onTransferred?(held: Held, wasHeld: boolean, asked: number): void;
   /** Another process goes on with what one has transferred, and cannot. */
   onAdopted?(from: Held, held: Held): void;
-  onNotAdopted?(from: Held, call: Call): void;
+  onNotAdopted?(from: Held, call: Call, error: string): void;
   onSettled?(call: Call, outcome: Outcome, error: unknown): void;
   /** A process campaigns for a lead, leads, and leads no more. */
   onCampaign?(candidate: Candidate): void;
   onElected?(candidate: Candidate, term: LeaderTerm): void;
+  onWorked?(candidate: Candidate, term: LeaderTerm): void;
   onDemoted?(candidate: Candidate, term: LeaderTerm, reason: DemotionReason): void;
   /** After each event. */
   onEvent?(): void;
@@ -79,4 +84,6 @@ export interface Rule {
   onTick?(): void;
   /** When all calls have ended, long after the last fault. */
   onEnd?(): void;
+  /** When the run is over, also because a promise is broken. */
+  conclude?(): void;
 }

@@ -79,6 +79,7 @@ export class Campaigner {
       await leadership.resign();
     }
     if (plan.goesOnMs > 0) await app.process.sleep(plan.goesOnMs);
+    this.judge.onWorked(candidate, term);
   }
 
   #onDemoted(candidate: Candidate, term: LeaderTerm, reason: DemotionReason): void {

@@ -131,10 +131,12 @@ export const waitWithin = (process: SimProcess, signal: AbortSignal | undefined,
     signal?.addEventListener('abort', onAbort, { once: true });
   });
 
-async function doStep(held: Held, { does, leaseMs }: HolderStep, judge: Judge): Promise<void> {
+async function doStep(held: Held, step: HolderStep, judge: Judge): Promise<void> {
+  const { does, leaseMs } = step;
   const { lock, call } = held;
   const { world } = call.process;
   judge.facts.called(does);
+  judge.onStep(held, step);
   world.log(() => `${call.process.name} ${call.name} ${does}${leaseMs === undefined ? '' : `(${leaseMs})`}`);
   try {
     if (does === 'extend') {
@@ -164,6 +166,7 @@ export class Adopter {
   async handOn(held: Held): Promise<boolean> {
     const { call, lock } = held;
     this.judge.facts.called('transfer');
+    const asked = call.process.world.now;
     let text: string;
     try {
       text = await lock.transfer();
@@ -171,7 +174,7 @@ export class Adopter {
       this.judge.onStepFailed(held, 'transfer', error);
       return false;
     }
-    this.judge.onTransferred(held, await lock.release());
+    this.judge.onTransferred(held, await lock.release(), asked);
     const { world } = call.process;
     for (const use of call.plan.handsOn!) world.after(use.afterMs, null, 'plan', () => this.#use(held, text, use.call));
     return true;

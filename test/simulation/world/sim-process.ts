@@ -54,7 +54,7 @@ export const EPOCH_MS = 1_700_000_000_000;
 
 /** A process of the application: its clocks drift, it may be stopped, sleep, and die. */
 export class SimProcess {
-  isDead = false;
+  diedAt = Infinity;
   /** It shuts down, and makes no more calls. */
   isClosing = false;
   readonly stops: Stop[] = [];
@@ -99,6 +99,10 @@ export class SimProcess {
     this.runtime = { clock: this.clock, random, watchGarbage: this.garbage.watch };
   }
 
+  get isDead(): boolean {
+    return this.diedAt < Infinity;
+  }
+
   get isStopped(): boolean {
     return this.#stop !== null;
   }
@@ -128,7 +132,7 @@ export class SimProcess {
 
   kill(): void {
     if (this.isDead) return;
-    this.isDead = true;
+    this.diedAt = this.world.now;
     this.#waiting = [];
     this.world.log(() => `${this.name} is dead`);
     this.onDeath();

@@ -114,8 +114,8 @@ export class World {
     this.trace?.push(`${this.now.toFixed(2).padStart(10)}  ${text()}`);
   }
 
-  violate(rule: string, text: string): void {
-    this.violations.push({ rule, at: this.now, text });
+  violate(rule: string, text: string, at = this.now): void {
+    this.violations.push({ rule, at, text });
     this.log(() => `*** ${rule}: ${text}`);
   }
 

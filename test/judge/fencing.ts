@@ -1,5 +1,6 @@
-import { grantsByKey, groupBy, lossesOf, touches } from '../spans.js';
-import { type Call, type Fault, type History, type Span, type Violation } from '../history.js';
+import { grantsByKey, groupBy, lossesOf, sharesOwner, tokenOf, touches } from './spans.js';
+import { type Call, type Fault, type History, type Span, type Violation } from './history.js';
+import { type Mode } from './events.js';
 
 interface Latest {
   readonly token: number;
@@ -9,43 +10,82 @@ interface Latest {
 const NONE: Latest = { token: 0, call: undefined };
 
 /**
- * Each grant has a token that is greater than all earlier ones of its key. A grant is earlier if it was there before the call
- * began. In a quorum, two readers may have the same token, and a token may be smaller after a loss of data: the node forgets the
- * greater one that the clock of another node made, and the third node of a bare majority may never have heard of it.
+ * Each grant has a token that is greater than those of all earlier ones of its key. A grant is earlier if it was there before the call
+ * began, or if the two holders exclude each other and it was proven first: the tokens are the order of the grants, and there is no
+ * other one. In a quorum, two readers may have the same token, and a token may be smaller after a loss of data: the node forgets the
+ * greater one that the clock of another node made, and the third node of a bare majority may never have heard of it. So may a server
+ * whose clock was set back before it lost its data.
  */
 export const fencing =
   (isQuorum: boolean) =>
   (history: History): Violation[] => {
     const owned = [...history.calls.values()].filter(({ owner }) => owner !== undefined);
+    const stepsBack = history.faults.filter(({ stepsBackMs }) => stepsBackMs > 0);
     return [...grantsByKey(history)].flatMap(([key, grants]) => {
-      const losses = isQuorum ? lossesOf(history, key) : [];
+      const all = lossesOf(history, key).faults;
+      const repeating = all.filter(
+        ({ from, to }) => isQuorum || stepsBack.some((step) => step.from <= to && from <= step.to + step.stepsBackMs),
+      );
       const joined = joining(history, key, owned);
-      const called = grants.toSorted((a, b) => a.calledAt - b.calledAt);
-      const max: Record<'read' | 'write', Latest> = { read: NONE, write: NONE };
+      const conflicting = conflictsBefore(grants, key);
+      const max: Record<Mode, Latest> = { read: NONE, write: NONE };
+      const first = new Map<number | undefined, Call>();
       let next = 0;
-      return called.flatMap((call) => {
-        for (; next < grants.length && grants[next]!.grantedAt! < call.calledAt; next++) count(max, grants[next]!, key);
-        const token = tokenOf(call, key);
-        // A lock that changes hands keeps its token.
-        if (token === undefined || joined.has(call) || call.adopts !== undefined) return [];
-        const compared = isQuorum && call.mode === 'read' ? [max.write] : [max.read, max.write];
-        const before = compared.find((latest) => latest.token >= token);
-        if (!before) return [];
-        const earlier = before.call;
-        const span = earlier && { from: earlier.calledAt, to: call.grantedAt! };
-        if (span && losses.some((loss) => touches(loss, span))) return [];
-        const text = `${call.op} got ${key} with the token ${token}, after ${earlier?.op} with ${before.token}`;
-        return [{ rule: 'fencing' as const, t: call.grantedAt!, text }];
-      });
+      return grants
+        .toSorted((a, b) => a.calledAt - b.calledAt)
+        .flatMap((call) => {
+          for (; next < grants.length && grants[next]!.grantedAt! < call.calledAt; next++)
+            count(max, grants[next]!, key);
+          // A lock that changes hands keeps its token.
+          if (call.adopts !== undefined) return [];
+          const twin = isQuorum ? undefined : twinOf(call, key, first);
+          if (joined.has(call) && !twin) return [];
+          const ended = isQuorum && call.mode === 'read' ? [max.write] : [max.read, max.write];
+          const before =
+            twin ??
+            ended.find((latest) => isBroken(latest, call, key, repeating)) ??
+            conflicting.get(call)!.find((latest) => isBroken(latest, call, key, all));
+          if (!before) return [];
+          const text = `${call.op} got ${key} with the token ${tokenOf(call, key)}, after ${before.call?.op} with ${before.token}`;
+          return [{ rule: 'fencing' as const, t: call.grantedAt!, text }];
+        });
     });
   };
+
+/** Who has the same token, and is not of the same owner. */
+function twinOf(call: Call, key: string, first: Map<number | undefined, Call>): Latest | undefined {
+  const token = tokenOf(call, key);
+  const twin = first.get(token);
+  first.set(token, twin ?? call);
+  return token === undefined || !twin || sharesOwner(twin, call) ? undefined : { token, call: twin };
+}
+
+function isBroken({ token, call: earlier }: Latest, call: Call, key: string, losses: readonly Fault[]): boolean {
+  if (token < (tokenOf(call, key) ?? Infinity)) return false;
+  if (!earlier) return true;
+  const span = { from: Math.min(earlier.calledAt, call.calledAt), to: call.grantedAt! };
+  return !losses.some((loss) => touches(loss, span));
+}
+
+/** The greatest tokens that were granted before each call to holders that exclude it, among calls that could prove their grants. */
+function conflictsBefore(grants: readonly Call[], key: string): Map<Call, readonly Latest[]> {
+  const max: Record<Mode, Latest> = { read: NONE, write: NONE };
+  return new Map(
+    grants.map((call) => {
+      const isProven = call.until > call.grantedAt! && call.until < Infinity;
+      const before = call.mode === 'read' ? [max.write] : [max.read, max.write];
+      if (isProven) count(max, call, key);
+      return [call, isProven ? before : []];
+    }),
+  );
+}
 
 /**
  * The calls that may have joined a hold of their owner instead of getting a token of their own: another call of that owner may
  * have had a hold then. While an address moves, two servers may each have a hold of one owner, and calls join either of them.
  */
 function joining(history: History, key: string, ownedCalls: readonly Call[]): Set<Call> {
-  const losses = lossesOf(history, key);
+  const losses = lossesOf(history, key).faults;
   const owned = ownedCalls.filter(({ keys }) => keys.includes(key));
   const stepsBack = history.faults.filter(({ stepsBackMs }) => stepsBackMs > 0);
   const joined = new Set<Call>();
@@ -90,9 +130,7 @@ function mayBeThere({ calledAt, at, isOfLease }: End, asked: Span, stepsBack: re
   return steps.reduce((later, { stepsBackMs }) => later + stepsBackMs, at) >= asked.from;
 }
 
-const tokenOf = (call: Call, key: string): number | undefined => call.tokens?.[call.keys.indexOf(key)];
-
-function count(max: Record<'read' | 'write', Latest>, call: Call, key: string): void {
+function count(max: Record<Mode, Latest>, call: Call, key: string): void {
   const token = tokenOf(call, key) ?? 0;
   if (token > max[call.mode].token) max[call.mode] = { token, call };
 }

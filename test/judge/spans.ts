@@ -1,5 +1,5 @@
 import { type Call, type Fault, type History, type Span, standstillsOf } from './history.js';
-import { TOKENS_OF_A_WRITER } from '../../../lib/core/store/lock-store.js';
+import { TOKENS_OF_A_WRITER } from '../../lib/core/store/lock-store.js';
 
 /** What `Map.groupBy` does, which Node 20 lacks. */
 export function groupBy<T, K>(list: Iterable<T>, keyOf: (one: T) => K): Map<K, T[]> {
@@ -39,7 +39,8 @@ export function without(span: Span, others: readonly Span[]): Span[] {
 export const lengthOf = (spans: readonly Span[]): number => spans.reduce((sum, { from, to }) => sum + to - from, 0);
 
 /** How much of `span` the others cover. */
-const covered = (span: Span, others: readonly Span[]): number => lengthOf([span]) - lengthOf(without(span, others));
+export const covered = (span: Span, others: readonly Span[]): number =>
+  lengthOf([span]) - lengthOf(without(span, others));
 
 export const touches = (a: Span, b: Span): boolean => a.from <= b.to && b.from <= a.to;
 
@@ -55,34 +56,32 @@ export const overlaps = (a: Span, b: Span): boolean => a.from < b.to && b.from <
  *   fire whose record was lost may run again. Tokens are excused on a quorum only, the fenced resource never.
  * - A process that stands still (SIGSTOP, a blocked event loop) cannot tell anybody anything. `held` is false all the same,
  *   so exclusion is not excused for clients that prove their lease.
- * - While a fault lasts, and for `RECOVERY_MS` after it, a call may wait longer than the bound of a wake-up.
+ * - While a fault lasts, and for `recoveryMs` after it, a call may wait longer than the bound of a wake-up.
  */
 
-/** A message between two processes, and the line in the log that says so, take a little time on a busy machine. */
-export const TELLING_MS = 50;
-
-/** After a fault, places of dead waiters end with their leases (3 s here), and clients connect again within a second. */
-export const RECOVERY_MS = 4_000;
-
-/** Two reads of one clock, and the rounding of both. */
-export const ROUNDING_MS = 1;
+/** Losses of data, and how long a report of one may take. */
+export interface Losses {
+  readonly faults: readonly Fault[];
+  readonly tellingMs: number;
+}
 
 /** The losses of data that may concern a key. */
-export const lossesOf = (history: History, key: string): Fault[] =>
-  history.faults.filter(({ forgets }) => forgets === 'all' || forgets?.includes(key));
+export const lossesOf = ({ faults, limits: { tellingMs } }: History, key: string): Losses => ({
+  faults: faults.filter(({ forgets }) => forgets === 'all' || forgets?.includes(key)),
+  tellingMs,
+});
 
 /**
  * Whether a loss of data explains that two calls believed to hold one key together, until `to`. The one that was granted
  * before the loss may learn of its grant last.
  */
-export const isForgotten = (losses: readonly Fault[], a: Call, b: Call, to: number): boolean =>
+export const isForgotten = (losses: Losses, a: Call, b: Call, to: number): boolean =>
   isLost(losses, a, b, to) || isLost(losses, b, a, to);
 
 /** Whether a loss of data between the grants of two calls explains that the first one believed in its lock until `to`. */
-export const isLost = (losses: readonly Fault[], before: Call, after: Call, to: number): boolean =>
-  losses.some(
-    (loss) =>
-      before.calledAt <= loss.to && after.grantedAt! >= loss.from && to <= loss.to + before.leaseMs + TELLING_MS,
+export const isLost = ({ faults, tellingMs }: Losses, before: Call, after: Call, to: number): boolean =>
+  faults.some(
+    (loss) => before.calledAt <= loss.to && after.grantedAt! >= loss.from && to <= loss.to + before.leaseMs + tellingMs,
   );
 
 /** How long a process, or the networks, stood still within a span. */
@@ -91,7 +90,7 @@ export function stoodStill(history: History, process: string, span: Span): numbe
 }
 
 /** When a fault concerned a worker, or might still; without a worker, all faults. */
-export function faultsOf(history: History, worker: string | undefined, recoveryMs: number): Span[] {
+export function faultsOf(history: History, worker: string | undefined, recoveryMs = history.limits.recoveryMs): Span[] {
   const spans = history.faults
     .filter((fault) => worker === undefined || fault.worker === undefined || fault.worker === worker)
     .map(({ from, to }) => ({ from, to: to + recoveryMs }));
@@ -146,3 +145,5 @@ export const writing = (call: Call, span: Span): Span =>
   call.mode === 'write' ? { from: span.from, to: Math.min(span.to, call.readsFrom ?? Infinity) } : { from: 0, to: 0 };
 
 export const sharesOwner = (a: Call, b: Call): boolean => a.owner !== undefined && a.owner === b.owner;
+
+export const tokenOf = (call: Call, key: string): number | undefined => call.tokens?.[call.keys.indexOf(key)];

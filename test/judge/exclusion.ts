@@ -1,19 +1,20 @@
 import {
   beliefOf,
+  covered,
   grantsByKey,
   isForgotten,
   isLost,
   lengthOf,
+  type Losses,
   lossesOf,
   overlaps,
-  ROUNDING_MS,
   sharesOwner,
   stoodStill,
-  TELLING_MS,
+  tokenOf,
   without,
   writing,
-} from '../spans.js';
-import { type Call, type Fault, type History, type Span, type Violation, standstillsOf } from '../history.js';
+} from './spans.js';
+import { type Call, type History, type Span, type Violation, standstillsOf } from './history.js';
 
 interface Holder {
   readonly call: Call;
@@ -32,7 +33,7 @@ export function exclusion(history: History): Violation[] {
       const second = { call, belief };
       holders.push(second);
       const found = others.map((first) => conflict(history, key, [first, second], losses));
-      return [...found, tooMany(key, [...others, second], losses)].filter((one) => one !== undefined);
+      return [...found, tooMany(history, key, [...others, second], losses)].filter((one) => one !== undefined);
     });
   });
 }
@@ -41,7 +42,7 @@ function conflict(
   history: History,
   key: string,
   [first, second]: readonly [Holder, Holder],
-  losses: readonly Fault[],
+  losses: Losses,
 ): Violation | undefined {
   const shared = { from: second.belief.from, to: Math.min(first.belief.to, second.belief.to) };
   const written = [first, second].map(({ call, belief }) => writing(call, belief));
@@ -49,7 +50,8 @@ function conflict(
     .filter((span) => overlaps(span, shared))
     .map(({ from, to }) => ({ from: Math.max(from, shared.from), to: Math.min(to, shared.to) }));
   const clash = parts.flatMap((part) => whileRunning(history, part, [first, second]));
-  if (lengthOf(clash) <= ROUNDING_MS || isForgotten(losses, first.call, second.call, shared.to)) return undefined;
+  if (lengthOf(clash) <= history.limits.roundingMs || isForgotten(losses, first.call, second.call, shared.to))
+    return undefined;
   const ms = lengthOf(clash).toFixed(1);
   const [one, other] = [first.call, second.call].map(({ op, mode }) => `${op} (${mode})`);
   return { rule: 'exclusion', t: clash[0]!.from, text: `${one} and ${other} held ${key} together for ${ms} ms` };
@@ -64,13 +66,18 @@ function whileRunning(history: History, span: Span, holders: readonly Holder[]):
   );
 }
 
-function tooMany(key: string, holders: readonly Holder[], losses: readonly Fault[]): Violation | undefined {
+/** Those count that were granted before it: a token says so, even if they learn of it later. */
+function tooMany({ limits }: History, key: string, holders: readonly Holder[], losses: Losses): Violation | undefined {
   const { call, belief } = holders.at(-1)!;
-  if (call.permits === 0) return undefined;
+  if (call.permits === 0 || call.mode === 'write') return undefined;
+  const token = tokenOf(call, key) ?? Infinity;
   const isExcused = (first: Holder): boolean =>
     first.call !== call && isForgotten(losses, first.call, call, Math.min(first.belief.to, belief.to));
-  const beside = holders.filter((one) => one.belief.to - belief.from > ROUNDING_MS && !isExcused(one));
-  if (beside.length <= call.permits) return undefined;
+  const beside = holders.filter(
+    (one) =>
+      one.belief.to - belief.from > limits.roundingMs && (tokenOf(one.call, key) ?? 0) <= token && !isExcused(one),
+  );
+  if (beside.reduce((sum, one) => sum + one.call.take, 0) <= call.permits) return undefined;
   const names = beside.map(({ call: { op } }) => op).join(', ');
   return { rule: 'permits', t: belief.from, text: `${names} held ${key} together, with ${call.permits} permits` };
 }
@@ -105,11 +112,14 @@ function told(
   history: History,
   key: string,
   [first, next]: readonly [Call, Call],
-  losses: readonly Fault[],
+  losses: Losses,
 ): Violation | undefined {
-  const span = { from: next.grantedAt! - TELLING_MS, to: endOf(history, first) };
-  const lateMs = span.to - next.grantedAt! - stoodStill(history, first.process, span);
-  if (first.until === Infinity || lateMs <= TELLING_MS) return undefined;
+  const { tellingMs } = history.limits;
+  const span = { from: next.grantedAt! - tellingMs, to: endOf(history, first) };
+  // A clock that stood still meanwhile is late for as long as that.
+  const sleptMs = covered({ from: first.grantedAt!, to: span.to }, history.process(first.process).sleeps);
+  const lateMs = span.to - next.grantedAt! - stoodStill(history, first.process, span) - sleptMs;
+  if (first.until === Infinity || lateMs <= tellingMs) return undefined;
   // While the address of the server moves, the one that was granted first may be the one that keeps the lock.
   const nextEnd = Math.min(span.to, endOf(history, next));
   if (isLost(losses, first, next, span.to) || isLost(losses, next, first, nextEnd)) return undefined;

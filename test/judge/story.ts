@@ -1,5 +1,5 @@
-import { check, judgingOf } from './checker/check.js';
-import { History } from './checker/history.js';
+import { check, judgingOf } from './check.js';
+import { History } from './history.js';
 import { type ChaosEvent, type WorkerEvent } from './events.js';
 
 export type Fields<E extends ChaosEvent['e']> = Omit<Extract<ChaosEvent, { e: E }>, 't' | 'p' | 'e' | 'op'>;

@@ -7,7 +7,7 @@ import {
   type FaultEvent,
   type Mode,
   type ResourceTotals,
-} from '../events.js';
+} from './events.js';
 
 /** The rules, each named after its promise in docs/guarantees.md; `nothing-tested`: the run is worth nothing. */
 type RuleName =
@@ -47,6 +47,8 @@ export interface Call {
   readonly keys: readonly string[];
   readonly mode: Mode;
   readonly permits: number;
+  /** How many of them it takes. */
+  readonly take: number;
   readonly owner: string | undefined;
   readonly fair: boolean | 'strict';
   /** Calls of one line stand in one queue of their process; the first of them has a place in the queue in Redis (docs/adr/022). */
@@ -76,6 +78,8 @@ export interface Call {
   wasHeld?: boolean;
   /** When its text was there; from then on, its hold is that of the call that adopts it. */
   transferredAt?: number;
+  /** The mode that it had then. */
+  transferredMode?: Mode | undefined;
   /** Its handle held or released the lock after that. */
   isHeldAfterTransfer?: boolean;
   /** Why the term of the leader is over. */
@@ -118,6 +122,8 @@ export interface Process {
   stuckAt?: number;
   /** When it could not run: it was stopped, or its event loop was blocked. In order. */
   readonly standstills: Span[];
+  /** Those in which its monotonic clock stood still, too. */
+  readonly sleeps: Span[];
   suspendedAt?: number;
 }
 
@@ -127,6 +133,19 @@ export const standstillsOf = ({ standstills, suspendedAt }: Process): readonly S
 
 /** Why a leader steps down by itself; any other reason is a loss. */
 const STEPS_DOWN = ['resigned', 'stopped', 'shutdown'];
+
+/** What the machine of a run may add to what is promised. */
+export interface Limits {
+  /** A report of one process to another, and its line in the history. */
+  readonly tellingMs: number;
+  /** After a fault, until all is as before. */
+  readonly recoveryMs: number;
+  /** Two reads of one clock. */
+  readonly roundingMs: number;
+}
+
+/** Of a busy machine. Places of dead waiters end with their leases (3 s here), and clients connect again within a second. */
+const BUSY: Limits = { tellingMs: 50, recoveryMs: 4_000, roundingMs: 1 };
 
 /** A number of processes and servers, over the time of one run. Events of one process come in order. */
 export class History {
@@ -147,6 +166,8 @@ export class History {
   endedAt = 0;
   readonly #open = new Map<string, Question>();
 
+  constructor(readonly limits: Limits = BUSY) {}
+
   static of(events: Iterable<ChaosEvent>): History {
     const history = new History();
     for (const event of events) history.add(event);
@@ -166,7 +187,7 @@ export class History {
   process(name: string): Process {
     const known = this.processes.get(name);
     if (known) return known;
-    const process: Process = { name, worker: name.replace(/\..*$/, ''), standstills: [] };
+    const process: Process = { name, worker: name.replace(/\..*$/, ''), standstills: [], sleeps: [] };
     this.processes.set(name, process);
     return process;
   }
@@ -252,8 +273,9 @@ export class History {
 }
 
 /** Redis has it for so long at least: the extension reached it later than it was asked for. */
-function transfer(call: Call, { t, asked, leaseMs }: Extract<ChaosEvent, { e: 'transferred' }>): void {
-  Object.assign(call, { transferredAt: t, releasingAt: t, until: Math.max(call.until, asked + leaseMs) });
+function transfer(call: Call, { t, asked, leaseMs, mode }: Extract<ChaosEvent, { e: 'transferred' }>): void {
+  const until = Math.max(call.until, asked + leaseMs);
+  Object.assign(call, { transferredAt: t, transferredMode: mode, releasingAt: t, until });
 }
 
 function demote(call: Call, { t, reason }: Extract<ChaosEvent, { e: 'demoted' }>): void {
@@ -263,7 +285,14 @@ function demote(call: Call, { t, reason }: Extract<ChaosEvent, { e: 'demoted' }>
 }
 
 const callOf = ({ t: calledAt, p: process, ...asked }: CallEvent): Call => {
-  const defaults = { permits: 0, owner: undefined, fair: true, fire: undefined, abortAfterMs: undefined } as const;
+  const defaults = {
+    permits: 0,
+    take: 1,
+    owner: undefined,
+    fair: true,
+    fire: undefined,
+    abortAfterMs: undefined,
+  } as const;
   const call = { ...defaults, adopts: undefined, leads: false, ...asked };
   return { ...call, process, line: lineOf(call, process), calledAt, until: -Infinity, acts: [], nestedTokens: [] };
 };

@@ -24,6 +24,8 @@ export interface CallEvent extends OfCall {
   readonly abortAfterMs?: number;
   /** At most this many readers; 0: any number. */
   readonly permits?: number;
+  /** How many permits it takes; 1 by default. */
+  readonly take?: number;
   /** Calls with the same owner share the lock. */
   readonly owner?: string;
   /** As in the options of a lock; true by default. `false`: it does not wait in the queue. */
@@ -33,7 +35,8 @@ export interface CallEvent extends OfCall {
 }
 
 /** A process goes on with a lock that another call has transferred, or tries to. */
-export interface AdoptsEvent extends OfCall, Pick<CallEvent, 'keys' | 'mode' | 'leaseMs' | 'permits' | 'owner'> {
+export interface AdoptsEvent
+  extends OfCall, Pick<CallEvent, 'keys' | 'mode' | 'leaseMs' | 'permits' | 'take' | 'owner'> {
   readonly e: 'adopts';
   /** The call that has transferred it. */
   readonly from: string;
@@ -71,7 +74,7 @@ export type WorkerEvent =
   | (OfCall & { readonly e: 'releasing' })
   | (OfCall & { readonly e: 'released'; readonly wasHeld: boolean })
   /** The holder has the text for the next one. The lease was extended by `leaseMs`, by a command that was sent after `asked`. */
-  | (OfCall & { readonly e: 'transferred'; readonly asked: number; readonly leaseMs: number })
+  | (OfCall & { readonly e: 'transferred'; readonly asked: number; readonly leaseMs: number; readonly mode?: Mode })
   /** Some time after the transfer: whether its handle held the lock still, or released it. */
   | (OfCall & { readonly e: 'spent'; readonly isHeld: boolean })
   /** The leader was told that its term is over. */

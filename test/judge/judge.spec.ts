@@ -24,7 +24,7 @@ function cleanStory(): Story {
     .nemesis(1_300, 'resource', { key: 'a', confirmed: 4, counted: 4, refused: 0, plainConfirmed: 4, plainCounted: 4 });
 }
 
-describe('The checker of chaos', () => {
+describe('The judge', () => {
   it('finds nothing in a history that keeps all rules', () => {
     expect(rulesOf(cleanStory())).toEqual([]);
   });
@@ -38,7 +38,56 @@ describe('The checker of chaos', () => {
     expect(rulesOf(story)).toEqual(['permits']);
   });
 
+  it('counts the permits that each call takes, and only those of earlier grants', () => {
+    const permits = { keys: ['p'], mode: 'read' as const, permits: 3 };
+    const both = (take: number, token: number) =>
+      new Story()
+        .held(100, 200, 'w0.1:1', 10, { ...permits, take: 2 })
+        .held(110, 200, 'w1.1:1', token, { ...permits, take });
+    expect(rulesOf(both(1, 11))).toEqual([]);
+    expect(rulesOf(both(2, 11))).toEqual(['permits']);
+  });
+
   describe('fencing', () => {
+    it('finds tokens that contradict the order of two holders, although both calls began early', () => {
+      const story = (second: number) =>
+        new Story()
+          .call(90, 'w0.1:1')
+          .call(91, 'w1.1:1')
+          .granted(100, 'w0.1:1', 10)
+          .released(150, 'w0.1:1')
+          .granted(160, 'w1.1:1', second)
+          .released(170, 'w1.1:1');
+      expect(rulesOf(story(11))).toEqual([]);
+      expect(rulesOf(story(9))).toEqual(['fencing']);
+    });
+
+    it('finds a reader with the token of another one, unless they are of one owner', () => {
+      const beside = (owner: string) =>
+        new Story()
+          .call(90, 'w0.1:1', { mode: 'read', owner: 'alice' })
+          .call(91, 'w1.1:1', { mode: 'read', owner })
+          .granted(100, 'w0.1:1', 10)
+          .granted(100, 'w1.1:1', 10)
+          .released(150, 'w0.1:1')
+          .released(150, 'w1.1:1');
+      expect(rulesOf(beside('alice'))).toEqual([]);
+      expect(rulesOf(beside('bob'))).toEqual(['fencing']);
+    });
+
+    it('lets a token fall only after a loss of data that follows a clock which was set back', () => {
+      const fell = (stepsBackMs: number) =>
+        new Story()
+          .held(100, 110, 'w0.1:1', 20)
+          .nemesis(120, 'fault', { id: 1, kind: 'clock steps back', stepsBackMs })
+          .nemesis(121, 'over', { id: 1 })
+          .nemesis(500, 'fault', { id: 2, kind: 'FLUSHALL', forgets: 'all' })
+          .nemesis(501, 'over', { id: 2 })
+          .held(600, 610, 'w1.1:1', 10);
+      expect(rulesOf(fell(600))).toEqual([]);
+      expect(rulesOf(fell(200))).toEqual(['fencing']);
+    });
+
     it.each([
       ['equal to', 10],
       ['smaller than', 9],
@@ -331,7 +380,7 @@ describe('The checker of chaos', () => {
   });
 });
 
-describe('The checker of chaos: exclusion', () => {
+describe('The judge: exclusion', () => {
   const twoWriters = () => new Story().held(100, 200, 'w0.1:1', 10).call(99, 'w1.1:1').granted(150, 'w1.1:1', 11);
 
   it('finds two writers', () => {

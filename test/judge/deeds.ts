@@ -1,6 +1,6 @@
-import { type Deed } from '../../events.js';
-import { faultsOf, groupBy, lossesOf, RECOVERY_MS, touches } from '../spans.js';
-import { type Call, type History, type Span, type Violation } from '../history.js';
+import { type Deed } from './events.js';
+import { faultsOf, groupBy, lossesOf, touches } from './spans.js';
+import { type Call, type History, type Span, type Violation } from './history.js';
 
 /** The last extension of the first process may be under way for so long, although it was answered by another try. */
 const LATE_MS = 1_000;
@@ -25,12 +25,14 @@ function ofHandle({ op, transferredAt, isHeldAfterTransfer, lostAt = -Infinity }
   ];
 }
 
-/** Only a lock that was transferred is adopted, with its token. */
-function ofOrigin(history: History, { op, adopts, grantedAt, tokens }: Call): Violation[] {
+/** Only a lock that was transferred is adopted, with its token and in its mode. */
+function ofOrigin(history: History, { op, adopts, grantedAt, tokens, mode }: Call): Violation[] {
   if (adopts === undefined || grantedAt === undefined) return [];
   const from = history.calls.get(adopts);
   if (from?.transferredAt === undefined)
     return [violation(grantedAt, `${op} adopted what ${adopts} had not transferred`)];
+  if (from.transferredMode && mode !== from.transferredMode)
+    return [violation(grantedAt, `${op} adopted the lock of ${adopts} to ${mode}, not to ${from.transferredMode}`)];
   const [theirs, ours] = [from, { tokens }].map((call) => String(call.tokens));
   return theirs === ours
     ? []
@@ -54,7 +56,7 @@ function ofText(history: History, from: Call): Violation[] {
 /** What forgets the first adoption lets in a second one. */
 function twice(history: History, from: Call, granted: readonly Call[]): Violation[] {
   const inOrder = granted.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
-  const losses = from.keys.flatMap((key) => lossesOf(history, key));
+  const losses = from.keys.flatMap((key) => lossesOf(history, key).faults);
   const second = inOrder.slice(1).find((call, i) => {
     const span = { from: Math.min(inOrder[i]!.calledAt, call.calledAt), to: call.grantedAt! };
     return !losses.some((loss) => touches(loss, span));
@@ -81,9 +83,7 @@ function isRefused(
 
 /** No fault concerned the processes, or might still. */
 const isQuiet = (history: History, processes: readonly string[], span: Span): boolean =>
-  processes
-    .flatMap((name) => faultsOf(history, history.process(name).worker, RECOVERY_MS))
-    .every((fault) => !touches(fault, span));
+  processes.flatMap((name) => faultsOf(history, history.process(name).worker)).every((fault) => !touches(fault, span));
 
 /**
  * A leader (docs/adr/019) does not lead any more when it was told so, and its process leads again only when the work of its last term
@@ -129,7 +129,7 @@ export function oneRunPerFire(history: History): Violation[] {
 
 /** Whether the record of the first run may have been lost before the second one. */
 const isForgotten = (history: History, first: Call, second: Call): boolean =>
-  lossesOf(history, first.keys[0]!).some(
+  lossesOf(history, first.keys[0]!).faults.some(
     ({ from, to }) => Math.min(first.calledAt, second.calledAt) <= to && second.grantedAt! >= from,
   );
 

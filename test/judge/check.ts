@@ -1,20 +1,9 @@
-import {
-  callsByKey,
-  faultsOf,
-  groupBy,
-  lengthOf,
-  RECOVERY_MS,
-  stoodStill,
-  touches,
-  turnsOf,
-  union,
-  without,
-} from './spans.js';
+import { callsByKey, faultsOf, groupBy, lengthOf, stoodStill, touches, turnsOf, union, without } from './spans.js';
 import { type Call, type History, type Process, type Span, standstillsOf, type Violation } from './history.js';
-import { MISUSE } from '../worker/misuse.mjs';
-import { exclusion, lossTold } from './rules/exclusion.js';
-import { fencedWrites, fencing, reentry } from './rules/fencing.js';
-import { leaders, oneRunPerFire, somethingTested, transfers } from './rules/deeds.js';
+import { MISUSE } from '../chaos/worker/misuse.mjs';
+import { exclusion, lossTold } from './exclusion.js';
+import { fencedWrites, fencing, reentry } from './fencing.js';
+import { leaders, oneRunPerFire, somethingTested, transfers } from './deeds.js';
 
 /** A call has an answer from the store at least this long, however short its wait is. */
 const FIRST_ANSWER_MS = 1_000;
@@ -99,7 +88,7 @@ interface Waiter extends Span {
 /** A free lock is granted to a live waiter, however many messages are lost. */
 function noLostWakeUp(history: History): Violation[] {
   const quiet = new Map<string, Span[]>();
-  for (const { worker } of history.processes.values()) quiet.set(worker, faultsOf(history, worker, RECOVERY_MS));
+  for (const { worker } of history.processes.values()) quiet.set(worker, faultsOf(history, worker));
   const anyFault = faultsOf(history, undefined, 0);
   return [...callsByKey(history.calls.values())].flatMap(([key, calls]) =>
     starvation(history, key, calls, { quiet, anyFault }),
@@ -174,7 +163,7 @@ function recovery(history: History): Violation[] {
 function barren(history: History, process: Process, granted: readonly Call[]): Violation[] {
   const { name, worker, readyAt, endedAt = Infinity, closingAt = Infinity } = process;
   const end = Math.min(endedAt, closingAt, history.stoppingAt);
-  const disturbed = [...faultsOf(history, worker, RECOVERY_MS), ...standstillsOf(process)];
+  const disturbed = [...faultsOf(history, worker), ...standstillsOf(process)];
   const grants = granted.map(({ grantedAt }) => grantedAt!).filter((t) => t < end);
   const times = [readyAt!, ...grants.sort((a, b) => a - b), end];
   return times.slice(1).flatMap((to, i) => {
@@ -199,7 +188,7 @@ function firstInFirstOut(history: History): Violation[] {
   const faults = new Map<string, Span[]>();
   const disturbing = ({ process }: Call): Span[] => {
     const { worker } = history.process(process);
-    if (!faults.has(worker)) faults.set(worker, faultsOf(history, worker, RECOVERY_MS));
+    if (!faults.has(worker)) faults.set(worker, faultsOf(history, worker));
     return faults.get(worker)!;
   };
   return [...callsByKey(history.calls.values())].flatMap(([key, calls]) => {
