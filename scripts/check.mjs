@@ -17,7 +17,7 @@ const PROCESSES = '\\.process\\.spec\\.ts$';
 const QUIET = '\\.quiet\\.spec\\.ts$';
 const MUTANTS = 'mutants\\.spec\\.ts$';
 /** The tests that use random input. */
-const RANDOM = ['scripts/model', 'contract/fuzz', 'contract/.*/uniform-wins', 'faults/quorum/random'];
+const RANDOM = ['scripts/model', 'contract/.*/uniform-wins'];
 
 const contract = (names) => names.map((name) => `contract/${name}\\.spec`);
 /**
@@ -149,7 +149,7 @@ const STEPS = [
   }),
   tests('exhaustive', 'Random games, for longer', {
     paths: RANDOM,
-    env: { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM_MS: '30000' },
+    env: { FUZZ_RUNS: '2000', FIRE_ROUNDS: '400' },
     workers: 3,
   }),
   seeded('exhaustive', 'Bad input, for longer', ['fuzz.mjs', NEW, '--seconds=120']),

@@ -6,7 +6,6 @@ import { heldRow, holdsOn, type NetApp, startNet, warmApps, warmUp } from '../..
 import { untilQuick } from '../../support/waiting/waiters.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
-import { Beliefs } from './support/beliefs.js';
 
 afterEach(closeAll);
 
@@ -134,7 +133,6 @@ describe('an attempt that was given back in part', () => {
   it('never counts again: there is one writer when two nodes are away and one connection breaks', async () => {
     const net = await startNet(5);
     const [first, second, third] = await warmApps(net, 3);
-    const beliefs = new Beliefs();
     for (let round = 0; round < 8; round += 1) {
       const key = freshKey();
       const lock = await first.locks.acquire(key, { leaseMs: 10_000 });
@@ -149,19 +147,15 @@ describe('an attempt that was given back in part', () => {
       second.proxies[3]!.blackhole(false);
       const mine = await trying;
       if (mine) {
-        beliefs.enter(mine);
         const theirs = await third.locks.acquire(key, { leaseMs: 2_000, waitMs: 3_000 });
-        beliefs.enter(theirs);
-        beliefs.check(mine);
+        expect(mine.held && theirs.held).toBe(false);
+        expect(theirs.fencingToken).toBeGreaterThan(mine.fencingToken);
         await theirs.release();
-        beliefs.leave(theirs);
         await mine.release();
-        beliefs.leave(mine);
       }
       second.reaches(0, 1, 2, 3, 4);
       await warmUp(net.admins, second);
     }
-    expect(beliefs.violations).toEqual([]);
   }, 90_000);
 });
 
