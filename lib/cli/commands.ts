@@ -23,7 +23,7 @@ import {
 } from './output/text.js';
 import { type Table, type Terminal } from './output/terminal.js';
 import { allWithin, type Session, within } from './session.js';
-import { EXIT, type ExitCode, UsageError } from './usage.js';
+import { EXIT, type ExitCode, UsageError } from './settings.js';
 
 /** The locks whose keys begin with a prefix, sorted, and whether there may be more of them. */
 async function listed(

@@ -7,7 +7,7 @@ import { errorText, jsonLine } from './output/text.js';
 import { type Terminal } from './output/terminal.js';
 import { type Environment, isOn, readArguments, settingsOf, variableOf } from './settings.js';
 import { openLocks, type Session } from './session.js';
-import { type CommandName, EXIT, type ExitCode, HELP, UsageError } from './usage.js';
+import { type CommandName, EXIT, type ExitCode, HELP, UsageError } from './settings.js';
 
 /** What a command does; the word is there where the command needs one. */
 const RUN: Readonly<Record<CommandName, (session: Session, word: string) => Promise<ExitCode>>> = {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { COMMANDS } from '../../lib/cli/usage.js';
+import { COMMANDS } from '../../lib/cli/settings.js';
 import { type RedisLocks } from '../../lib/redis/open-store.js';
 import { closeAll } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';

@@ -5,7 +5,7 @@ import { errorText, jsonLine, shown } from '../output/text.js';
 import { type Style } from '../output/terminal.js';
 import { type Session } from '../session.js';
 import { type Settings } from '../settings.js';
-import { EXIT, type ExitCode } from '../usage.js';
+import { EXIT, type ExitCode } from '../settings.js';
 import { checkHandover, checkLeftovers, checkLock, removeTraces } from './lock-checks.js';
 import {
   checkCluster,

@@ -1,5 +1,5 @@
 import { type Environment, readArguments, settingsOf } from '../../../lib/cli/settings.js';
-import { HELP, UsageError } from '../../../lib/cli/usage.js';
+import { HELP, UsageError } from '../../../lib/cli/settings.js';
 
 function settings(args: readonly string[], env: Environment = {}) {
   const call = readArguments(args, env);
