@@ -158,12 +158,6 @@ describe('LockHealthIndicator', () => {
     expect(told).not.toHaveBeenCalled();
   });
 
-  it('is down when the app has shut down', async () => {
-    const { app, indicator } = await startAlone();
-    await app.close();
-    expect((await indicator.isHealthy()).locks).toMatchObject({ status: 'down' });
-  });
-
   it('refuses an unknown connection and a wrong option, with advice', async () => {
     const { indicator } = await startAlone();
     const missing = await rejection(indicator.isHealthy('locks', { connection: 'jobs' }));

@@ -16,7 +16,6 @@ import { FakeLockModule, FakeLockService } from '../../lib/testing/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { gate } from '../support/waiting/gate.js';
-import { outcomeOf } from '../support/waiting/outcome.js';
 import { rejection, thrownBy } from '../support/waiting/rejection.js';
 import { untilFree, untilWaiting } from '../support/waiting/waiters.js';
 
@@ -136,22 +135,6 @@ describe('calls with `ifBusy: share`', () => {
     expect([a.prices.runs, b.prices.runs]).toEqual([1, 1]);
   });
 
-  it('share nothing between keys, methods, classes and modules', async () => {
-    const { app, prices, counts } = await startPrices();
-    const [sku, other] = [freshKey(), freshKey()];
-    const first = prices.load(sku);
-    await eventually(() => prices.runs === 1);
-    const more = app.get(MorePrices);
-    const later = [prices.loadOther(sku), more.load(sku)];
-    const beside = prices.load(other);
-    await eventually(() => prices.runs === 2);
-    expect([counts.shared, more.runs]).toEqual([0, 0]);
-    for (const { finish } of [prices, more]) finish.open();
-    expect(await first).toEqual({ sku, run: 1 });
-    expect(await beside).toEqual({ sku: other, run: 2 });
-    expect((await Promise.all(later)).map(({ run }) => run)).toEqual([3, 1]);
-  });
-
   it.each(['read', 'limited'] as const)('share the result of a call that reads: %s', async (method) => {
     const { prices } = await startPrices();
     const sku = freshKey();
@@ -191,18 +174,6 @@ describe('calls with `ifBusy: share`', () => {
     expect([first, second]).toEqual([expect.any(LockWaitTimeoutError), first]);
     expect([app.prices.runs, app.locks.activity]).toEqual([0, { held: 1, waiting: 0 }]);
     await lock.release();
-  });
-
-  it('wait no longer than waitMs for a result that takes long', async () => {
-    const { prices } = await startPrices();
-    const sku = freshKey();
-    const first = outcomeOf(prices.loadSoon(sku));
-    await eventually(() => prices.runs === 1);
-    const error = await rejection<LockWaitTimeoutError>(prices.loadSoon(sku));
-    expect(error).toBeInstanceOf(LockWaitTimeoutError);
-    expect([error.key, first]).toEqual([`price:${sku}`, {}]);
-    prices.finish.open();
-    await eventually(() => first.value);
   });
 
   it('re-enter the lock that their own chain of calls holds', async () => {

@@ -100,19 +100,7 @@ class PerRequest {
   }
 }
 
-/** The second handler of an event that `Orders` handles, too. */
-@Controller()
-class Invoices {
-  constructor(private readonly work: Work) {}
-
-  @EventPattern('paid above')
-  @Locked('order:<0.id>:invoice')
-  async paid(@Payload() order: Order): Promise<void> {
-    await this.work.run(`${order.id}:invoice`);
-  }
-}
-
-const start = (work = new Work()): Promise<Service> => startService([Orders, PerRequest, Invoices], work);
+const start = (work = new Work()): Promise<Service> => startService([Orders, PerRequest], work);
 
 describe('an event handler', () => {
   it.each(['paid above', 'paid below', 'paid, per request', 'paid by request'])(
@@ -121,14 +109,6 @@ describe('an event handler', () => {
       await expectOneAtATime(await startTwo(start), async ({ client }, id) => client.emit(pattern, { id }));
     },
   );
-
-  it('runs beside the other handlers of its event, each under its own lock', async () => {
-    const [service, id] = [await start(), freshKey()];
-    service.client.emit('paid above', { id });
-    await eventually(() => service.work.isRunning(id) && service.work.isRunning(`${id}:invoice`));
-    expect(service.acquired.toSorted()).toEqual([`order:${id}`, `order:${id}:invoice`]);
-    service.work.finish();
-  });
 
   it('passes its error to its exception filter, and frees the key', async () => {
     const [service, id] = [await start(), freshKey()];

@@ -1,8 +1,6 @@
 import 'reflect-metadata';
 import { EventEmitter } from 'node:events';
 import {
-  Controller,
-  Get,
   Injectable,
   Module,
   type OnApplicationBootstrap,
@@ -19,7 +17,7 @@ import {
   RedisLockModule,
   RedisLockService,
 } from '../../../lib/index.js';
-import { FakeLockModule, RedisLockTestingModule } from '../../../lib/testing/index.js';
+import { RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
@@ -115,12 +113,6 @@ describe('an app that starts', () => {
     const app = await startModule({ imports, providers: [Early, byHand] });
     expect([app.get(Early).result, app.get<Early>('by hand').result]).toEqual(['base:early', 'base:early']);
   });
-
-  it('is connected when it has started, before the first lock', async () => {
-    const { connections, imports } = await setUp();
-    await startModule({ imports });
-    await eventually(async () => (await connections()) === 2);
-  });
 });
 
 describe('an app that is built and never started', () => {
@@ -156,17 +148,6 @@ describe('an app whose test replaces the service by a mock', () => {
   });
 });
 
-describe('an app with fake locks whose start fails', () => {
-  it('leaves no module', async () => {
-    const building = Test.createTestingModule({ imports: [FakeLockModule.forRoot()], providers: [Failing] }).compile();
-    await rejection((await building).init());
-    const service = new Base();
-    await expectRefused((key) => service.run(key), NONE);
-    await startModule({ imports: [FakeLockModule.forRoot()] });
-    expect(await service.run('7')).toBe('base:7');
-  });
-});
-
 const listenersOf = (client: EventEmitter): Record<string, number> =>
   Object.fromEntries(client.eventNames().map((name) => [String(name), client.listenerCount(name)]));
 
@@ -197,17 +178,6 @@ class Both extends CatsService {
   }
 }
 
-@Controller('cats')
-class CatsController {
-  constructor(private readonly cats: CatsService) {}
-
-  @Get()
-  @Locked('cats')
-  async findAll(): Promise<string> {
-    return this.cats.findAll();
-  }
-}
-
 const PLACES: readonly (readonly [string, Provider])[] = [
   ['has locked methods', CatsService],
   ['injects the service by its token', InjectingByToken],
@@ -228,12 +198,6 @@ describe('a generated spec whose module has only the class under test, which', (
     [InjectingByToken, 'RedisLockService (import RedisLockModule.forRoot() to use it)'],
   ])('is %o, names what is missing', async (provider, text) => {
     await expect(Test.createTestingModule({ providers: [provider] }).compile()).rejects.toThrow(text);
-  });
-
-  it('is a controller, names the same', async () => {
-    const testing = { controllers: [CatsController], providers: [{ provide: CatsService, useValue: {} }] };
-    const { message } = await rejection(Test.createTestingModule(testing).compile());
-    expect(message).toMatch(/RedisLockTestingModule\.forRoot\(\) of nestjs-redis-lock\/testing/);
   });
 
   it('passes with what the message recommends', async () => {

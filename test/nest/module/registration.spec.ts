@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
-import { Inject, Injectable, Module } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import { LazyModuleLoader, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
@@ -12,7 +12,6 @@ import {
   LockConfigurationError,
   Locked,
   LockInterceptor,
-  type LockScripts,
   RedisLockModule,
   type RedisLockModuleOptions,
   RedisLockService,
@@ -286,11 +285,6 @@ describe('a named module beside the default one', () => {
     async where(key: string): Promise<boolean[]> {
       return [await this.jobLocks.isLocked(`nightly:${key}`), await this.locks.isLocked(`nightly:${key}`)];
     }
-
-    @Locked('<0>')
-    async nested(key: string): Promise<string> {
-      return this.jobLocks.withLock(key, () => 'both held');
-    }
   }
 
   const named = () => RedisLockModule.forRoot({ ...optionsAt('jobs:'), name: 'jobs' });
@@ -311,25 +305,11 @@ describe('a named module beside the default one', () => {
     expect(await jobs.where(freshKey())).toEqual([true, false]);
   });
 
-  it('has separate locks, so that a nested call may hold the same key there', async () => {
-    const app = await startModule({ imports: [unnamed(), named()], providers: [Jobs] });
-    expect(await app.get(Jobs).nested(freshKey())).toBe('both held');
-  });
-
   it('takes its name with forRootAsync, too', async () => {
     const lockModule = RedisLockModule.forRootAsync({ name: 'jobs', useFactory: () => optionsAt('jobs:') });
     const app = await startModule({ imports: [lockModule, unnamed()], providers: [Jobs] });
     expect(await app.get(Jobs).where(freshKey())).toEqual([true, false]);
   });
-});
-
-it('LOCK_SCRIPTS can be injected by a module that replaces them', async () => {
-  @Injectable()
-  class Scripts {
-    constructor(@Inject(LOCK_SCRIPTS) readonly scripts: LockScripts) {}
-  }
-  const app = await startModule({ imports: [RedisLockModule.forRoot(optionsAt())], providers: [Scripts] });
-  expect(app.get(Scripts).scripts).toHaveProperty('operate', createLockScripts().operate);
 });
 
 describe('what an app logs of the module', () => {

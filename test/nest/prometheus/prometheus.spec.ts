@@ -116,22 +116,6 @@ describe('metrics for Prometheus', () => {
     expect(await bounds('hold')).toEqual(['8', '+Inf']);
   });
 
-  it('count each of two apps that share a registry', async () => {
-    const registry = new Registry();
-    const [a, b, jobs] = [await startApp(), await startApp(), await startApp()];
-    for (const { locks } of [a, b]) collect(locks, { registry });
-    collect({ events: jobs.locks.events, connection: 'jobs' }, { registry });
-    for (const { locks } of [a, b, jobs]) await locks.withLock(freshKey(), () => undefined);
-    expect((await scrape(registry, 'redis_lock_acquire_duration_seconds_count')).sort()).toEqual([
-      `redis_lock_acquire_duration_seconds_count{${labels('other', 'write', 'acquired')}} 2`,
-      `redis_lock_acquire_duration_seconds_count{${labels('other', 'write', 'acquired').replace('default', 'jobs')}} 1`,
-    ]);
-    expect(await scrape(registry, 'redis_lock_held')).toEqual([
-      `redis_lock_held{${labels('other', 'write')}} 0`,
-      `redis_lock_held{${labels('other', 'write').replace('default', 'jobs')}} 0`,
-    ]);
-  });
-
   it('count a service that is collected twice only once, until both have stopped', async () => {
     const registry = new Registry();
     const { locks } = await startApp();

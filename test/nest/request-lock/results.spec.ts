@@ -34,10 +34,21 @@ const fail = (): never => {
   throw new ConflictException({ reason: 'sold out' });
 };
 
+/** As query builders return them: each call of its `then` begins a query. */
+const query = {
+  begun: 0,
+  // oxlint-disable-next-line unicorn/no-thenable
+  then(resolve: (rows: string) => void): void {
+    this.begun += 1;
+    resolve(key());
+  },
+};
+
 const Routes = routesOf({
   'value/:id': [ById, key],
   'promise/:id': [ById, async () => key()],
   'observable/:id': [ById, () => of('first', key())],
+  'query/:id': [ById, () => query],
   'promised-observable/:id': [ById, async () => of('first', key())],
   'throws/:id': [ById, fail],
   'rejects/:id': [ById, async () => fail()],
@@ -88,6 +99,12 @@ describe.each(PLATFORMS)('a locked handler on %s', (platform) => {
     expect(await app.get(`${name}/${id}`)).toMatchObject({ status: 200, text: `order:${id}` });
     expect(await app.locks.isLocked(`order:${id}`)).toBe(false);
     expect(app.acquired).toEqual([`order:${id}`]);
+  });
+
+  it('begins a query that its handler returns once', async () => {
+    const [app, id, before] = [await start(), freshKey(), query.begun];
+    expect(await app.get(`query/${id}`)).toMatchObject({ status: 200, text: `order:${id}` });
+    expect(query.begun - before).toBe(1);
   });
 
   it.each(['throws', 'rejects', 'errors'])('passes its error unchanged, and releases, when it %s', async (name) => {

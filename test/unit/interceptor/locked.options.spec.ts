@@ -96,5 +96,8 @@ describe('an unknown option of a decorator', () => {
     const { message } = refusalOf({ timeout: 5 } as LockedOptions);
     expect(message).toContain('Unknown lock option `timeout`; expected one of leaseMs,');
     expect(message).not.toContain('mode');
+    expect(refusalOf({ mode: 'read' } as LockedOptions).message).toMatch(
+      /^Jobs\.run: .*use @ReadLocked or @WriteLocked/,
+    );
   });
 });

@@ -156,15 +156,6 @@ describe('a call whose fire is unknown', () => {
     return error;
   };
 
-  it('is refused without a schedule', async () => {
-    const app = await started();
-    expect(refusalOf(() => app.claimAt('bare', 0)).message).toBe(
-      "Jobs.bare: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no cron " +
-        'job of the SchedulerRegistry has called it. Put one on it, or name the fire by a function ' +
-        '(`oncePer: () => date`), or claim slots of time with `oncePer: <milliseconds>`.',
-    );
-  });
-
   it('is refused without a scheduler', async () => {
     const app = await startApp(Jobs, []);
     expect(refusalOf(() => app.claimAt('fiveFields', 0)).message).toContain('Import ScheduleModule.forRoot()');

@@ -15,23 +15,6 @@ const jobOf = (onTick: () => void | Promise<void>): CronJob => new CronJob('0 0 
 const follow = (registry: object): void => followJobs(modulesWith(registry));
 
 describe('the tick of a cron job', () => {
-  it.each(['before', 'after'])('is known for jobs that were added %s the registry was followed', async (when) => {
-    const registry = new SchedulerRegistry();
-    const seen: unknown[] = [];
-    const job = jobOf(async () => {
-      seen.push(tickingJob());
-      await Promise.resolve();
-      seen.push(tickingJob());
-    });
-    if (when === 'after') follow(registry);
-    registry.addCronJob('job', job);
-    if (when === 'before') follow(registry);
-    await job.fireOnTick();
-    expect(seen).toEqual([job, job]);
-    expect(tickingJob()).toBeUndefined();
-    expect(addedJob(job)).toMatchObject({ name: 'job', cronTime: job.cronTime });
-  });
-
   it('is that of the inner job when one job fires another by hand', async () => {
     const registry = new SchedulerRegistry();
     follow(registry);

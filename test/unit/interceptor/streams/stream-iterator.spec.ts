@@ -25,16 +25,6 @@ const iterating = (parts: Partial<AsyncIterator<unknown>>) => () => ({
 });
 
 describe('a locked async iterable', () => {
-  it('passes the argument of next() to the method', async () => {
-    async function* echo(): AsyncGenerator<unknown, void, unknown> {
-      let given: unknown = 'first';
-      for (;;) given = yield given;
-    }
-    const iterator = lockedAsyncIterable(opening(new FakeLock()), echo);
-    await iterator.next('ignored');
-    expect(await iterator.next('a')).toEqual(value('a'));
-  });
-
   it('passes on concurrent calls in their order, as without a lock, and is released when all have ended', async () => {
     const lock = new FakeLock();
     const open = opening(lock);
@@ -294,14 +284,6 @@ describe('a locked async iterable that is dropped', () => {
 });
 
 describe('an awaited async iterable', () => {
-  it('may be used as the generator that it was', async () => {
-    const lock = new FakeLock();
-    const result = finishStream(lock, rows()) as AsyncGenerator;
-    expect(await result.next()).toEqual({ done: false, value: 1 });
-    expect(await rejection(result.throw('business'))).toBe('business');
-    expect([lock.ends, await result.next()]).toEqual([['failed'], DONE]);
-  });
-
   it.each([
     ['return', (result: AsyncGenerator) => result.return(undefined)],
     ['asyncDispose', (result: AsyncGenerator) => result[Symbol.asyncDispose]()],

@@ -40,12 +40,6 @@ describe('a locked Observable', () => {
     expect([lock.ends, lock.listeners]).toEqual([['done'], 0]);
   });
 
-  it('passes on the value of a promise that is not an Observable', async () => {
-    const { told } = watch(lockedObservable(opening(new FakeLock()), () => Promise.resolve([1])));
-    await settled();
-    expect(told).toEqual([[1], 'complete']);
-  });
-
   it.each([
     ['throws', boom],
     ['returns what is no source', () => undefined],
@@ -79,19 +73,6 @@ describe('a locked Observable that is unsubscribed', () => {
     const value = await firstValueFrom(lockedObservable(opening(lock), () => endless).pipe(take(1)));
     await settled();
     expect([value, lock.ends, lock.listeners]).toEqual([0, ['done'], 0]);
-  });
-
-  it('does not subscribe to its source when the method itself unsubscribes', async () => {
-    const lock = new FakeLock();
-    const source = new Subject();
-    const watched = watch(
-      lockedObservable(opening(lock), () => {
-        watched.subscription.unsubscribe();
-        return source;
-      }),
-    );
-    await settled();
-    expect([source.observed, lock.ends]).toEqual([false, ['done']]);
   });
 
   it('cancels its wait for the lock', async () => {
@@ -181,21 +162,6 @@ describe('an awaited result', () => {
 });
 
 describe('an awaited Observable', () => {
-  it('holds the lock that was acquired, from before the first subscription until its end', async () => {
-    const lock = new FakeLock();
-    const source = new Subject();
-    const result = finishStream(lock, source) as Observable<unknown>;
-    expect(result).toBeInstanceOf(Observable);
-    await settled();
-    expect([source.observed, lock.ends]).toEqual([false, []]);
-    const { told } = watch(result);
-    source.next(1);
-    expect([told, lock.ends, lock.listeners]).toEqual([[1], [], 1]);
-    source.complete();
-    await settled();
-    expect([told, lock.ends, lock.listeners]).toEqual([[1, 'complete'], ['done'], 0]);
-  });
-
   it('errors without subscribing to its source when its lock was lost before', async () => {
     const lock = new FakeLock();
     const source = new Subject();
