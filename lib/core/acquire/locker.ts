@@ -130,8 +130,12 @@ export class Locker implements WakeUpListener {
   acquire(request: LockRequest): Promise<Acquired>;
   acquire<T>(request: LockRequest, toResult: (hold: Acquired) => T): Promise<T>;
   acquire(request: LockRequest, toResult: (hold: Acquired) => unknown = itself): Promise<unknown> {
-    if (request.keys.length > 1 && !request.callerKeys)
-      return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
+    if (request.keys.length > 1) return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
+    return this.#acquireGroup(request, toResult);
+  }
+
+  /** Acquires keys for which the store needs one command, in its order. */
+  #acquireGroup<T>(request: LockRequest, toResult: (hold: StoreHold) => T): Promise<T> {
     try {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
@@ -146,13 +150,11 @@ export class Locker implements WakeUpListener {
   async #acquireSeveral(request: LockRequest): Promise<Acquired> {
     const { keys, options, startedAt } = request;
     const groups = this.store.groups(keys);
-    const acquireGroup = (group: readonly string[], callerKeys: readonly string[]): Promise<Acquired> =>
-      this.acquire({ ...(callerKeys === group ? forKeys(request, group) : request), keys: group, callerKeys });
-    if (groups.length === 1) return acquireGroup(groups[0]!, keys);
+    if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys }, itself);
     const parts: StoreHold[] = [];
     try {
       // One after the other, in the order of the store.
-      for (const group of groups) parts.push((await acquireGroup(group, group)) as StoreHold);
+      for (const group of groups) parts.push(await this.#acquireGroup(forKeys(request, group), itself));
       await this.#prove(parts, request);
     } catch (error) {
       // Within the time limit of the whole call, even if Redis cannot be reached any more.

@@ -16,7 +16,7 @@ import { waiterLeaseMs } from '../timing.js';
 export interface LockRequest {
   /** Without repetitions, in the order in which the caller named them; inside an acquisition, in the order of the store. */
   readonly keys: readonly string[];
-  /** Of keys that the store acquires with one command: these, in the order of the caller. Undefined for a single key. */
+  /** The keys in the order of the caller, if that of the store is another one. */
   readonly callerKeys?: readonly string[];
   /** It is for some keys of a lock whose keys are acquired one after the other. */
   readonly isPart?: boolean;
