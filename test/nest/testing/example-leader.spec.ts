@@ -16,7 +16,7 @@ it('reports are written where the instance leads', async () => {
   await leadershipOf(reports).waitUntilLeader();
   expect(await reports.noon()).toBe('written');
 
-  // Somebody else leads from now on.
+  // Another instance leads from now on.
   locks.refuse('reports').lose('reports');
   expect(await reports.noon()).toBeUndefined();
 
