@@ -2,14 +2,13 @@
 // turns of the event loop, and the objects that are made on the way, by V8's coverage of constructors. Needs a build.
 import { createHook, executionAsyncId } from 'node:async_hooks';
 import { Session } from 'node:inspector';
-import process from 'node:process';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
 import 'reflect-metadata';
 import { startRedisServer } from './redis.mjs';
 const { Locked, RedisLockModule } = await import('../dist/esm/index.js');
-
+const BUILD = new URL('../dist/esm/', import.meta.url).href;
 const session = new Session();
 session.connect();
 session.post('Profiler.enable');
@@ -19,7 +18,7 @@ session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false
 function objectsSince() {
   let scripts;
   session.post('Profiler.takePreciseCoverage', (_error, { result }) => (scripts = result));
-  const functions = scripts.filter(({ url }) => url.includes('/dist/esm/')).flatMap((script) => script.functions);
+  const functions = scripts.filter(({ url }) => url.startsWith(BUILD)).flatMap((script) => script.functions);
   const made = functions.filter(({ functionName: name, ranges: [{ count }] }) => count > 0 && /^[A-Z]\w*$/.test(name));
   return made.map(({ functionName }) => functionName);
 }
@@ -33,10 +32,9 @@ createHook({ init: (id) => begun.set(id, { stack: new Error().stack, from: execu
 function onTheStack() {
   let { stack } = new Error();
   for (let step = begun.get(executionAsyncId()); step; step = begun.get(step.from)) stack += `\n${step.stack}`;
-  const frames = stack.matchAll(
-    /at (?:async |new )?(?:([^\n]+?) \()?(?:file:\/\/)?[^\s()]+\/dist\/esm\/([^():]+):(\d+):/g,
-  );
-  return [...new Set([...frames].map(([, name, file, line]) => `${file} ${name ?? `line ${line}`}`))].toReversed();
+  const ours = stack.split('\n').filter((line) => line.includes(BUILD));
+  const frames = ours.map((line) => /at (?:async |new )?(?:(.+) \()?file:.*\/dist\/esm\/([^:]+):(\d+)/.exec(line));
+  return [...new Set(frames.map(([, name, file, line]) => `${file} ${name ?? `line ${line}`}`))].toReversed();
 }
 
 class App {}
@@ -50,6 +48,7 @@ const app = await NestFactory.createApplicationContext(App, { logger: false });
 await app.get(Orders).charge('1');
 const send = Reflect.get(Redis.prototype, 'sendCommand');
 Redis.prototype.sendCommand = function (command, ...rest) {
+  if (command.name !== 'evalsha') throw new Error(`Expected EVALSHA, and not ${command.name}: run this again.`);
   const functions = onTheStack();
   const objects = objectsSince();
   const files = new Set(functions.map((one) => one.split(' ')[0]));
@@ -63,4 +62,3 @@ objectsSince();
 await app.get(Orders).charge('2');
 await app.close();
 await server.stop();
-process.exit();
