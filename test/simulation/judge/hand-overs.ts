@@ -215,8 +215,11 @@ export class LocalWaits extends Judging implements Rule {
   onSent({ app, name, attempt, keys }: SentCommand): void {
     if (keys.length !== 1) return;
     const { asked } = this.#doingOf(app, keys[0]!);
-    const leaseMs = this.facts.callOf.get(attempt)?.leaseMs ?? 0;
-    if (name === 'release') this.#ended.add(this.#doingOf(app, keys[0]!));
+    const call = this.facts.callOf.get(attempt);
+    const leaseMs = call?.leaseMs ?? 0;
+    // A call whose grant is given back, because replicas did not confirm it, asks again after a pause.
+    const goesOn = call?.isPending && !this.#failed.has(call);
+    if (name === 'release' && !goesOn) this.#ended.add(this.#doingOf(app, keys[0]!));
     if (name === 'acquire') asked.set(attempt, { leaseMs, at: app.process.clock.now() });
     else asked.delete(attempt);
   }
