@@ -1,17 +1,15 @@
 // Loads locks for an hour, with a failover each minute, and judges whether anything grows:
 // `node scripts/soak.mjs --minutes 60 --seed 7`. Ends with status 1 if something grows, or if a promise was broken.
-import { writeFileSync } from 'node:fs';
 import { register } from 'node:module';
 import process from 'node:process';
 import {
-  UsageError, ensureBuilt, newSeed, oneOf, positive, runCommand, seed, text, whole,
+  UsageError, ensureBuilt, newSeed, oneOf, positive, runCommand, seed, whole,
 } from './command.mjs'; // prettier-ignore
 import { endOnSignals } from './follow.mjs';
 
 register('../test/support/jest/hooks.mjs', import.meta.url);
 const { soak, SOAK_TOPOLOGIES, PLANTS } = await import('../test/chaos/soak/soak.ts');
-const { MIN_SAMPLES } = await import('../test/chaos/soak/verdict.ts');
-const { curves, table, writeSection } = await import('../test/chaos/soak/text.ts');
+const { MIN_SAMPLES, table } = await import('../test/chaos/soak/verdict.ts');
 
 const usage = `Usage: node scripts/soak.mjs [options]
   --minutes N               how long (60)
@@ -19,9 +17,7 @@ const usage = `Usage: node scripts/soak.mjs [options]
   --topology ${SOAK_TOPOLOGIES.join('|')}   (sentinel)
   --workers N, --lanes N    processes, and calls at a time in each (3 and 3)
   --every SECONDS           how often everything is measured (60)
-  --plant ${PLANTS.join('|')}   plants a leak, which must be found
-  --out FILE.svg            writes the curves
-  --document FILE.md        writes the section between its marks; needs --out`;
+  --plant ${PLANTS.join('|')}   plants a leak, which must be found`;
 
 const options = {
   minutes: positive(60),
@@ -31,24 +27,21 @@ const options = {
   lanes: whole(1, 50, 3),
   every: positive(60),
   plant: oneOf(PLANTS),
-  out: text,
-  document: text,
 };
 
-/** Options that do not fit together. */
-function refuseMisfits({ minutes, every, document, out }) {
+/** Too few measurements judge nothing. */
+function refuseShort({ minutes, every }) {
   const least = (MIN_SAMPLES * every) / 60;
   if (minutes < least) {
     throw new UsageError(`--minutes ${minutes}: expected at least ${least}, for ${MIN_SAMPLES} measurements.`);
   }
-  if (document && !out) throw new UsageError(`--document ${document}: expected --out, too, for its picture.`);
 }
 
 await runCommand({ usage, options }, async (values) => {
-  refuseMisfits(values);
+  refuseShort(values);
   ensureBuilt();
   endOnSignals();
-  const { topology, minutes, every, plant, out, document, workers, lanes, seed = newSeed() } = values;
+  const { topology, minutes, every, plant, workers, lanes, seed = newSeed() } = values;
   const further = ['workers', 'lanes', 'every', 'plant'].filter((name) => values[name] !== options[name].byDefault);
   const flags = further.map((name) => `--${name} ${values[name]}`);
   const command = ['node scripts/soak.mjs', `--topology ${topology} --minutes ${minutes} --seed ${seed}`, ...flags].join(' '); // prettier-ignore
@@ -56,8 +49,6 @@ await runCommand({ usage, options }, async (values) => {
   const result = await soak({ topology, minutes, seed, plant, workers, lanes, everyMs: 1_000 * every });
   const growing = result.verdicts.filter((verdict) => verdict.result === 'growing');
   console.log(`\n${table(result.verdicts)}\n\n${result.summary}`);
-  if (out) writeFileSync(out, curves(result.verdicts));
-  if (document) writeSection(document, { command, picture: out, ...result });
   for (const { source, name } of growing) console.log(`growing: ${name} of ${source}`);
   const isGood = growing.length === 0 && result.violations.length === 0;
   console.log(isGood ? 'Nothing grows.' : 'The soak has failed.');

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ChaosServer } from '../servers.js';
 import { type System } from '../topologies/system.js';
-import { judge, type Sample, seriesOf, type Verdict } from './verdict.js';
+import { faultsOf, touches, union } from '../../judge/spans.js';
+import { judge, type Sample, sampleLine, seriesOf, type Verdict } from './verdict.js';
 import { check, judgingOf } from '../../judge/check.js';
 import { type History, type Violation } from '../../judge/history.js';
 import { type Appointment, carryOut } from '../nemesis/plan.js';
@@ -14,8 +15,6 @@ import { report } from '../report.js';
 import { record, type RunOptions } from '../run.js';
 import { randomFrom } from '../worker/random.mjs';
 import { type Worker } from '../workers.js';
-import { unexpectedErrors } from './errors.js';
-import { sampleLine } from './text.js';
 
 const MB = 2 ** 20;
 
@@ -165,4 +164,36 @@ async function measureRegularly(
     samples.push(...all);
     for (const worker of workers) worker.goOn();
   }
+}
+
+/** What a call may answer whenever it likes: that the lock is busy, its wait over, its caller's signal aborted, its fire run. */
+const ANSWERS = ['LOCK_BUSY', 'LOCK_WAIT_TIMEOUT', 'TimeoutError', 'skipped'];
+
+/** What it may answer while the servers fail over, and when a busy machine let its process or the networks stand still. */
+const OF_FAILOVERS = ['LOCK_STORE', 'LOCK_LOST'];
+
+/** A shorter standstill ends no lease and no connection. */
+const STANDSTILL_MS = 200;
+/** The longest wait; a look at a lock has no begin in the history. */
+const LONGEST_MS = 7_000;
+
+/** Errors that neither a failover nor a standstill explains. */
+export function unexpectedErrors(history: History): Violation[] {
+  const standstills = [...history.processes.values()].flatMap((process) => process.standstills);
+  const spans = [...standstills, ...history.standstills]
+    .filter(({ from, to }) => to - from > STANDSTILL_MS)
+    .map(({ from, to }) => ({ from, to: to + history.limits.recoveryMs }));
+  const faults = union([...faultsOf(history, undefined), ...spans]);
+  const isExpected = (code: string, from: number, to: number): boolean =>
+    ANSWERS.includes(code) || (OF_FAILOVERS.includes(code) && faults.some((fault) => touches(fault, { from, to })));
+  const violation = (t: number, text: string): Violation => ({ rule: 'no-stray-errors', t, text });
+  const ofCalls = [...history.calls.values()].flatMap(({ op, failure, failedAt = 0, calledAt }) =>
+    failure === undefined || isExpected(failure, calledAt, failedAt)
+      ? []
+      : [violation(failedAt, `${op} failed: ${failure}`)],
+  );
+  const ofOthers = history.errors
+    .filter(({ code, t }) => !isExpected(code, t - LONGEST_MS, t))
+    .map(({ process, what, code, t }) => violation(t, `${what} of ${process} failed: ${code}`));
+  return [...ofCalls, ...ofOthers].sort((a, b) => a.t - b.t);
 }

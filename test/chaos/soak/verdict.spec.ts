@@ -1,9 +1,8 @@
 import { randomFrom } from '../worker/random.mjs';
-import { judge, type Series, seriesOf } from './verdict.js';
-import { curves, table, withSection } from './text.js';
+import { judge, type Series, seriesOf, table } from './verdict.js';
 import { History } from '../../judge/history.js';
 import { Story } from '../../judge/story.js';
-import { unexpectedErrors } from './errors.js';
+import { unexpectedErrors } from './soak.js';
 
 const MINUTES = 60;
 
@@ -94,7 +93,7 @@ describe('The series of a soak', () => {
     ]);
   });
 
-  it('have a row and a diagram, in which a process that leaks stands out', () => {
+  it('have a row, in which a process that leaks stands out', () => {
     const minutes = Array.from({ length: 20 }, (_, i) => i);
     const samples = minutes.flatMap((minute) => [
       sample(minute, 'w0', { sockets: 6 }),
@@ -102,22 +101,6 @@ describe('The series of a soak', () => {
     ]);
     const verdicts = seriesOf(samples).map(judge);
     expect(table(verdicts)).toContain('| processes | sockets | 6, 9 | 6, 22 | 0, 1,440 | 150 | flat, growing |');
-    expect(curves(verdicts).match(/<polyline/g)).toHaveLength(2);
-  });
-});
-
-const MARKS = ['<!-- soak: written by node scripts/soak.mjs -->', '<!-- end of soak -->'];
-
-describe('The section of a soak in a document', () => {
-  it('replaces what is between the marks, and nothing else', () => {
-    const text = ['before', MARKS[0], 'of an earlier run', MARKS[1], 'after'].join('\n');
-    const once = withSection(text, 'of this run');
-    expect(once).toBe(['before', MARKS[0], '', 'of this run', '', MARKS[1], 'after'].join('\n'));
-    expect(withSection(once, 'of this run')).toBe(once);
-  });
-
-  it('is refused by a document without the marks', () => {
-    expect(() => withSection('text', 'section')).toThrow('lacks the marks');
   });
 });
 

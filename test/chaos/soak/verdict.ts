@@ -1,3 +1,5 @@
+import { groupBy } from '../../judge/spans.js';
+
 /** What was measured at one moment of one source: a process, all servers, or all sentinels. */
 export interface Sample {
   readonly minute: number;
@@ -73,7 +75,7 @@ const BOUNDS: Record<string, { readonly unit: string; readonly perDay: number }>
 };
 const COUNT = { unit: '', perDay: 150 };
 
-export const boundOf = (name: string): { readonly unit: string; readonly perDay: number } => BOUNDS[name] ?? COUNT;
+const boundOf = (name: string): { readonly unit: string; readonly perDay: number } => BOUNDS[name] ?? COUNT;
 
 export interface Verdict extends Series {
   /** The medians of the first and of the last third. */
@@ -104,4 +106,33 @@ export function judge(series: Series): Verdict {
     z,
     result: values.length < MIN_SAMPLES ? 'too short' : grows ? 'growing' : 'flat',
   };
+}
+
+function number(value: number): string {
+  const digits = Number.isInteger(value) ? 0 : 1;
+  return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: 1 });
+}
+
+/** One line of the log of a run. */
+export function sampleLine({ minute, source, values }: Sample): string {
+  const parts = Object.entries(values).map(([name, value]) => `${name.replace(/^kind /, '')} ${number(value)}`);
+  return `${minute.toFixed(1).padStart(5)} min  ${source.padEnd(9)} ${parts.join(', ')}`;
+}
+
+/** The verdicts as a table in Markdown; the processes share a row. */
+export function table(verdicts: readonly Verdict[]): string {
+  const rows = groupBy(verdicts, ({ source, name }) => `${/^w\d+$/.test(source) ? 'processes' : source} | ${name}`);
+  const all = (list: readonly Verdict[], of: (one: Verdict) => number): string =>
+    list.map((one) => number(of(one))).join(', ');
+  return [
+    '| of | what | first third | last third | slope, a day | bound | |',
+    '| --- | --- | ---: | ---: | ---: | ---: | --- |',
+    ...[...rows].map(([title, list]) => {
+      const { unit, perDay } = boundOf(list[0]!.name);
+      const results = [...new Set(list.map(({ result }) => result))].join(', ');
+      const medians = [all(list, ({ first }) => first), all(list, ({ last }) => last)];
+      const slopes = all(list, (one) => Math.round(one.perDay) || 0);
+      return `| ${title}${unit && `, ${unit}`} | ${medians.join(' | ')} | ${slopes} | ${number(perDay)} | ${results} |`;
+    }),
+  ].join('\n');
 }
