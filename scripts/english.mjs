@@ -60,7 +60,7 @@ process.chdir(root);
 const paths = process.argv.slice(2).filter((one) => !one.startsWith('-'));
 const count = process.argv.includes('--count');
 const listed = ['ls-files', '-co', '--exclude-standard', ...(paths.length > 0 || count ? paths : CHECKED)];
-const files = execFileSync('git', listed, { encoding: 'utf8' }).match(/.+\.(?:md|ts|cts|mts|mjs|lua)$/gm);
+const files = execFileSync('git', listed, { encoding: 'utf8' }).match(/.+\.(?:md|ts|cts|mts|mjs|lua)$/gm) ?? [];
 const flaws = files.filter((path) => path !== 'scripts/english.mjs').flatMap(hitsOf);
 if (count) {
   const folders = {};
