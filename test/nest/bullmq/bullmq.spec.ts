@@ -1,13 +1,12 @@
 import 'reflect-metadata';
 import { BullModule, getQueueToken, OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
 import { Injectable, type OnModuleDestroy, type Type } from '@nestjs/common';
-import { DelayedError, type Job, type JobsOptions, type Queue, UnrecoverableError } from 'bullmq';
-import { currentLock, Locked, LockShutdownError, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { type Job, type JobsOptions, type Queue, UnrecoverableError } from 'bullmq';
+import { currentLock, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 import { closePlaces, gateOfTest, SideBySide } from '../support/places.js';
 import { redisUrl } from '../../support/topologies/topology.js';
-import { untilWaiting } from '../../support/waiting/waiters.js';
 
 const QUEUE = 'work';
 
@@ -177,22 +176,6 @@ describe('a locked WorkerHost.process', () => {
   });
 });
 
-/** Takes no more jobs once its app cannot lock them, and puts back those that it has; that costs the job no attempt. */
-@Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
-class PuttingBack extends Waiting {
-  override async process(job: WorkJob, token?: string): Promise<string> {
-    try {
-      return await super.process(job);
-    } catch (error) {
-      if (!(error instanceof LockShutdownError)) throw error;
-      // It could take the same job again and again, before any other worker does.
-      await this.worker.pause(true);
-      await job.moveToDelayed(Date.now() + PUT_BACK_MS, token);
-      throw new DelayedError();
-    }
-  }
-}
-
 /**
  * Takes no more jobs and ends those that it has before the locks admit no more: the hooks of global modules, such as that of
  * the locks, come last. The module of BullMQ itself closes its workers much later.
@@ -208,9 +191,6 @@ class ClosingFirst extends Waiting implements OnModuleDestroy {
   }
 }
 
-/** When another worker may take a job that was put back. */
-const PUT_BACK_MS = 200;
-
 afterEach(closePlaces);
 
 /** An app that shuts down in the midst of a job, which holds its lock until the test says so. */
@@ -224,15 +204,6 @@ async function startLeaving(processor: typeof Waiting) {
   return { prefix, leaving, until, held };
 }
 
-const isRefusing = ({ locks }: WorkerApp): Promise<boolean> =>
-  locks.tryAcquire(freshKey()).then(
-    async (lock) => {
-      await lock?.release();
-      return false;
-    },
-    () => true,
-  );
-
 describe('an app that shuts down while a worker holds a lock', () => {
   it('leaves jobs that come meanwhile to other apps when its worker closes in onModuleDestroy', async () => {
     const { prefix, leaving, until, held } = await startLeaving(ClosingFirst);
@@ -245,22 +216,5 @@ describe('an app that shuts down while a worker holds a lock', () => {
     await closed;
     expect(await held.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7', attempts: 1 });
     expect([leaving.work.total, staying.work.total]).toEqual([1, 1]);
-  });
-
-  it('leaves waiting and new jobs to other apps when process() puts back what LockShutdownError refused', async () => {
-    const { prefix, leaving, until, held } = await startLeaving(PuttingBack);
-    const waiting = await add(leaving, { id: '7' });
-    await untilWaiting(leaving, 'job:7');
-    const closed = leaving.close();
-    await eventually(() => isRefusing(leaving));
-    const late = await add(leaving, { id: '8' });
-    const staying = await start(PuttingBack, prefix);
-    expect(await late.ended(staying)).toMatchObject({ state: 'completed', value: '8 under job:8' });
-    expect(leaving.work.running).toBe(1);
-    until.open();
-    await closed;
-    expect(await held.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7' });
-    expect(await waiting.ended(staying)).toMatchObject({ state: 'completed', value: '7 under job:7' });
-    expect([leaving.work.total, staying.work.total]).toEqual([1, 2]);
   });
 });

@@ -16,7 +16,7 @@ import { currentLock, Locked, LockInterceptor, RedisLockService } from '../../..
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
-import { expectOneAtATime, startTwo, Work } from '../support/transports.js';
+import { Work } from '../support/transports.js';
 import { type GraphqlApp, ask, startGraphql, subscribe } from '../support/transports-graphql.js';
 
 afterEach(closeAll);
@@ -61,10 +61,6 @@ async function resolve(graphql: GraphqlApp, field: string, ids: string[]): Promi
 }
 
 describe('a field resolver', () => {
-  it.each(FIELDS)('(%s) runs on one of two instances at a time', async (field) => {
-    await expectOneAtATime(await startTwo(startOrders), (graphql, id) => resolve(graphql, field, [id]));
-  });
-
   it.each(FIELDS)(
     '(%s) runs side by side for different objects of a list, and once at a time for one',
     async (field) => {

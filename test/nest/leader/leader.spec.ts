@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { Global, Inject, Injectable, Module, type ModuleMetadata, type Provider, Scope } from '@nestjs/common';
 import { LazyModuleLoader, ModuleRef } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
-import { Cron, Interval, ScheduleModule, SchedulerRegistry, Timeout } from '@nestjs/schedule';
+import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import {
   assertLocked,
   currentLock,
@@ -115,14 +115,6 @@ describe('a class with @Leader', () => {
     expect(did).not.toContain('b often');
   });
 
-  it('runs a fire of the scheduler with its arguments', async () => {
-    const [first, second] = await startTwo();
-    for (const { app } of [second, first]) {
-      for (const [, job] of app.get(SchedulerRegistry).getCronJobs()) await job.fireOnTick();
-    }
-    expect(did.filter((line) => line.includes('yearly'))).toHaveLength(1);
-  });
-
   it('tells a running method of a loss, and rejects its call', async () => {
     const [first] = await startTwo();
     const told = gate();
@@ -138,12 +130,6 @@ describe('a class with @Leader', () => {
     expect(error).toMatchObject({ reason: 'revoked', result: 'half' });
     await eventually(() => did.includes('b elected'));
     expect(did).toContain('a demoted: revoked');
-  });
-
-  it('passes an error of a running method untouched', async () => {
-    const [first] = await startTwo();
-    first.reports.work = () => Promise.reject(new Error('no paper'));
-    await expect(first.reports.yearly()).rejects.toThrow('no paper');
   });
 
   it('does not lead before its app has started, nor after it', async () => {
