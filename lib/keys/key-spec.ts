@@ -22,10 +22,10 @@ export function compileKeySpec(spec: KeySpec, where: string): KeyOfCall {
       throw new LockKeyError(`${where}: the list of keys is empty, expected at least one; add a key template to it.`);
     }
     const templates = Array.from(spec, (template) => parseKeyTemplate(template, where));
-    return (_self, args) => templates.map((template) => template.fill(args));
+    return (_self, args) => templates.map((fill) => fill(args));
   }
-  const template = parseKeyTemplate(spec, where);
-  return (_self, args) => template.fill(args);
+  const fill = parseKeyTemplate(spec, where);
+  return (_self, args) => fill(args);
 }
 
 /** Names a key without the values of a call, so that it can label metrics: `'order:<0.id>'`. */
@@ -67,17 +67,12 @@ function describeKind(value: unknown): string {
   return Array.isArray(value) ? 'a list' : `a value of type ${typeof value}`;
 }
 
-/** A parsed key template: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
-export interface KeyTemplate {
-  /** The template as it was written. */
-  readonly text: string;
-  /**
-   * Returns the key for the arguments of one call. An error of a getter of the application passes unchanged, as the error of
-   * a key function does: it is an error of the work, and nothing was sent yet.
-   * @throws LockKeyError if a placeholder cannot be filled
-   */
-  fill(args: readonly unknown[]): string;
-}
+/**
+ * Returns the key for the arguments of one call: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. An error of a
+ * getter of the application passes unchanged, as that of a key function does.
+ * @throws LockKeyError if a placeholder cannot be filled
+ */
+type FillTemplate = (args: readonly unknown[]) => string;
 
 interface Placeholder {
   /** The text between `<` and `>`: `0.id`. */
@@ -108,7 +103,7 @@ const BRACES = /[$#]?\{[^{}]*\}|[{}]/u;
  *   refused. The value of a single placeholder stays as it is.
  * - Braces are refused: a text that only looks like a placeholder would make the same key for all calls.
  */
-export function parseKeyTemplate(template: string, where?: string): KeyTemplate {
+export function parseKeyTemplate(template: string, where?: string): FillTemplate {
   const prefix = where === undefined ? '' : `${where}: `;
   if (typeof template !== 'string' || template === '') {
     const expected = "expected a text that names what is protected; write one, such as 'order:<0.id>'";
@@ -120,9 +115,8 @@ export function parseKeyTemplate(template: string, where?: string): KeyTemplate 
   refuseBraces(template, errorFor);
   const { textBefore, placeholders } = split(template, errorFor);
   const encode = encoderOf(placeholders, errorFor);
-  const fill = (args: readonly unknown[]): string =>
+  return (args) =>
     placeholders.reduce((key, hole) => key + encode(valueOf(hole, args, errorFor)) + hole.textAfter, textBefore);
-  return { text: template, fill };
 }
 
 function split(template: string, errorFor: ErrorFor): { textBefore: string; placeholders: Placeholder[] } {

@@ -30,7 +30,7 @@ const isKey = (value: unknown): boolean =>
 
 async function checkFill({ template, args }: Fill): Promise<void> {
   const values = args.map(({ make }) => make());
-  const outcome = await outcomeOf(() => parseKeyTemplate(template, 'Jobs.run').fill(values));
+  const outcome = await outcomeOf(() => parseKeyTemplate(template, 'Jobs.run')(values));
   const own = 'error' in outcome ? ownErrorOf(template, args, outcome.error) : undefined;
   if (own === undefined) judge(outcome, values);
 }
