@@ -1,9 +1,7 @@
 // The layers of lib and what each may import (see docs/how-it-works.md). `import type` counts, too; cycles are refused.
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
 const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'leader', 'interceptor', 'decorators'];
-const ROOT_FILES = ['service', 'tokens', 'options', 'place', 'registration', 'module-definition'].map(
-  (name) => `redis-lock.${name}`,
-);
+const ROOT_FILES = ['service', 'tokens', 'options', 'place', 'registration'].map((name) => `redis-lock.${name}`);
 const WIRING = [
   'interceptor',
   'leader',
@@ -64,7 +62,7 @@ const LAYERS = [
   },
   { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: NEST },
   {
-    from: ['redis-lock.module-definition', 'redis-lock.options'],
+    from: ['redis-lock.options'],
     lib: ['core', ...ROOT_FILES],
     types: FOLDERS,
     packages: NEST,

@@ -21,8 +21,7 @@ export type {
   LockEventName,
   LockEvents,
 } from './core/lock.events.js';
-export type { LockHistoryOptions } from './core/history/history.options.js';
-export type { LockHistoryEntry, LockHistoryEvent } from './core/history/history-entry.js';
+export type { LockHistoryEntry, LockHistoryEvent, LockHistoryOptions } from './core/history/history-entry.js';
 export type { LockOptions } from './core/lock.options.js';
 export type { OnUnavailable } from './core/option-checks.js';
 export type { LastRun, LockHolder, LockPermits, LockState, LockWaiter } from './core/store/lock-state.js';
@@ -43,8 +42,7 @@ export type { LockedOptions } from './interceptor/locked.options.js';
 export type { LeadOptions } from './leader/leadership.js';
 export { leadershipOf } from './leader/leaders.js';
 export type { LeaderHooks, Leadership, LeaderTerm } from './leader/leadership.js';
-export { RedisLockModule } from './redis-lock.module.js';
-export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';
+export { RedisLockModule, type RedisLockModuleAsyncOptions } from './redis-lock.module.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';

@@ -1,5 +1,7 @@
 import {
   type BeforeApplicationShutdown,
+  type ConfigurableModuleAsyncOptions,
+  ConfigurableModuleBuilder,
   type DynamicModule,
   Inject,
   Module,
@@ -27,11 +29,7 @@ import {
 } from './interceptor/request/unreached-locks.js';
 import { addRunningModule, addStartingModule, type LockModule, removeModule } from './interceptor/running-modules.js';
 import {
-  ConfigurableModuleClass,
-  MODULE_OPTIONS_TOKEN,
-  type RedisLockModuleAsyncOptions,
-} from './redis-lock.module-definition.js';
-import {
+  type Extras,
   type RedisLockModuleOptions,
   type ResolvedModuleOptions,
   checkExtras,
@@ -66,6 +64,25 @@ import { type LockScripts, createLockScripts } from './redis/scripts/lock-script
 import { followJobs, stopJobs } from './schedule/scheduler.js';
 import { systemRandomness } from './core/randomness.js';
 import { systemAfterTurn, systemRuntime } from './core/runtime.js';
+
+/** The options that a factory returns. */
+type FactoryOptions = Omit<RedisLockModuleOptions, keyof Extras>;
+
+/** The source of the options (`useFactory`, `useClass` or `useExisting`), and the options that Nest needs before it runs. */
+export interface RedisLockModuleAsyncOptions
+  extends ConfigurableModuleAsyncOptions<FactoryOptions, 'createRedisLockOptions'>, Extras {}
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<FactoryOptions>({
+  moduleName: 'RedisLock',
+})
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createRedisLockOptions')
+  // The builder does not pass these on to the options.
+  .setExtras<Extras>({ isGlobal: true, name: undefined }, (definition, { isGlobal }) => ({
+    ...definition,
+    global: isGlobal ?? true,
+  }))
+  .build();
 
 /** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [

@@ -1,9 +1,4 @@
-import {
-  HISTORY,
-  type HistoryLimits,
-  type LockHistoryOptions,
-  resolveHistory,
-} from './core/history/history.options.js';
+import { HISTORY, type HistoryLimits, type LockHistoryOptions, resolveHistory } from './core/history/history-entry.js';
 import { LockConfigurationError } from './core/lock.errors.js';
 import { LOCK_OPTIONS, type LockDefaults } from './core/lock.options.js';
 import {

@@ -1,8 +1,7 @@
 import { hostname, userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../core/clock.js';
-import { NO_FACTS } from '../core/history/history-entry.js';
-import { MAX_HISTORY_ENTRIES } from '../core/history/history.options.js';
+import { MAX_HISTORY_ENTRIES, NO_FACTS } from '../core/history/history-entry.js';
 import { LockError } from '../core/lock.errors.js';
 import { ownHost } from '../core/store/holder-text.js';
 import { byStart, type JobOfKey, type LastRun, type LockState, type UnreadableKey } from '../core/store/lock-state.js';

@@ -96,15 +96,20 @@ export function warnOfLongLeases(
   for (const line of lines) reporter.warn(line);
 }
 
-/** The shortest time between two fires; undefined if there is one fire, or only the app knows. */
-function periodOf({ options: { oncePer } }: LockedCall, method: Function, cronJobs: CronJobs): number | undefined {
+/** The length of the slots of a job, or its times; undefined if it is due once, or only the app knows. */
+function timesOf({ options: { oncePer } }: LockedCall, method: Function, cronJobs: CronJobs) {
   if (typeof oncePer === 'number') return oncePer;
   const schedule = scheduleOf(method);
   if (schedule?.kind === 'interval') return schedule.delayMs;
-  if (schedule?.kind !== 'cron') return undefined;
+  return schedule?.kind === 'cron' ? cronJobs.cronTimeOf(method, schedule.options) : undefined;
+}
+
+/** The shortest time between two fires; undefined if there is one fire, or only the app knows. */
+function periodOf(call: LockedCall, method: Function, cronJobs: CronJobs): number | undefined {
   try {
-    const cronTime = cronJobs.cronTimeOf(method, schedule.options);
-    return cronTime && !cronTime.realDate ? new CronTimeline(cronTime).shortestGapMs(Date.now()) : undefined;
+    const times = timesOf(call, method, cronJobs);
+    if (typeof times !== 'object') return times;
+    return times.realDate ? undefined : new CronTimeline(times).shortestGapMs(Date.now());
   } catch {
     // An expression that never fires.
     return undefined;
@@ -139,19 +144,11 @@ function keyOf(call: LockedCall, instance: object): string | undefined {
   }
 }
 
-function nextFire(
-  { options: { oncePer } }: LockedCall,
-  method: Function,
-  cronJobs: CronJobs,
-  nowMs: number,
-): number | null {
-  if (typeof oncePer === 'number') return endOfSlot(oncePer, nowMs);
-  if (oncePer !== 'fire') return null;
-  const schedule = scheduleOf(method);
-  if (schedule?.kind === 'interval') return endOfSlot(schedule.delayMs, nowMs);
-  if (schedule?.kind !== 'cron') return null;
+function nextFire(call: LockedCall, method: Function, cronJobs: CronJobs, nowMs: number): number | null {
+  if (typeof call.options.oncePer === 'function') return null;
   try {
-    return cronJobs.cronTimeOf(method, schedule.options)?.sendAt().toMillis() ?? null;
+    const times = timesOf(call, method, cronJobs);
+    return typeof times === 'number' ? endOfSlot(times, nowMs) : (times?.sendAt().toMillis() ?? null);
   } catch {
     // A date that is over.
     return null;

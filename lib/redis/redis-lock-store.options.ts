@@ -1,5 +1,5 @@
 import { type Clock } from '../core/clock.js';
-import { type HistoryLimits } from '../core/history/history.options.js';
+import { type HistoryLimits } from '../core/history/history-entry.js';
 import { type Randomness } from '../core/randomness.js';
 import { type Reporter } from '../core/reporter.js';
 import { type AfterTurn } from '../core/runtime.js';

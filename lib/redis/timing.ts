@@ -1,4 +1,4 @@
-import { MAX_HISTORY_ENTRIES } from '../core/history/history.options.js';
+import { MAX_HISTORY_ENTRIES } from '../core/history/history-entry.js';
 
 /** The delays, limits and numbers of retries of the Redis store, each with its reason. Durations are in milliseconds. */
 

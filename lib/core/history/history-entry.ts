@@ -1,5 +1,5 @@
 import { type LockMode } from '../lock.errors.js';
-import { checkWhole } from '../option-checks.js';
+import { checkDuration, checkWhole, kindOf } from '../option-checks.js';
 import { readOptions } from '../read-options.js';
 
 /**
@@ -140,4 +140,45 @@ export function checkHistoryQuery(options: Partial<LockHistoryQuery>): LockHisto
   const { key, limit = HISTORY_LIMIT.byDefault }: typeof options = readOptions(options, QUERY_NAMES, 'history()');
   checkWhole(limit, 'limit', { min: 1, max: HISTORY_LIMIT.max });
   return { key, limit };
+}
+
+/** How many entries a history may have. */
+export const MAX_HISTORY_ENTRIES = 100_000;
+
+/** How much of the history of the locks is kept. */
+export interface LockHistoryOptions {
+  /**
+   * How many entries are kept, of all instances; Redis may keep up to a hundred more.
+   * @default 10_000
+   */
+  maxEntries?: number;
+  /**
+   * How long an entry is kept, in milliseconds; Redis may keep some of them longer.
+   * @default 86_400_000 (a day)
+   */
+  keepMs?: number;
+}
+
+/** The options with all defaults filled in. */
+export type HistoryLimits = Readonly<Required<LockHistoryOptions>>;
+
+/** The option `history` of the module. */
+export const HISTORY = kindOf(
+  'true, false or an object with `maxEntries` and `keepMs`',
+  (value) => typeof value === 'boolean' || (typeof value === 'object' && value !== null),
+);
+
+const OPTION_NAMES = ['maxEntries', 'keepMs'] satisfies readonly (keyof LockHistoryOptions)[];
+
+/**
+ * Fills in the limits of a history; null: no history is written.
+ * @throws LockConfigurationError
+ */
+export function resolveHistory(given: boolean | LockHistoryOptions): HistoryLimits | null {
+  if (given === false) return null;
+  const options: LockHistoryOptions = given === true ? {} : readOptions(given, OPTION_NAMES, 'history');
+  const { maxEntries = 10_000, keepMs = 24 * 3_600_000 } = options;
+  checkWhole(maxEntries, 'history.maxEntries', { min: 100, max: MAX_HISTORY_ENTRIES });
+  checkDuration(keepMs, 'history.keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
+  return { maxEntries, keepMs };
 }

@@ -7,6 +7,7 @@ import { type LockStore } from '../store/lock-store.js';
 import { HISTORY_FLUSH_MS } from '../timing.js';
 import { HistoryBuffer } from './history-buffer.js';
 import {
+  type HistoryLimits,
   type LockHistoryEntry,
   type LockHistoryFacts,
   type LockHistoryQuery,
@@ -14,7 +15,6 @@ import {
   NO_FACTS,
   checkHistoryQuery,
 } from './history-entry.js';
-import { type HistoryLimits } from './history.options.js';
 
 /** The parts of a locker that the history uses. */
 type HistoryHost = Pick<Locker, 'clock' | 'timers' | 'reporter' | 'events' | 'awaited' | 'instance'>;

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type HistoryLimits } from '../../core/history/history.options.js';
+import { type HistoryLimits } from '../../core/history/history-entry.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type ClusterClient, type RedisClient, type SingleClient } from '../client/redis-client.js';
