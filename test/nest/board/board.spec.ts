@@ -361,7 +361,7 @@ describe('RedisLockBoardModule', () => {
     const { url, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'default', '-scan');
     const page = await watch(await start('express', { locks: { connection: url } }), 'view=locks');
-    const error = expect.stringMatching(/NOPERM.*docs\/security\.md/);
+    const error = expect.stringMatching(/NOPERM.*"A user for locks only"/);
     expect(await page.next('failed', (failed) => failed)).toEqual({ isAway: false, error });
   });
 
