@@ -65,7 +65,7 @@ function Lock.save(lock)
   local holds, slot, need = lock.writes + lock.reads, lock.slot, math.max(lock.latest, now) + keep
   if lock.rare then
     local permits = lock.permits and string.format('%.0f', lock.permits)
-    local values = { #lock.late > 7 and lock.late, permits, lock.revoked ~= ';' and lock.revoked, lock.jobs ~= '' and lock.jobs }
+    local values = { #lock.late > 7 and lock.late, permits, lock.revoked ~= '' and lock.revoked, lock.jobs ~= '' and lock.jobs }
     for i, field in ipairs(lock.RARE) do
       if values[i] then flags = flags + 2 ^ i end
       if values[i] and values[i] ~= lock.rare[i] then lock:set(field, values[i]) end
@@ -208,7 +208,7 @@ end
 -- Puts an attempt into a ring, `ended` or `revoked`; seven fit.
 function Lock.put_into(lock, ring, attempt)
   if lock:has(ring, attempt) then return end
-  lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. ';', #lock[ring] > 55 and 10 or 1)
+  lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. ';', #lock[ring] > 54 and 10 or 1)
 end
 
 -- Remembers an attempt that has ended; and if an acquire of it `may_come` and is to be refused then, in `late`: with the time, and in

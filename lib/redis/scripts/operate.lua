@@ -35,19 +35,18 @@ local now, own, replies, Lock = math.floor(micros / 1000), ARGV[3], {}, nil
 -- The usual case, a lock that is free and then held once, without what is rare. It does what the text behind it would do at twice
 -- the cost (ADR 21). In another case, it returns nothing, and what it has read.
 local function usual(key, text, attempt, token)
-  local kind, keep, mode, lease, permits, take, holder = string.byte(text), nil, nil, nil, nil, nil, nil
-  if kind == 97 then
+  local kind, state = string.byte(text), redis.call('HMGET', key, 's', 'r', 'v')
+  local s, ended, id = state[1], state[2] or '', string.sub(attempt, -8)
+  local form, keep, mode, lease, permits, take, holder = s and string.byte(s), nil, nil, nil, nil, nil, nil
+  if kind == 97 and form == 65 and #s == 14 then
     keep, mode, lease, permits, take, holder =
       string.match(text, '^a (%d+) %d [^\n]*\n(%a) %d (%d+) %d+ %d+ (%d+) (%d+)\n([^\n]*)\n%-\n$')
-  elseif kind == 114 then
+  elseif form == 66 and #s > 38 and kind == 114 then
     keep = string.match(text, '^r (%d+) %d [^\n]*\n0 0 %- %-$')
-  else
+  elseif form == 66 and #s > 38 and kind == 110 then
     keep, mode, lease, holder = string.match(text, '^n (%d+) %d [^\n]*\n(%a) (%d+)\n?([^\n]*)$')
   end
-  local state = keep and redis.call('HMGET', key, 's', 'r', 'v') or nil
-  local s, ended, id = state and state[1], state and state[2] or ';', string.sub(attempt, -8)
-  local form = s and string.byte(s)
-  if not (form == 65 and #s == 14 and kind == 97 or form == 66 and #s > 38 and kind ~= 97) then return nil, state end
+  if not keep then return nil, state end
   local last, kept, deadline, span, held, takes, most, since, at = struct.unpack('>I7I6', s, 2)
   if form == 66 then
     deadline, span, held, takes, most, since, at = struct.unpack('>I6I5c1I3I3I6', s, 15)
@@ -56,7 +55,7 @@ local function usual(key, text, attempt, token)
   end
   local need, value, field, text_of, reply = now + keep, nil, 'r', nil, nil
   if kind == 114 then
-    text_of = string.sub(ended .. id .. ';', #ended > 55 and 10 or 1)
+    text_of = string.sub(ended .. id .. ';', #ended > 54 and 10 or 1)
     value, reply = 'A' .. struct.pack('>I7I6', last, kept), { 'released', attempt, now, 0, last }
   elseif kind == 97 then
     local sent, until_micros = ARGV[1] + 0, ARGV[2] + 0

@@ -5,7 +5,7 @@ Lock.__index = Lock
 Lock.SLOT = '>I6I5c1I3I3I6'                        -- of a hold in `s`: deadline, span, mode, take, permits, since; its token in form D only
 Lock.ALL = '>BI3I3I4I6I6I6I5I5I5I5I5I6'              -- flags, and the numbers above from `writes` to `swept`
 Lock.RECORD = '>I6I5I5I7c1c1I3I3I6I2c0I2c0'          -- of a hold or a waiter: see read()
-Lock.revoked, Lock.jobs, Lock.floor, Lock.left = ';', '', 0, false
+Lock.revoked, Lock.jobs, Lock.floor, Lock.left = '', '', 0, false
 Lock.RARE = { 'late', 'permits', 'revoked', 'jobs' } -- seldom there, so a flag says whether they are
 
 -- Loads a lock, and changes nothing: data of another type or version is refused here, before any of several locks is changed.
@@ -17,8 +17,8 @@ function Lock.load(Lock, key, terms, state)
   if not (form == 'A' and size == 14 or form == 'B' and size > 38 or form == 'D' and (size == 74 or size > 105)) then
     error('NEWERDATA in ' .. key)
   end
-  local lock = setmetatable({ key = key, terms = terms, s = s, r = state[2] or ';', sets = {},
-    ended = state[2] or ';', slot = false, token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0,
+  local lock = setmetatable({ key = key, terms = terms, s = s, r = state[2] or '', sets = {},
+    ended = state[2] or '', slot = false, token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0,
     changed = false, mine = false, freed = false, place = false, waiter = false, rare = false, permits = false, stands = false,
     owned = false, late = '', first = 1, head = 1, tail = 0, waiting = 0, cursor = 0, swept = 0, told = false }, Lock)
   if s then lock.token, lock.kept = struct.unpack('>I7I6', s, 2) end
@@ -37,7 +37,7 @@ function Lock.load(Lock, key, terms, state)
   end
   if flags > 0 then
     rare = redis.call('HMGET', key, unpack(Lock.RARE))
-    lock.rare, lock.late, lock.permits, lock.revoked, lock.jobs = rare, rare[1] or '', tonumber(rare[2]) or false, rare[3] or ';', rare[4] or ''
+    lock.rare, lock.late, lock.permits, lock.revoked, lock.jobs = rare, rare[1] or '', tonumber(rare[2]) or false, rare[3] or '', rare[4] or ''
     -- After 20 s, a command of a late attempt is too old to be carried out (ADR 11).
     if #lock.late > 7 and lock.micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000 then lock.late = '' end
     if lock.late ~= '' then lock.floor = struct.unpack('>I7', lock.late) end
