@@ -25,9 +25,7 @@ import {
   type AcquireRequest,
   type AdoptReply,
   type AdoptRequest,
-  type HoldRef,
   type LockStore,
-  type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
@@ -188,10 +186,6 @@ export class MemoryLockStore implements LockStore {
 
   release(request: ReleaseRequest): Promise<ReleaseReply> {
     return this.run(request.key, (locks) => locks.release(this.#stored(request)));
-  }
-
-  downgrade(hold: HoldRef): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return this.run(hold.key, (locks) => locks.downgrade(this.#stored(hold)));
   }
 
   adopt(request: AdoptRequest): Promise<AdoptReply> {

@@ -6,7 +6,6 @@ import {
   type AcquireRequest,
   type AdoptReply,
   type AdoptRequest,
-  type HoldRef,
   type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
@@ -168,14 +167,6 @@ export class MemoryLocks {
     if (hasNewHolder) hold.holder = holder;
     if (mode === 'read') this.#makeRead(lock, hold);
     return { outcome: 'renewed', remainingMs: hold.until - lock.now };
-  }
-
-  downgrade({ key, attempt, fencingToken }: HoldRef): { readonly outcome: 'downgraded' } | LostReply {
-    const lock = this.#open(key);
-    const hold = liveHold(lock, attempt, fencingToken);
-    if (!hold) return lostReply(lock, attempt);
-    this.#makeRead(lock, hold);
-    return { outcome: 'downgraded' };
   }
 
   /** Makes the hold of one attempt that of another. */

@@ -7,7 +7,6 @@ import {
   type AdoptRequest,
   type HoldRef,
   type LockStore,
-  type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
@@ -31,7 +30,6 @@ import { ScriptCalls } from './codec/script-calls.js';
 import {
   checkSetPermitsReply,
   readAdoptReply,
-  readDowngradeReply,
   readForceReleaseReply,
   readLockState,
   readReleaseReply,
@@ -189,10 +187,6 @@ export class RedisLockStore implements LockStore {
         }
       }
     });
-  }
-
-  async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return readDowngradeReply(hold.key, await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
   }
 
   /** With replicas to confirm it, an adoption counts as a grant does. */

@@ -86,7 +86,6 @@ const checkGrant =
 const OTHERS: readonly Read[] = [
   (parts) => replies.readRenewReply({ key: 'k' }, parts),
   (parts) => replies.readReleaseReply('k', parts, true),
-  (parts) => replies.readDowngradeReply('k', parts),
   (parts) => replies.readForceReleaseReply('k', parts),
   (parts) => replies.readWriteBackReply('k', parts),
   (parts) => replies.readLockState('k', parts),

@@ -5,7 +5,6 @@ import {
   isTooLate,
   readAcquireReply,
   readAdoptReply,
-  readDowngradeReply,
   readForceReleaseReply,
   readLockState,
   readReleaseReply,
@@ -352,8 +351,11 @@ export class LockGame {
 
   #scriptOf(command: Command): Script {
     switch (command.name) {
-      case 'downgrade':
-        return this.#calls.downgrade({ ...command, fencingToken: command.token }, 1_000);
+      case 'downgrade': {
+        const { key, attempt, token: fencingToken } = command;
+        const kept = { leaseMs: 0, mode: 'read', owner: undefined, holder: '', timeoutMs: 1_000 } as const;
+        return this.#calls.alone(this.#calls.renew({ key, attempt, fencingToken, ...kept }));
+      }
       case 'adopt': {
         const asked = { ...command, fencingToken: command.token, unanswered: command.unanswered === 1 };
         return this.#calls.adopt(asked, 1_000);
@@ -411,8 +413,10 @@ function readReply(command: Command, reply: string[]): Reply {
       return { ...readReleaseReply(key, reply, false) };
     case 'renew':
       return { ...readRenewReply(command, reply) };
-    case 'downgrade':
-      return { ...readDowngradeReply(key, reply) };
+    case 'downgrade': {
+      const renewed = readRenewReply(command, reply);
+      return renewed.outcome === 'lost' ? { ...renewed } : { outcome: 'downgraded' };
+    }
     case 'adopt':
       return { ...readAdoptReply(key, reply) };
     case 'writeBack':

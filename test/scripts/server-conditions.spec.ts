@@ -90,7 +90,7 @@ describe('the scripts on a server', () => {
       calls.alone(calls.acquire(asking(1, { keys: ['b', 'a'] }), 1_000, 0), times()),
       releaseOf(1),
       calls.alone(calls.renew(renewed), times()),
-      calls.downgrade(hold, 1_000),
+      calls.alone(calls.renew({ ...renewed, mode: 'read', leaseMs: 0 })),
       calls.forceRelease('a', attempt(1), Number.MAX_SAFE_INTEGER),
       calls.setPermits('a', attempt(1), 2),
       calls.writeBack(hold, 2, 1_000),

@@ -15,7 +15,6 @@ declare class MyStore implements LockStore {
   readonly acquire: LockStore['acquire'];
   readonly renew: LockStore['renew'];
   readonly release: LockStore['release'];
-  readonly downgrade: LockStore['downgrade'];
   readonly adopt: LockStore['adopt'];
   readonly forceRelease: LockStore['forceRelease'];
   readonly setPermits: LockStore['setPermits'];

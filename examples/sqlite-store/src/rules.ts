@@ -166,17 +166,9 @@ function busyReply(
 export function renew(record: LockRecord, request: RenewRequest, now: number): RenewReply {
   const hold = heldWith(record, request);
   if (!hold) return lostReply(record, request.attempt);
-  // A downgrade may have failed before.
   if (request.mode === 'read') hold.mode = 'read';
   stretch(hold, request.leaseMs, now);
   return { outcome: 'renewed', remainingMs: hold.until - now };
-}
-
-export function downgrade(record: LockRecord, request: Held): { readonly outcome: 'downgraded' } | LostReply {
-  const hold = heldWith(record, request);
-  if (!hold) return lostReply(record, request.attempt);
-  hold.mode = 'read';
-  return { outcome: 'downgraded' };
 }
 
 /** Gives the hold of `from` to another attempt. One that has it already has sent its command again. */

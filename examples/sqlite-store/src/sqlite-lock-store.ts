@@ -6,9 +6,7 @@ import {
   type AdoptReply,
   type AdoptRequest,
   type Clock,
-  type HoldRef,
   type LockStore,
-  type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
@@ -17,7 +15,7 @@ import {
 } from 'nestjs-redis-lock/store';
 import { LockDatabase } from './database.js';
 import { lastRunOf, stateOf } from './reports.js';
-import { acquire, adopt, downgrade, forceRelease, release, renew, setPermits } from './rules.js';
+import { acquire, adopt, forceRelease, release, renew, setPermits } from './rules.js';
 import { Watch } from './watch.js';
 
 const MAX_KEY_BYTES = 1_024;
@@ -117,10 +115,6 @@ export class SqliteLockStore implements LockStore {
     const reply = this.#change(key, (record, now, wereHeld) => release(record, request, wereHeld.has(attempt), now));
     this.#watch.remove(attempt, [this.keyPrefix + key]);
     return reply;
-  }
-
-  async downgrade(hold: HoldRef): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return this.#change(hold.key, (record) => downgrade(record, hold));
   }
 
   async adopt(request: AdoptRequest): Promise<AdoptReply> {

@@ -212,13 +212,11 @@ export class Holds implements HoldKeeper {
     this.parts.releaser.giveBack(request, keptUntil, commandTimeoutMs(leaseMs), ending);
   }
 
+  /** A renewal that leaves the lease as it is. */
   async #downgrade(hold: StoreHold): Promise<void> {
-    const { refs } = hold;
-    const asking = refs.map((ref) => this.parts.store.downgrade(ref, commandTimeoutMs(hold.leaseMs)));
-    for (const [i, reply] of (await Promise.allSettled(asking)).entries()) {
-      if (reply.status === 'rejected') throw unconfirmedError(hold, 'downgraded', reply.reason);
-      if (reply.value.outcome === 'lost') hold.lose(hold.lossReason(refs[i]!.fencingToken, reply.value));
-    }
+    const renewal = await this.#watchdog.ask(hold, 0);
+    if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'downgraded', renewal.cause);
+    if (renewal.outcome === 'lost') hold.lose(renewal.reason);
     if (hold.lost) throw hold.lost;
   }
 }

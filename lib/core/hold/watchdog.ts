@@ -91,9 +91,14 @@ export class Watchdog {
   async extend(lock: StoreHold, leaseMs: number): Promise<Renewal> {
     const sent = sentNow(lock, leaseMs, moment(this.clock));
     lock.isExtended = true;
-    const renewal = renewalOf(lock, await this.#sendRenewals(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
+    const renewal = await this.ask(lock, leaseMs);
     if (lock.bucket) this.#apply(sent, renewal);
     return renewal;
+  }
+
+  /** Sends a renewal of one lease; nothing else follows from the answer. */
+  async ask(lock: StoreHold, leaseMs: number): Promise<Renewal> {
+    return renewalOf(lock, await this.#sendRenewals(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
   }
 
   /**
@@ -170,7 +175,7 @@ export class Watchdog {
   /** Returns whether all keys were answered. A lock that is lost already is not prolonged. */
   async #renew(batch: readonly StoreHold[], timeoutMs: number): Promise<boolean> {
     const now = moment(this.clock);
-    const leaseOf = (lock: StoreHold): number => (lock.isOver ? 1 : lock.leaseMs);
+    const leaseOf = (lock: StoreHold): number => (lock.isOver ? 0 : lock.leaseMs);
     const requests = batch.flatMap((lock) => requestsOf(lock, leaseOf(lock), timeoutMs));
     const sent = batch.map((lock) => sentNow(lock, leaseOf(lock), now));
     const replies = await this.#sendRenewals(requests);

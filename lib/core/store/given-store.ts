@@ -22,7 +22,7 @@ export interface LockStoreContext {
 export type LockStoreFactory = (context: LockStoreContext) => LockStore;
 
 const METHODS = {
-  checkKey: true, listen: true, open: true, groups: true, acquire: true, renew: true, release: true, downgrade: true,
+  checkKey: true, listen: true, open: true, groups: true, acquire: true, renew: true, release: true,
   adopt: true, forceRelease: true, setPermits: true, inspect: true, lastRun: true, list: true, close: true,
 } satisfies Partial<Record<keyof LockStore, true>>; // prettier-ignore
 

@@ -105,8 +105,9 @@ export interface HoldRef {
 }
 
 export interface RenewRequest extends HoldRef {
+  /** The lease from now on. A longer one is never shortened, so 0 leaves it as it is. */
   readonly leaseMs: number;
-  /** The present mode of the hold: `read` turns a write hold into a read hold if a server has missed its downgrade. */
+  /** The present mode of the hold: `read` turns a write hold into a read hold, which has the same token. */
   readonly mode: LockMode;
   /** The owner that it was acquired with, for a node of a quorum that has forgotten the hold. */
   readonly owner: string | undefined;
@@ -226,8 +227,6 @@ export interface LockStore {
   /** Replies in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]>;
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply>;
-  /** Turns a write hold into a read hold with the same lease; succeeds again if it is one already. */
-  downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply>;
   /**
    * Only one attempt can adopt a hold, and succeeds again when its command is sent again. `lost`: it has ended, or another one has
    * adopted it; `revoked` as for a renewal. An attempt that was released adopts nothing.

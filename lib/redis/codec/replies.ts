@@ -70,12 +70,6 @@ export function readRenewReply({ key }: Pick<RenewRequest, 'key'>, reply: Reply)
   return { outcome, remainingMs: parts.lease(3) };
 }
 
-/** Reads the reply to a renewal that makes a hold a read hold. @throws LockStoreError for anything else */
-export function readDowngradeReply(key: string, reply: Reply): { readonly outcome: 'downgraded' } | LostReply {
-  const renewal = readRenewReply({ key }, reply);
-  return renewal.outcome === 'lost' ? renewal : { outcome: 'downgraded' };
-}
-
 /** Reads the reply to an adoption. @throws LockStoreError for anything else */
 export function readAdoptReply(key: string, reply: Reply): AdoptReply {
   const parts = new ReplyParts(key, reply);

@@ -95,12 +95,6 @@ export class ScriptCalls {
     return this.#operation(request, this.#releaseTerms(request), timeoutMs);
   }
 
-  /** A renewal that leaves the lease as it is. */
-  downgrade(hold: HoldRef, timeoutMs: number): ScriptCall {
-    const terms = this.#renewTerms({ mode: 'read', leaseMs: 0 });
-    return this.alone(this.#operation(hold, terms, timeoutMs, hold.fencingToken));
-  }
-
   /** The command of a single operation. */
   alone(operation: Operation, times = NO_TIMES): ScriptCall {
     const { key, attempt, timeoutMs } = operation;

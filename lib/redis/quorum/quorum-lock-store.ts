@@ -4,9 +4,7 @@ import {
   type AcquireRequest,
   type AdoptReply,
   type AdoptRequest,
-  type HoldRef,
   type LockStore,
-  type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
@@ -34,7 +32,6 @@ import {
   checkAnswered,
   haveAnswered,
   mergeAdoptions,
-  mergeDowngrades,
   mergeReleases,
   mergeRenewals,
   mergeRuns,
@@ -132,7 +129,8 @@ export class QuorumLockStore implements LockStore {
     let merged: RenewReply | undefined;
     /** Also when a node reports late that it has lost the hold. Another process may have adopted it since. */
     const restore = (): void => {
-      if (merged?.outcome === 'renewed' && !request.hold?.isOver) this.#acquirer.restore(lostOn.splice(0), request);
+      const isLeased = request.leaseMs > 0 && !request.hold?.isOver;
+      if (merged?.outcome === 'renewed' && isLeased) this.#acquirer.restore(lostOn.splice(0), request);
     };
     const votes = await this.#gather<RenewReply>({
       ask: async (node) => {
@@ -159,17 +157,6 @@ export class QuorumLockStore implements LockStore {
     const reply = mergeReleases(this.#nodes, votes);
     if (reply) return reply;
     throw tooFew(request.key, this.#nodes, votes, 'Too few masters confirmed the release');
-  }
-
-  async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    const votes = await this.#gather({
-      ask: (node) => node.askAbout(hold.attempt, (store) => store.downgrade(hold, timeoutMs)),
-      timeoutMs,
-      isDecided: (cast) => mergeDowngrades(this.#nodes, cast) !== undefined,
-    });
-    const reply = mergeDowngrades(this.#nodes, votes);
-    if (reply) return reply;
-    throw tooFew(hold.key, this.#nodes, votes, 'Too few masters confirmed the downgrade');
   }
 
   async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {

@@ -80,19 +80,6 @@ export const mergeLosses = (losses: readonly LostReply[]): LostReply => ({
   revoked: losses.some(({ revoked }) => revoked),
 });
 
-/** Undefined: not known yet, or too few nodes answered. */
-export function mergeDowngrades(
-  nodes: readonly QuorumNode[],
-  votes: readonly Vote<DowngradeReply>[],
-): DowngradeReply | undefined {
-  const replies = valuesOf(votes);
-  const lost = replies.filter((reply) => reply.outcome === 'lost');
-  if (rulesOutMajority(nodes, lost.length)) return mergeLosses(lost);
-  return replies.length - lost.length >= majorityOf(nodes) ? { outcome: 'downgraded' } : undefined;
-}
-
-type DowngradeReply = { readonly outcome: 'downgraded' } | LostReply;
-
 /**
  * An adoption counts when a majority adopted the hold; it lasts as long as the shortest lease of the best majority. Undefined: not
  * known yet, or too few nodes answered.

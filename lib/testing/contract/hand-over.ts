@@ -6,7 +6,7 @@ export const HAND_OVER: readonly PortCase[] = [
   it('a downgrade lets readers in, and keeps writers out', async (_scene, a, b, c) => {
     const hold = await a.granted('the writer');
     await b.busy('a reader', { mode: 'read' });
-    same((await a.downgrade(hold)).outcome, 'downgraded', 'the outcome');
+    same((await a.downgrade(hold)).outcome, 'renewed', 'the outcome');
     await c.busy('another writer');
     await b.granted('a reader', { mode: 'read' });
   }),
@@ -21,7 +21,7 @@ export const HAND_OVER: readonly PortCase[] = [
   }),
   it('a downgrade that is sent again returns the same reply, and counts once', async (scene, a, b) => {
     const hold = await a.granted('the writer');
-    for (const _ of ['first', 'second']) same((await a.downgrade(hold)).outcome, 'downgraded', 'the outcome');
+    for (const _ of ['first', 'second']) same((await a.downgrade(hold)).outcome, 'renewed', 'the outcome');
     scene.holdsLeft(await a.release(hold), 0);
     await b.eventuallyGranted('another writer');
   }),

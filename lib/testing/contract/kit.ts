@@ -243,8 +243,9 @@ export class Client {
     return this.time.answer('a release', this.store.release(request, this.#timeoutMs));
   }
 
-  downgrade(hold: HoldRef) {
-    return this.store.downgrade(refOf(hold), this.#timeoutMs);
+  /** Makes a hold a read hold, by a renewal that leaves the lease as it is. */
+  downgrade(hold: HoldRef & { readonly request: AcquireRequest }): Promise<RenewReply> {
+    return this.renew(hold, 0, { mode: 'read' });
   }
 
   /** Asks to go on with a hold; a new attempt unless told otherwise. */

@@ -59,7 +59,7 @@ export class Judge implements ServerWatch {
     const tell = (command: Omit<SentCommand, 'app'>): void => {
       for (const rule of this.rules) rule.onSent?.({ app, ...command });
     };
-    const [renew, downgrade] = [store.renew.bind(store), store.downgrade.bind(store)];
+    const renew = store.renew.bind(store);
     const onAsked = ({ attempt, keys, holder }: AcquireRequest): void => {
       this.#onAsked(attempt, holder);
       tell({ name: 'acquire', attempt, keys });
@@ -85,12 +85,11 @@ export class Judge implements ServerWatch {
       return release(request, timeoutMs);
     };
     store.renew = (requests) => {
-      for (const { attempt, key, leaseMs } of requests) tell({ name: 'renew', attempt, keys: [key], leaseMs });
+      for (const { attempt, key, leaseMs, mode } of requests) {
+        const name = leaseMs === 0 && mode === 'read' ? 'downgrade' : 'renew';
+        tell({ name, attempt, keys: [key], leaseMs });
+      }
       return renew(requests);
-    };
-    store.downgrade = (hold, timeoutMs) => {
-      tell({ name: 'downgrade', attempt: hold.attempt, keys: [hold.key] });
-      return downgrade(hold, timeoutMs);
     };
   }
 

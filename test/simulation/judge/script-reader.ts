@@ -59,7 +59,7 @@ function operationOf(terms: string, attempt: string, locks: number): [name: stri
   if (head.startsWith('p')) return ['setPermits', { attempt }];
   if (head.startsWith('r')) return ['release', { attempt, runOutcome: words[3] }];
   const mode = words[0] === 'r' ? 'read' : 'write';
-  if (head.startsWith('n')) return [words[1] === '0' ? 'downgrade' : 'renew', { attempt, mode }];
+  if (head.startsWith('n')) return [words[0] === 'r' && words[1] === '0' ? 'downgrade' : 'renew', { attempt, mode }];
   const [, fair, , , , permits] = words;
   return [locks > 1 ? 'acquireMany' : 'acquire', { attempt, mode, owner, fair, permits }];
 }

@@ -35,7 +35,6 @@ function grantAll(store: FakeStore): void {
   store.onAcquire = ({ keys, leaseMs }) => granted(leaseMs, ...keys.map(() => token++));
   store.onRenew = (requests) => requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
   store.onRelease = () => released();
-  store.onDowngrade = () => ({ outcome: 'downgraded' });
   store.onAdopt = ({ leaseMs }) => ({ outcome: 'adopted', remainingMs: leaseMs });
 }
 

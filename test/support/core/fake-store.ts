@@ -4,7 +4,6 @@ import {
   type AcquireRequest,
   type AdoptReply,
   type AdoptRequest,
-  type HoldRef,
   type LockStore,
   type LostReply,
   type ReleaseReply,
@@ -36,20 +35,17 @@ export class Asked<Request, Reply> {
 }
 
 type Answering<Request, Reply> = ((request: Request) => Reply) | null;
-type DowngradeReply = { readonly outcome: 'downgraded' } | LostReply;
 
 /** A store in memory that records its commands, and answers as the test says, at once or later. */
 export class FakeStore implements LockStore {
   readonly acquires: Asked<AcquireRequest, AcquireReply>[] = [];
   readonly renews: Asked<readonly RenewRequest[], readonly RenewReply[]>[] = [];
   readonly releases: Asked<ReleaseRequest, ReleaseReply>[] = [];
-  readonly downgrades: Asked<HoldRef, DowngradeReply>[] = [];
   readonly adoptions: Asked<AdoptRequest, AdoptReply>[] = [];
   /** When set, commands are answered at once; null: the test answers each. */
   onAcquire: Answering<AcquireRequest, AcquireReply> = null;
   onRenew: Answering<readonly RenewRequest[], readonly RenewReply[]> = null;
   onRelease: Answering<ReleaseRequest, ReleaseReply> = null;
-  onDowngrade: Answering<HoldRef, DowngradeReply> = null;
   onAdopt: Answering<AdoptRequest, AdoptReply> = null;
   onInspect = (key: string): Promise<LockState> =>
     Promise.resolve({ key, mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 0 });
@@ -94,10 +90,6 @@ export class FakeStore implements LockStore {
 
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     return ask(this.releases, new Asked(request, timeoutMs), this.onRelease);
-  }
-
-  downgrade(hold: HoldRef, timeoutMs: number): Promise<DowngradeReply> {
-    return ask(this.downgrades, new Asked(hold, timeoutMs), this.onDowngrade);
   }
 
   adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {

@@ -33,7 +33,7 @@ describe('a lock', () => {
   it('keeps the process alive while it is acquired, extended, downgraded and released, and never while it is held', async () => {
     const { clock, store, locker } = startLocker();
     const locks = new RedisLockService(locker, store, resolveModuleOptions({}));
-    store.onAcquire = store.onRenew = store.onDowngrade = store.onRelease = null;
+    store.onAcquire = store.onRenew = store.onRelease = null;
     const during = async <T>(call: Promise<T>, answer: () => void): Promise<T> => {
       await settled();
       expect(clock.keptAlive).toBe(1);
@@ -46,7 +46,7 @@ describe('a lock', () => {
     await clock.advance(10_000);
     expect([store.renews.length, clock.keptAlive]).toEqual([1, 0]);
     await during(lock.extend(40_000), () => store.renews[1]!.reply([{ outcome: 'renewed', remainingMs: 40_000 }]));
-    await during(lock.downgrade(), () => store.downgrades[0]!.reply({ outcome: 'downgraded' }));
+    await during(lock.downgrade(), () => store.renews[2]!.reply([{ outcome: 'renewed', remainingMs: 40_000 }]));
     await during(lock.release(), () => store.releases[0]!.reply(released()));
   });
 });

@@ -365,7 +365,7 @@ describe('a lock is not handed on', () => {
         return lock.extend(3_000).catch(() => undefined);
       },
     ],
-    ['a downgrade that is under way', ({ store, lock }) => ((store.onDowngrade = null), void lock.downgrade())],
+    ['a downgrade that is under way', ({ store, lock }) => ((store.onRenew = null), void lock.downgrade())],
     ['a downgrade', ({ lock }) => lock.downgrade()],
     [
       'missed messages: it may have been revoked',

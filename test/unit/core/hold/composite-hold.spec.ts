@@ -146,7 +146,16 @@ describe('a composite hold', () => {
     await clock.advance(2_500);
     expect(lock.held).toBe(true);
     await lock.downgrade();
-    expect([lock.mode, store.downgrades.map(({ request }) => request.key)]).toEqual(['read', ['a', 'b']]);
+    const sent = store.renews
+      .slice(-2)
+      .flatMap(({ request }) => request.map(({ key, mode, leaseMs }) => [key, mode, leaseMs]));
+    expect([lock.mode, sent]).toEqual([
+      'read',
+      [
+        ['a', 'read', 0],
+        ['b', 'read', 0],
+      ],
+    ]);
   });
 
   it.each(['a', 'b', 'c'])('is not downgraded in part when an outer call writes %s: it sends nothing', async (key) => {
@@ -154,7 +163,7 @@ describe('a composite hold', () => {
     await under(key, () =>
       under(['a', 'b', 'c'], async (lock) => {
         await expect(lock.downgrade()).rejects.toMatchObject({ code: 'LOCK_REENTRY' });
-        expect([store.downgrades, lock.mode, lock.held]).toEqual([[], 'write', true]);
+        expect([store.renews, lock.mode, lock.held]).toEqual([[], 'write', true]);
       }),
     );
   });

@@ -18,21 +18,23 @@ describe('a downgrade', () => {
   it('covers each hold; the lock is a read lock from then on, with the same fencing tokens', async () => {
     const { store, lock } = await hold();
     await lock.downgrade();
-    expect(store.downgrades.map(({ request }) => request.key)).toEqual(THREE);
+    expect(store.renews[0]!.request.map(({ key, mode, leaseMs }) => [key, mode, leaseMs])).toEqual(
+      THREE.map((key) => [key, 'read', 0]),
+    );
     expect([lock.mode, lock.fencingTokens, lock.held]).toEqual(['read', [30, 10, 20], true]);
   });
 
   it('rejects when it is not confirmed, but makes a read lock at once, and can be repeated', async () => {
     const { store, lock } = await hold(['k']);
-    store.onDowngrade = null;
+    store.onRenew = null;
     const done = lock.downgrade();
     expect(lock.mode).toBe('read');
     const cause = new LockStoreError('down');
-    store.downgrades[0]!.fail(cause);
+    store.renews[0]!.reply([{ outcome: 'unknown', cause }]);
     await expect(done).rejects.toMatchObject({ code: 'LOCK_STORE', cause, key: 'k' });
-    store.onDowngrade = () => ({ outcome: 'downgraded' });
+    store.onRenew = () => [{ outcome: 'renewed', remainingMs: 3_000 }];
     await lock.downgrade();
-    expect([store.downgrades.length, lock.mode, lock.held]).toEqual([2, 'read', true]);
+    expect([store.renews.length, lock.mode, lock.held]).toEqual([2, 'read', true]);
   });
 
   it.each([
@@ -41,7 +43,8 @@ describe('a downgrade', () => {
     ['revoked', gone(0, true)],
   ] as const)('rejects with LockLostError when it finds a hold gone: %s', async (reason, reply) => {
     const { store, lock } = await hold();
-    store.onDowngrade = ({ key }) => (key === 'a' ? reply : { outcome: 'downgraded' });
+    store.onRenew = (requests) =>
+      requests.map(({ key }) => (key === 'a' ? reply : { outcome: 'renewed', remainingMs: 3_000 }));
     await expect(lock.downgrade()).rejects.toMatchObject({ code: 'LOCK_LOST', reason });
     expect(lock.signal.aborted).toBe(true);
   });

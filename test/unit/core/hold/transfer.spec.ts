@@ -110,7 +110,7 @@ describe('a handle that is transferred', () => {
     await downgraded.downgrade();
     const readable = readTransferText(await downgraded.transfer({ leaseMs: 60_000 }));
     expect(readable).toMatchObject({ mode: 'read', grantedMode: 'write' });
-    expect(store.renews.map(({ request }) => request[0]!.leaseMs)).toEqual([LEASE_MS, 60_000]);
+    expect(store.renews.map(({ request }) => request[0]!.leaseMs)).toEqual([LEASE_MS, 0, 60_000]);
   });
 
   it('counts as released from then on: nothing is renewed, released or lost, and no timer is left', async () => {

@@ -248,7 +248,7 @@ describe('a downgrade of a lock with nested calls', () => {
     await under(['a', 'b'], (outer) =>
       under('a', () => expect(outer.downgrade()).rejects.toMatchObject({ code: 'LOCK_REENTRY' })),
     );
-    expect(store.downgrades).toEqual([]);
+    expect(store.renews).toEqual([]);
   });
 });
 

@@ -2,7 +2,6 @@ import { LockKeyError, LockStoreError } from '../../../../lib/core/lock.errors.j
 import { MAX_LEASE_MS } from '../../../../lib/core/lock.options.js';
 import {
   readAcquireReply,
-  readDowngradeReply,
   readForceReleaseReply,
   readReleaseReply,
   readRenewReply,
@@ -79,7 +78,6 @@ describe('a reply that no script of ours can send', () => {
     ]) {
       const reply = text.split(' ');
       expect(() => readRenewReply(RENEWAL, reply)).toThrow(LockStoreError);
-      expect(() => readDowngradeReply('k', reply)).toThrow(LockStoreError);
       expect(() => readReleaseReply('k', reply, false)).toThrow(LockStoreError);
       expect(() => readForceReleaseReply('k', reply)).toThrow(LockStoreError);
     }

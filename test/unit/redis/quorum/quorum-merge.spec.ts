@@ -9,7 +9,6 @@ import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import {
   checkAnswered,
   mayAnswerOnRetry,
-  mergeDowngrades,
   mergeLosses,
   mergeReleases,
   mergeRenewals,
@@ -74,34 +73,6 @@ describe('a renewal', () => {
   it('reports the last token of all when it is lost, and whether any was revoked', () => {
     expect(mergeLosses([lost(3), lost(9, true), lost(5)])).toEqual(lost(9, true));
     expect(mergeLosses([lost(3), lost(2)])).toEqual(lost(3));
-  });
-});
-
-describe('a downgrade', () => {
-  const DONE = { outcome: 'downgraded' } as const;
-  type Reply = typeof DONE | LostReply;
-
-  it.each<[string, number, (Reply | Error)[]]>([
-    ['two of three', 3, [DONE, AWAY, DONE]],
-    ['two of three, and the third has lost it', 3, [DONE, lost(9, true), DONE]],
-    ['three of five', 5, [DONE, lost(1), lost(2), DONE, DONE]],
-  ])('is confirmed by %s', (_by, count, answers) => {
-    expect(merge(mergeDowngrades, count, answers)).toEqual(DONE);
-  });
-
-  it.each<[string, number, (Reply | Error)[], LostReply]>([
-    ['two of three', 3, [lost(7), DONE, lost(9)], lost(9)],
-    ['two of three, before the third is heard', 3, [lost(7), lost(6, true)], lost(7, true)],
-    ['three of five', 5, [lost(1), AWAY, lost(3), DONE, lost(2)], lost(3)],
-  ])('is lost by %s', (_by, count, answers, loss) => expect(merge(mergeDowngrades, count, answers)).toEqual(loss));
-
-  it.each<[string, number, (Reply | Error)[]]>([
-    ['nobody was heard', 3, []],
-    ['one confirmed and one has lost it', 3, [DONE, lost(9), AWAY]],
-    ['two of four confirmed', 4, [DONE, DONE, AWAY, lost(9)]],
-    ['two of five have lost it', 5, [lost(9), DONE, DONE, lost(9), AWAY]],
-  ])('is undecided when %s', (_when, count, answers) => {
-    expect(merge(mergeDowngrades, count, answers)).toBeUndefined();
   });
 });
 

@@ -218,7 +218,9 @@ const HOLDS: Record<string, Record<string, Change>> = {
     }),
   },
   'a downgrade lets readers in, and keeps writers out': {
-    'a downgrade does nothing': () => ({ downgrade: async () => ({ outcome: 'downgraded' }) }),
+    'a renewal that leaves the lease as it is does nothing': badRenew(async (asked, _store, good) =>
+      asked.leaseMs === 0 ? { outcome: 'renewed', remainingMs: 30_000 } : (await good.renew([asked]))[0]!,
+    ),
   },
   'a renewal in read mode makes up for a downgrade that did not arrive': {
     'a renewal of what only reads by now leaves a writer': badRenew(
@@ -226,11 +228,9 @@ const HOLDS: Record<string, Record<string, Change>> = {
     ),
   },
   'a downgraded hold keeps its fencing token and its lease': {
-    'a downgrade is a release and another acquire': (good) => ({
-      async downgrade({ key, attempt }) {
-        await good.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 0 });
-        return { outcome: 'downgraded' };
-      },
+    'a downgrade is a release and another acquire': badRenew(async ({ key, attempt }, _store, good) => {
+      await good.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 0 });
+      return { outcome: 'renewed', remainingMs: 30_000 };
     }),
   },
 };
