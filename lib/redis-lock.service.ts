@@ -79,8 +79,8 @@ export class RedisLockService {
   /**
    * Acquires a lock; waits up to `waitMs` while it is busy. Release it in a `finally`, or with `await using`. A nested call
    * does not re-enter it, unless both name the same `owner`.
-   * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
-   *   LockConfigurationError, LockReentryError (`reentrant: false`), or `signal.reason`
+   * @throws LockWaitTimeoutError, LockBusyError, LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError,
+   *   LockReentryError, `signal.reason`
    */
   acquire(key: Key, options: LockOptions = NO_OPTIONS): Promise<Lock> {
     // Not async: each call would make two more promises.
@@ -98,7 +98,7 @@ export class RedisLockService {
 
   /**
    * Acquires a lock if it is free now, otherwise resolves to null; never waits.
-   * @throws LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError, or `signal.reason`
+   * @throws LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError, LockReentryError, `signal.reason`
    */
   async tryAcquire(key: Key, options: LockOptions = {}): Promise<Lock | null> {
     try {
@@ -111,10 +111,9 @@ export class RedisLockService {
 
   /**
    * Goes on with a lock that another process has transferred: `text` is what its `lock.transfer()` has returned. It is the same
-   * hold, with the same fencing token; this process renews it and must release it. A text works once, until its lease is over.
-   * @throws LockLostError when the lease is over or the text was used before (`expired`), somebody else has been granted the lock
-   *   since (`taken`), or an operator revoked it (`revoked`); LockStoreError (then the text may be used up), LockShutdownError,
-   *   LockConfigurationError for another text, or one of a module with another `keyPrefix`
+   * hold, with the same fencing token; this process renews it and must release it. A text works once, until its lease
+   * is over; after a LockStoreError it may be used up. What `options` leaves out is as it was before.
+   * @throws LockLostError, LockStoreError, LockShutdownError, LockConfigurationError
    */
   async adopt(text: string, options: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'> = NO_OPTIONS): Promise<Lock> {
     const checked = checkAdoptOptions(options);
@@ -123,11 +122,11 @@ export class RedisLockService {
   }
 
   /**
-   * Runs `work` under a lock, releases it, and returns the result of the work. An error of the work passes untouched. A
-   * nested call for a key that this chain of calls holds enters at once, without a command to Redis; calls that run in
-   * parallel under one hold enter in turn. With `awaitRelease: false`, the release may still be under way when it returns.
-   * @throws what `acquire` throws; LockLostError when the lock was lost, even if the work returned (`error.result`);
-   *   LockReentryError when a nested call asks to write what the chain of calls reads, or has `reentrant: false`
+   * Runs `work` under a lock, releases it, and returns the result of the work. An error of the work passes untouched; after a loss it
+   * rejects with a LockLostError, even if the work returned (`error.result`). A nested call for a key that this chain of calls holds
+   * enters at once, without a command to Redis; calls that run in parallel under one hold enter in turn.
+   * @throws LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError, LockShutdownError,
+   *   LockConfigurationError, `signal.reason`
    */
   withLock<T>(key: Key, work: (lock: Lock) => Promise<T> | T): Promise<T>;
   withLock<T>(key: Key, options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>;
@@ -153,7 +152,7 @@ export class RedisLockService {
   /**
    * Campaigns for the lead of `key` until the app shuts down: of all instances that do so, one leads at a time. It leads until it
    * resigns, is stopped, or loses its lock. The key is that of a lock. To lead with a class, use `@Leader`.
-   * @throws LockKeyError, LockConfigurationError, or `signal.reason`
+   * @throws LockKeyError, LockConfigurationError, `signal.reason`
    */
   lead(key: string, options?: LeadOptions): Leadership {
     return this.#leaders.lead(key, options);
@@ -184,8 +183,8 @@ export class RedisLockService {
    * Waits until nobody holds the lock, or any of several locks, without taking it and without a place in its queue: somebody may
    * hold it again when this resolves. It looks again and again, after at most a second, and at once when a hold of this process
    * ends. `waitMs` is that of the module by default; 0 looks once.
-   * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
-   *   LockConfigurationError, LockReentryError inside a call that holds the lock, or `signal.reason`
+   * @throws LockWaitTimeoutError, LockBusyError, LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError,
+   *   LockReentryError, `signal.reason`
    */
   async waitUntilFree(key: Key, options: Pick<LockOptions, 'waitMs' | 'signal'> = NO_OPTIONS): Promise<void> {
     const keys = keysOf(key);
@@ -213,8 +212,9 @@ export class RedisLockService {
 
   /**
    * Reads what has happened to the locks, or to that of `key`, the newest first: at most `limit` entries (default 100, at most 10,000)
-   * of all instances that have the option `history`. This one may read without it. Entries may be missing: they are for people.
-   * @throws LockStoreError, LockKeyError, LockConfigurationError (also for a `store` of your own that keeps no history)
+   * of all instances that have the option `history`. This one may read without it. Entries may be missing. A store of your own may keep
+   * no history.
+   * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async history(options: { key?: string; limit?: number } = {}): Promise<readonly LockHistoryEntry[]> {
     return this.#history.read(options);
@@ -222,8 +222,9 @@ export class RedisLockService {
 
   /**
    * Sets how many permits a key has from now on, for all instances, whatever their calls say. Waiters that fit get in at once; nothing
-   * is taken from holders. 0 lets no reader in. null leaves the number to the calls again. It is kept for 30 days after the last use.
-   * @throws LockStoreError, LockKeyError, LockConfigurationError (also on a quorum, which has no semaphores)
+   * is taken from holders. 0 lets no reader in. null leaves the number to the calls again. It is kept for 30 days after the last use. A quorum
+   * has no semaphores.
+   * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async setPermits(key: string, permits: number | null): Promise<void> {
     return this.#operator.setPermits(key, permits);

@@ -18,8 +18,8 @@ const INTERNAL = /; internal\b|^\s*Internal:/;
  * @typedef {{ name: string, specifier: string, file: string }} ApiEntry
  *
  * The declarations of an entry as in the snapshot, the names that exist at run time, and the types that its signatures mention and no
- * entry exports.
- * @typedef {{ name: string, text: string, values: string[], forgotten: { name: string, neededBy: string }[] }} EntryApi
+ * entry exports. `flaws`: the docstrings that are too long, or whose `@throws` has more than names.
+ * @typedef {{ name: string, text: string, values: string[], forgotten: { name: string, neededBy: string }[], flaws: string[] }} EntryApi
  */
 
 /** The folder of the snapshots. */
@@ -53,6 +53,7 @@ export async function readApi() {
         text: await textOf(specifier, exports, forgotten),
         values: exports.filter(({ isValue }) => isValue).map((entry) => entry.name),
         forgotten: forgotten.filter(({ isDirect }) => isDirect),
+        flaws: exports.flatMap(({ name, declarations }) => declarations.flatMap((node) => docFlaws(node, name))),
       };
     }),
   );
@@ -106,6 +107,27 @@ function isHidden(node) {
   const isPrivate =
     node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.PrivateKeyword) && !ts.isConstructorDeclaration(node);
   return isPrivate || (node.name !== undefined && ts.isPrivateIdentifier(node.name)) || isInternal(node);
+}
+
+const MAX_DOC_LINES = 6;
+const ONLY_NAMES = /^(?:[A-Z]\w+|`signal\.reason`)(?:,\s+(?:[A-Z]\w+|`signal\.reason`))*$/;
+
+function docFlaws(node, name) {
+  if (isHidden(node) || isInternal(node)) return [];
+  const where = node.name && ts.isIdentifier(node.name) && node.name.text !== name ? `${name}.${node.name.text}` : name;
+  const owner = ts.isVariableDeclaration(node) ? node.parent.parent : node;
+  const own = ts.getJSDocCommentsAndTags(node).filter((doc) => ts.isJSDoc(doc) && doc.parent === owner);
+  const flaws = own.flatMap((doc) => {
+    const lines = doc.getText().split('\n').length - 2;
+    const thrown = (doc.tags ?? []).filter(({ tagName }) => tagName.text === 'throws');
+    const texts = thrown.map(({ comment }) => ts.getTextOfJSDocComment(comment) ?? '');
+    return [
+      ...(lines > MAX_DOC_LINES ? [`${where}: a docstring of ${lines} lines`] : []),
+      ...texts.filter((text) => !ONLY_NAMES.test(text)).map((text) => `${where}: @throws ${text}`),
+    ];
+  });
+  node.forEachChild((child) => void flaws.push(...docFlaws(child, name)));
+  return flaws;
 }
 
 async function textOf(specifier, exports, forgotten) {

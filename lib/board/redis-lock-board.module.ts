@@ -18,7 +18,7 @@ import {
 export class RedisLockBoardModule {
   /**
    * Mounts a board with options that are known now. Without a `guard`, it needs `unguarded: true`.
-   * @throws LockConfigurationError for a wrong option, and at the start of the app when the connection has no module
+   * @throws LockConfigurationError
    */
   static forRoot(options: RedisLockBoardOptions): DynamicModule {
     const { actions, refreshMs, ...mount } = readBoardOptions(options);

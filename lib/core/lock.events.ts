@@ -156,13 +156,13 @@ export class LockEvents {
   /** Internal: the module makes it. */
   constructor(private readonly reporter: Pick<Reporter, 'error'>) {}
 
-  /** @throws LockConfigurationError for a name that no event has */
+  /** @throws LockConfigurationError */
   on<Name extends LockEventName>(name: Name, listener: (event: LockEventMap[Name]) => unknown): this {
     this.#audienceOf(name).listeners.add(listener);
     return this;
   }
 
-  /** @throws LockConfigurationError for a name that no event has */
+  /** @throws LockConfigurationError */
   off<Name extends LockEventName>(name: Name, listener: (event: LockEventMap[Name]) => unknown): this {
     this.#audienceOf(name).listeners.delete(listener);
     return this;

@@ -27,23 +27,22 @@ export interface Lock extends AsyncDisposable {
   readonly remainingMs: number;
   /**
    * Makes the lease last at least `leaseMs` from now; never shortens it.
-   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis does not confirm it
+   * @throws LockLostError, LockNotHeldError, LockStoreError
    */
   extend(leaseMs: number): Promise<void>;
   /**
    * Turns a write lock into a read lock without releasing it: waiting readers get in, a waiting writer does not. The
-   * fencing token stays the same. Does nothing to a read lock.
-   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis does not confirm it (treat it as a
-   *   read lock then: it becomes one in Redis with the next renewal or downgrade), LockReentryError inside a nested call,
-   *   or while a nested call writes
+   * fencing token stays the same. Does nothing to a read lock. After a LockStoreError, treat it as a read lock: it becomes one in
+   * Redis with the next renewal or downgrade.
+   * @throws LockLostError, LockNotHeldError, LockStoreError, LockReentryError
    */
   downgrade(): Promise<void>;
   /**
    * Gives the lock to another process: returns a text with which `adopt` of its service goes on with the same hold, once, until the
    * lease is over. From then on this handle counts as released: nothing renews or releases the lock here. Only for a handle of
-   * `acquire`, `tryAcquire` or `adopt`. Whoever has the text can take the lock: treat it as a secret.
-   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis does not confirm that the lock is held (it is
-   *   kept then), LockConfigurationError for the lock of `withLock` or of a decorated method
+   * `acquire`, `tryAcquire` or `adopt`. The text is a secret, since it is all that another process needs. After a LockStoreError,
+   * the lock is kept.
+   * @throws LockLostError, LockNotHeldError, LockStoreError, LockConfigurationError
    */
   transfer(options?: { leaseMs?: number }): Promise<string>;
   /**

@@ -30,14 +30,12 @@ const LEADER_OPTIONS = {
 } satisfies OptionTable<LeaderOptions>;
 
 /**
- * Has one instance of the app lead at a time: the object of this class there is elected, and its methods with `@Cron`,
- * `@Interval` or `@Timeout` run only while it leads; elsewhere they resolve `undefined`. The campaign begins when the app has
- * started, and the leader steps down when the app shuts down. The class may implement `LeaderHooks`; `leadershipOf(this)` tells
- * whether it leads. The key is a plain text, that of a lock.
+ * Has one instance of the app lead at a time, from the start of the app to its shutdown: the object of this class there is elected,
+ * and its methods with `@Cron`, `@Interval` or `@Timeout` run only while it leads; elsewhere they resolve `undefined`. The class may
+ * implement `LeaderHooks`; `leadershipOf(this)` shows whether it leads. The key is a plain text, that of a lock.
  *
  * `@Leader('reports') @Injectable() class Reports { … }`
- * @throws (the class definition) LockKeyError, LockConfigurationError; (a scheduled method) LockLostError when the lead was lost
- *   meanwhile, LockConfigurationError on an object that Nest does not provide
+ * @throws LockKeyError, LockConfigurationError, LockLostError
  */
 export function Leader(
   key: string,

@@ -23,8 +23,8 @@ import {
  * Runs the method under a lock in mode `write`: at most one call per key at a time, on all instances of the app.
  *
  * `@Locked('order:<0.id>')`: the `id` of the first argument fills `<0.id>`.
- * @throws (the call) LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError,
- *   LockShutdownError, LockConfigurationError; (the class definition) LockKeyError, LockConfigurationError
+ * @throws LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError, LockShutdownError,
+ *   LockConfigurationError
  */
 export function Locked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
@@ -39,7 +39,8 @@ export const WriteLocked = Locked;
 
 /**
  * Runs the method under a lock in mode `read`: beside other readers of the key, never beside a writer.
- * @throws the same errors as `Locked`
+ * @throws LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError, LockShutdownError,
+ *   LockConfigurationError
  */
 export function ReadLocked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
@@ -53,9 +54,9 @@ export function ReadLocked<const K extends KeySpec, B extends IfBusy, P extends 
  * Runs at most `permits` calls per key at a time, on all instances of the app together: a counting semaphore whose permits
  * have a lease each. The calls lock the key in mode `read`, so a writer of the key excludes all of them.
  *
- * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant; `@Limited('tenant:<0.id>', (tenant) => tenant.seats)`:
- * as many as the function of the arguments returns.
- * @throws the same errors as `Locked`
+ * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant. A function of the arguments may return the number.
+ * @throws LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError, LockShutdownError,
+ *   LockConfigurationError
  */
 export function Limited<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,

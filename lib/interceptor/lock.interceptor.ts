@@ -52,7 +52,7 @@ export class LockInterceptor implements NestInterceptor {
    * response for HTTP, the data and the context for a message, the client and the data for a WebSocket, and the parent, the
    * arguments, the context and the info for GraphQL. The lock is held from before the pipes until all interceptors inside
    * (such as the ClassSerializerInterceptor) are done and the handler has settled, even when nobody waits for it any more.
-   * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
+   * @throws LockKeyError, LockConfigurationError
    */
   static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
     return requestLock(key, options);

@@ -46,12 +46,10 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'p
   take?: number | ((...args: any[]) => number);
   /**
    * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve to `undefined` without running), `throw`
-   * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. These others try once.
-   *
-   * `share`: a call that comes while another one of this process runs, or waits for the lock, settles as that one does: with the
-   * same result (the same object) or the same error. It must be for the same method of the same class with the same keys, so all
-   * that the result depends on belongs into the key. It waits with it for the lock, and then
-   * up to `waitMs` for the result. Between processes, calls `wait`.
+   * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. These others try once. `share`: a
+   * call of the same method with the same keys, while another one of this process runs or waits, settles as that one does, with the
+   * same object or error; so all that the result depends on belongs into the key. It waits with that call for the lock, and then up
+   * to `waitMs` for the result. Between processes, calls `wait`.
    * @default 'wait'; with `oncePer`: 'skip'
    */
   ifBusy?: 'wait' | 'share' | 'skip' | 'throw' | ((key: string, ...args: any[]) => unknown);

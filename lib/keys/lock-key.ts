@@ -10,7 +10,7 @@ const fills = new WeakMap<TemplateStringsArray, Fill>();
 /**
  * Makes a key, for key functions and the service: `` lockKey`sku:${sku}` ``. The values are checked and encoded like those
  * of a key template: a single value stays as it is, and of several, different values never make the same key.
- * @throws LockKeyError for `undefined`, `null`, `NaN`, an object, an empty string, and for values that nothing separates
+ * @throws LockKeyError
  */
 export function lockKey(strings: TemplateStringsArray, ...values: KeyPart[]): string {
   const known = fills.get(strings);

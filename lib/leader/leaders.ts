@@ -119,7 +119,7 @@ export function* unguardedMethods(prototype: object): Generator<readonly [string
 
 /**
  * Returns the leadership of an object whose class has `@Leader`, as soon as Nest has built the object.
- * @throws LockConfigurationError when it has none: Nest does not provide it, or not yet
+ * @throws LockConfigurationError
  */
 export const leadershipOf = (instance: object): Leadership => campaignOf(instance, instance.constructor.name);
 

@@ -48,7 +48,7 @@ export interface Leadership extends AsyncDisposable {
   isLeader(): boolean;
   /**
    * Resolves with the term: at once if this instance leads, else when it is elected.
-   * @throws LockNotHeldError when the campaign is stopped, LockShutdownError, or the reason of its signal
+   * @throws LockNotHeldError, LockShutdownError, `signal.reason`
    */
   waitUntilLeader(): Promise<LeaderTerm>;
   /**

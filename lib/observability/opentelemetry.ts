@@ -66,7 +66,7 @@ const shareTracing = sharedRuns();
  * ({lock}), `redis_lock.waiting` ({waiter}), `redis_lock.renewals` ({renewal}), `redis_lock.leading` ({leader}), `redis_lock.elections` ({election}), and a span `lock.acquire <key template>`
  * of every acquisition. Start the SDK first. A service that is instrumented twice counts once.
  * @returns a function that stops, and subtracts what it counted as held, led and waiting
- * @throws LockConfigurationError for a wrong option
+ * @throws LockConfigurationError
  */
 export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptions = {}): () => void {
   const own = checkExporterOptions(options, 'instrumentLocks', OWN_NAMES);
@@ -203,7 +203,7 @@ export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutd
     @Inject(OPTIONS) private readonly options: OpenTelemetryLockModuleOptions,
   ) {}
 
-  /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
+  /** @throws LockConfigurationError */
   static forRoot(options: OpenTelemetryLockModuleOptions = {}): DynamicModule {
     const own = checkExporterOptions(options, 'OpenTelemetryLockModule', [...OWN_NAMES, 'connections']);
     return { module: OpenTelemetryLockModule, providers: [{ provide: OPTIONS, useValue: own }] };

@@ -41,7 +41,7 @@ const shareRun = sharedRuns();
  * `redis_lock_held`, `redis_lock_waiting`, `redis_lock_renewals_total`, `redis_lock_leading`, `redis_lock_elections_total`. Several services can share a registry; a service
  * that is collected twice counts once.
  * @returns a function that stops, and subtracts what it counted as held, led and waiting
- * @throws LockConfigurationError for a wrong option
+ * @throws LockConfigurationError
  */
 export function collectLockMetrics(locks: LockSource, options: CollectLockMetricsOptions = {}): () => void {
   const own = checkExporterOptions(options, 'collectLockMetrics', ['registry']);
@@ -119,7 +119,7 @@ export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown
     @Inject(OPTIONS) private readonly options: PrometheusLockModuleOptions,
   ) {}
 
-  /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
+  /** @throws LockConfigurationError */
   static forRoot(options: PrometheusLockModuleOptions = {}): DynamicModule {
     const own = checkExporterOptions(options, 'PrometheusLockModule', ['registry', 'connections']);
     return { module: PrometheusLockModule, providers: [{ provide: OPTIONS, useValue: own }] };

@@ -76,7 +76,7 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
    * Runs a script that changes nothing, or with `acquire` takes and releases a lock. The status is `up` when Redis answers within `timeoutMs`, else `down` with a
    * `message`. Takes no longer than `timeoutMs`.
    * @returns the status and a `LockHealth`, under `key`
-   * @throws LockConfigurationError when no `RedisLockModule` has this connection, or an option is wrong; nothing else
+   * @throws LockConfigurationError
    */
   async isHealthy<const Key extends string = 'locks'>(
     key: Key = 'locks' as Key,

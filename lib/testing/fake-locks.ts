@@ -28,7 +28,7 @@ interface InjectedProperty {
  * Injects `locks` into an object that you built yourself, as Nest would: its lock decorators, and properties with
  * `@InjectLockService`, use them, and an object with `@Leader` campaigns. `const orders = withFakeLocks(new OrdersService(), locks)`.
  * @returns the same object
- * @throws LockConfigurationError when its class has no lock decorator for the connection of `locks`
+ * @throws LockConfigurationError
  */
 export function withFakeLocks<T extends object>(instance: T, locks: FakeLockService = new FakeLockService()): T {
   const injected = (Reflect.getMetadata(PROPERTIES, instance.constructor) ?? []) as readonly InjectedProperty[];

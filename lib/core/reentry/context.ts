@@ -125,7 +125,7 @@ export function isInside(key: string, keeper: object): boolean {
  *
  * In a method that runs without its lock (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null.
  * Call it as `currentLock<'run-unlocked'>()` there, so that the type says so.
- * @throws LockNotHeldError outside
+ * @throws LockNotHeldError
  */
 export function currentLock(key?: string): Lock;
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says which of its options it means
@@ -136,7 +136,7 @@ export function currentLock(key?: string): Lock | UnlockedRun {
 
 /**
  * Throws unless this code runs under a lock (of that key) that is proven at this moment.
- * @throws LockNotHeldError, also in a method that runs without its lock; LockLostError
+ * @throws LockNotHeldError, LockLostError
  */
 export function assertLocked(key?: string): void {
   const lock = requireCurrentLock(key);

@@ -18,11 +18,11 @@ export interface UnlockedRun extends AsyncDisposable {
   readonly signal: AbortSignal;
   readonly held: false;
   readonly remainingMs: 0;
-  /** @throws LockNotHeldError, always */
+  /** @throws LockNotHeldError */
   extend(leaseMs: number): Promise<void>;
-  /** @throws LockNotHeldError, always */
+  /** @throws LockNotHeldError */
   downgrade(): Promise<void>;
-  /** @throws LockNotHeldError, always */
+  /** @throws LockNotHeldError */
   transfer(): Promise<string>;
   /** Does nothing; resolves to false, as nothing was held. */
   release(): Promise<boolean>;

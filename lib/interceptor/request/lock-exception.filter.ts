@@ -139,12 +139,9 @@ interface WsClient {
 const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
 
 /**
- * Answers lock errors so that clients know what is worth another try. A busy lock is 423 Locked; when no permit is free (of all, or
- * of this instance), or too many others wait (`maxWaiters`), it is 429 Too Many Requests; an unreachable Redis or an app that shuts
- * down is 503. All of these have `Retry-After`. A request from which `LockInterceptor.for` cannot fill its key is 400 Bad Request.
- * Over HTTP (express and fastify) the answer is a response, for microservices and WebSockets an error with the same fields (for gRPC
- * with the `code` ABORTED, RESOURCE_EXHAUSTED, UNAVAILABLE or INVALID_ARGUMENT), for GraphQL an error with these fields in `extensions`.
- * All other lock errors stay 500.
+ * Answers lock errors with a status: 423 for a busy lock, 429 when no permit is free or too many others wait (`maxWaiters`), 503 for
+ * an unreachable Redis or an app that shuts down, all with `Retry-After`; 400 for a request that cannot fill the key of
+ * `LockInterceptor.for`; else 500. It answers HTTP, microservices, WebSockets, gRPC and GraphQL, each with an error of its own kind.
  *
  * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
  */
