@@ -1,4 +1,4 @@
--- The scripts of lib/redis/scripts, which include clock.lua, state.lua, lock.lua, jobs.lua and operations.lua.
+-- The scripts of lib/redis/scripts, which include clock.lua, state.lua, lock.lua, operations.lua, rare.lua and jobs.lua.
 std = 'lua51'
 globals = { 'redis', 'struct', 'KEYS', 'ARGV', 'Lock' }
 read_globals = { 'micros' }

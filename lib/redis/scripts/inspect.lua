@@ -23,9 +23,9 @@ for i = 1, #fields, 2 do
     local fire, attempt, started, ended, outcome, instance = string.match(value, '^(%d+) (%S+) (%d+) (%d+) (%S+) (%S*)')
     add('job', string.sub(field, 5), fire, attempt, started, ended, outcome, instance, '-', '-', '-', '-')
   elseif string.byte(value) < 48 and string.find(field, '^q%d+$') then
-    add_record('waiter', lock:read(field, value), tonumber(string.sub(field, 2)))
+    add_record('waiter', lock:read(value), tonumber(string.sub(field, 2)))
   elseif string.byte(value) < 48 and string.find(field, '.', 1, true) then
-    add_record('hold', lock:read(field, value), 0)
+    add_record('hold', lock:read(value), 0)
   end
 end
 return reply

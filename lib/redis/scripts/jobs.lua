@@ -3,6 +3,12 @@
 -- claim), `;1000;2000;`. An earlier fire counts as granted. `jobs` has until when each is kept: `job ms job ms`.
 Lock.RUN = '^(%d+) (%S+) (%d+) (%d+) (%S+) (%S*) (%S+)$'
 
+-- Reads which fire a request claims.
+function Lock.read_claim(asked, fire)
+  local job, kind, ms, age, remember, rerun = string.match(fire, '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d)$')
+  asked.job, asked.fire_kind, asked.fire_ms, asked.fire_age, asked.remember, asked.rerun = job, kind, ms + 0, age + 0, remember + 0, rerun
+end
+
 -- Reads what is known of the job into the request. Returns whether its fire was granted. A run that ended without an outcome is repeated
 -- on request; one that goes on keeps the lock busy.
 function Lock.is_claimed(lock, asked)

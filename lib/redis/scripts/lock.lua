@@ -1,34 +1,10 @@
--- What a script does with the state of one lock.
---- @include state
-
--- Counts all holds again: ends those whose lease is over, and shortens leases that a step back of the clock has made too long.
-function Lock.sweep(lock, attempt)
-  local holds, now = lock:holds(), lock.now
-  lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.changed = 0, 0, 0, 0, 0, 0, true
-  for _, hold in ipairs(holds) do
-    if hold.deadline - now > hold.span then
-      hold.deadline = now + hold.span
-      if hold ~= lock.slot then lock:rewrite(hold.attempt, hold) end
-    end
-    if hold.deadline > now then
-      lock:count(hold, 1)
-    else
-      lock:drop(hold)
-      if hold.attempt == attempt then lock.has_expired = true end
-    end
-  end
-end
-
--- The key is not kept for the long lease of a hold that is gone. What is set for save() is not counted: call this before.
-function Lock.narrow(lock)
-  if lock.latest - lock.now > lock.terms.keep then lock:sweep() end
-end
+-- What most operations do with the state of one lock.
 
 -- The hold of an attempt, or false and its place in the queue.
 function Lock.find(lock, attempt)
   if lock.slot and lock.slot.attempt == attempt then return lock.slot end
   local value = lock.told and redis.call('HGET', lock.key, attempt)
-  if value and string.byte(value) < 48 then return lock:read(attempt, value) end
+  if value and string.byte(value) < 48 then return lock:read(value) end
   return false, value
 end
 
@@ -66,7 +42,7 @@ function Lock.save(lock)
   if lock.rare then
     local permits = lock.permits and string.format('%.0f', lock.permits)
     local values = { #lock.late > 7 and lock.late, permits, lock.revoked ~= '' and lock.revoked, lock.jobs ~= '' and lock.jobs }
-    for i, field in ipairs(lock.RARE) do
+    for i, field in ipairs({ 'late', 'permits', 'revoked', 'jobs' }) do
       if values[i] then flags = flags + 2 ^ i end
       if values[i] and values[i] ~= lock.rare[i] then lock:set(field, values[i]) end
       if not values[i] and lock.rare[i] then
@@ -81,64 +57,40 @@ function Lock.save(lock)
   local is_kept = lock.kept >= need and lock.kept <= need + 2 * keep
   if not is_kept then lock.kept = math.floor(need + keep / 2) end
   if not lock.changed and (is_kept or not lock.s) then return end
-  if slot then form = slot.token == lock.token and 'B' or 'D' end
-  if flags > 0 or lock.waiting > 0 or holds > (slot and 1 or 0) then form = 'D' end
+  if slot then form = lock.waiting > 0 and 'C' or 'B' end
+  if flags > 0 or holds > (slot and 1 or 0) or slot and slot.token ~= lock.token or lock.waiting > 0 and not slot then form = 'D' end
   local value = form .. struct.pack('>I7I6', lock.token, lock.kept)
   if form == 'D' then
-    value = value .. struct.pack(lock.ALL, flags, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.first,
-      lock.head, lock.tail, lock.waiting, lock.cursor, lock.swept)
+    value = value .. struct.pack(lock.COUNTS, flags, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest)
+  end
+  if form == 'C' or form == 'D' then
+    value = value .. struct.pack(lock.QUEUE, lock.first, lock.head, lock.tail, lock.waiting, lock.cursor, lock.swept)
   end
   if slot then
     if form == 'D' then value = value .. struct.pack('>I7', slot.token) end
     value = value .. struct.pack(lock.SLOT, slot.deadline, slot.span, slot.mode, slot.take, slot.permits, slot.since) .. slot.attempt
   end
-  if not is_kept then lock:expire(string.format('%.0f', lock.kept - now)) end
+  -- First the time to live: without the right to set it, no state that needs it is written, and no new key stays.
+  if not is_kept then
+    local ms = string.format('%.0f', lock.kept - now)
+    if not lock.s or lock.terms.kind == 'a' and not lock.terms.is_here then lock:put('s', lock.s or 'A' .. struct.pack('>I7I6', 0, 0)) end
+    if lock.s or not pcall(redis.call, 'PEXPIRE', lock.key, ms) then
+      if not lock.s then redis.call('HDEL', lock.key, 's') end
+      redis.call('PEXPIRE', lock.key, ms)
+    end
+  end
   lock:put('s', value, unpack(lock.sets))
   if lock.left then lock:keep_tokens() end
 end
 
--- Sets the time to live, before the state that needs it: without the right to do so, that is not written, and no new key stays.
-function Lock.expire(lock, ms)
-  if not lock.s or not lock:may_grow() then lock:put('s', lock.s or 'A' .. struct.pack('>I7I6', 0, 0)) end
-  if not lock.s then
-    if pcall(redis.call, 'PEXPIRE', lock.key, ms) then return end
-    redis.call('HDEL', lock.key, 's')
-  end
-  redis.call('PEXPIRE', lock.key, ms)
-end
-
--- All but new holds and waiters are written on a server without memory, too.
-function Lock.may_grow(lock)
-  return lock.terms.kind ~= 'a' or lock.terms.is_here
-end
-
--- Writes fields, maybe as the first write of the script.
+-- Writes fields, maybe as the first write of the script: all but new holds and waiters are written on a server without memory, too.
 function Lock.put(lock, ...)
-  local written = (lock:may_grow() and redis.pcall or redis.call)('HSET', lock.key, ...)
+  local may_grow = lock.terms.kind ~= 'a' or lock.terms.is_here
+  local written = (may_grow and redis.pcall or redis.call)('HSET', lock.key, ...)
   if type(written) == 'table' then
     lock:begin_writes()
     redis.call('HSET', lock.key, ...)
   end
-end
-
--- An owner enters with the greatest token that it got since it came: `owned:<owner>` has it when the hold with that token has ended
--- before others of this owner.
-function Lock.keep_tokens(lock)
-  local others = {}
-  for _, hold in ipairs(lock:holds()) do
-    if hold.token > 0 then others[hold.owner] = math.max(others[hold.owner] or 0, hold.token) end
-  end
-  for owner, token in pairs(lock.left) do
-    if not others[owner] then
-      redis.call('HDEL', lock.key, 'owned:' .. owner)
-    elseif token > others[owner] then
-      redis.call('HSET', lock.key, 'owned:' .. owner, string.format('%.0f', lock:token_kept(owner)))
-    end
-  end
-end
-
-function Lock.token_kept(lock, owner)
-  return math.max(lock.left and lock.left[owner] or 0, tonumber(redis.call('HGET', lock.key, 'owned:' .. owner) or 0))
 end
 
 -- Sets a field of the hash in save().
@@ -148,37 +100,14 @@ function Lock.set(lock, field, value)
 end
 
 function Lock.pack(lock, one)
-  return struct.pack(lock.RECORD, one.deadline, one.span, one.lease, one.token, one.mode, one.fair, one.take, one.permits, one.since,
-    #one.attempt, one.attempt, #one.owner, one.owner) .. one.text
-end
-
--- Without memory, Redis refuses HSET as the first write of a script, but not HDEL, nor what comes behind it.
-function Lock.begin_writes(lock)
-  redis.call('HDEL', lock.key, '')
-end
-
--- Writes a record that is there already.
-function Lock.rewrite(lock, field, one)
-  lock:begin_writes()
-  redis.call('HSET', lock.key, field, lock:pack(one))
+  return struct.pack(lock.RECORD, one.deadline, one.span, one.lease or one.span, one.token, one.mode, one.fair or '1', one.take, one.permits,
+    one.since, #one.attempt, one.attempt, #one.owner, one.owner) .. one.text
 end
 
 -- The hold in the slot is written by save(), and its text is in `by`.
 function Lock.write(lock, one)
   lock.changed = true
-  if one ~= lock.slot then lock:set(one.field or one.attempt, lock:pack(one)) end
-end
-
--- All holds, as they were loaded. Records begin with a control character.
-function Lock.holds(lock)
-  local holds = { lock.slot or nil }
-  local fields = lock.writes + lock.reads > #holds and redis.call('HGETALL', lock.key) or {}
-  for i = 1, #fields, 2 do
-    if string.find(fields[i], '.', 1, true) and string.byte(fields[i + 1]) < 48 then
-      holds[#holds + 1] = lock:read(fields[i], fields[i + 1])
-    end
-  end
-  return holds
+  if one ~= lock.slot then lock:set(one.attempt, lock:pack(one)) end
 end
 
 -- Takes a hold away; its caller has counted it out.
@@ -221,11 +150,13 @@ function Lock.remember(lock, attempt, may_come)
   if #lock.late > 7 + 16 * 15 then lock.late = string.sub(lock.late, 16) end
 end
 
--- The waiter at a place; nil without one. A waiter whose lease is over leaves the queue.
+-- The waiter at a place; false without one. A waiter whose lease is over leaves the queue.
 function Lock.waiter_at(lock, place)
-  local value = redis.call('HGET', lock.key, 'q' .. place)
+  local field = 'q' .. place
+  local value = redis.call('HGET', lock.key, field)
   if not value then return false end
-  local waiter = lock:read('q' .. place, value)
+  local waiter = lock:read(value)
+  waiter.field = field
   if waiter.deadline - lock.now > waiter.span then
     waiter.deadline = lock.now + waiter.span
     lock:rewrite(waiter.field, waiter)
@@ -264,21 +195,15 @@ function Lock.admits(lock, asked)
     and (permits == 0 or lock.taken + asked.take <= permits))
 end
 
--- Whether a writer holds the lock, so that no waiter needs to be looked at: none is granted, and none refused because of the permits.
-function Lock.is_written(lock)
-  return lock.writes > 0 and not lock.permits
-end
-
 -- The next token. Tokens always rise, and come from the clock again when the hash was lost. The process of a writer may have given
 -- the 63 tokens behind that of its grant to its own callers. Readers hand nothing on: beside one, the last grant was a reader's.
 function Lock.next_token(lock)
   return math.max(lock.token + (lock.reads > 0 and 1 or 64), lock.micros)
 end
 
--- Grants the lock to a request, or a waiter; returns the hold. One without an owner takes the slot, if that is free.
-function Lock.grant(lock, asked, lease, token)
-  local hold = { field = false, attempt = asked.attempt, deadline = lock.now + lease, span = lease, lease = lease, token = token, since = lock.now,
-    mode = asked.mode, fair = '1', take = asked.take, permits = asked.permits, owner = asked.owner, text = asked.text }
+-- Makes a hold of a waiter, or of what a request has of one. One without an owner takes the slot, if that is free.
+function Lock.grant(lock, hold, lease, token)
+  hold.deadline, hold.span, hold.token, hold.since = lock.now + lease, lease, token, lock.now
   if token > lock.token then lock.token = token end
   lock:count(hold, 1)
   if not lock.slot and hold.owner == '-' then
@@ -289,9 +214,9 @@ function Lock.grant(lock, asked, lease, token)
   end
   -- It says that the owner is there.
   if hold.owner ~= '-' then lock:set('owned:' .. hold.owner, string.format('%.0f', lock:token_kept(hold.owner))) end
-  return hold
 end
 
+-- Behind a writer, no waiter is granted, and none is refused unless an operator has set the permits: none is looked at.
 -- Serves the queue from its head as far as the lock admits. A grant travels with its message, and lasts no longer than the lease of
 -- the waiter, until the first renewal claims it. A message cannot be taken back, so listeners are counted before: a waiter without
 -- one is passed over, and is first again when it asks. After 64 grants the next waiter is told to ask, and its own script goes on,
@@ -299,7 +224,7 @@ end
 function Lock.serve(lock, me)
   local has_news, grants, last = lock.freed, 0, lock.head + 999
   lock.freed = false
-  while lock.head <= lock.tail and lock.head <= last and not (grants > 0 and lock:is_written()) do
+  while lock.head <= lock.tail and lock.head <= last and not (grants > 0 and lock.writes > 0 and not lock.permits) do
     local waiter, is_passed_over = lock:waiter_at(lock.head), false
     -- One that takes more permits than there are is refused when it asks.
     local exceeds = waiter and waiter.mode == 'r' and lock.permits and waiter.take > lock.permits

@@ -79,10 +79,17 @@ end
 
 -- All other cases.
 local function rules()
+--- @include state
 --- @include lock
---- @include jobs
 --- @include operations
-  return Lock
+  -- The functions of what is rare are defined when the first of them is called: to define all takes longer than most operations.
+  local function define(Lock, name)
+    setmetatable(Lock, nil)
+--- @include rare
+--- @include jobs
+    return Lock[name]
+  end
+  return setmetatable(Lock, { __index = define })
 end
 
 local number, attempt, token = string.match(own, '^(%d+) (%S+) ?(%d*)\n$')

@@ -1,42 +1,47 @@
 -- The state of one lock: its hash as a table, which a script loads, changes and saves. ADR 21 lists the fields of the hash.
 -- The functions are methods of this table and capture nothing: a function that captures is dear to define.
-local Lock = { now = math.floor(micros / 1000), micros = micros, counted = {} }
+local Lock = { now = math.floor(micros / 1000), micros = micros, counted = {},
+  -- Of a lock that has nothing else: what is not set for each lock.
+  slot = false, mine = false, place = false, waiter = false, freed = false, stands = false, owned = false, left = false, has_expired = false,
+  rare = false, permits = false, late = '', revoked = '', jobs = '', floor = 0,
+  SLOT = '>I6I5c1I3I3I6',                        -- of a hold in `s`: deadline, span, mode, take, permits, since
+  COUNTS = '>BI3I3I4I6I6I6',                     -- flags, and the numbers below from `writes` to `latest`
+  QUEUE = '>I5I5I5I5I5I6',                       -- those from `first` to `swept`
+  RECORD = '>I6I5I5I7c1c1I3I3I6I2c0I2c0' }       -- of a hold or a waiter: see read()
 Lock.__index = Lock
-Lock.SLOT = '>I6I5c1I3I3I6'                        -- of a hold in `s`: deadline, span, mode, take, permits, since; its token in form D only
-Lock.ALL = '>BI3I3I4I6I6I6I5I5I5I5I5I6'              -- flags, and the numbers above from `writes` to `swept`
-Lock.RECORD = '>I6I5I5I7c1c1I3I3I6I2c0I2c0'          -- of a hold or a waiter: see read()
-Lock.revoked, Lock.jobs, Lock.floor, Lock.left = '', '', 0, false
-Lock.RARE = { 'late', 'permits', 'revoked', 'jobs' } -- seldom there, so a flag says whether they are
 
 -- Loads a lock, and changes nothing: data of another type or version is refused here, before any of several locks is changed.
 function Lock.load(Lock, key, terms, state)
   state = state or redis.call('HMGET', key, 's', 'r', 'v')
-  local s, flags, position, rare = state[1], 0, 15, nil
+  local s, ended, position = state[1], state[2] or '', 15
   local form, size = s and string.sub(s, 1, 1) or state[3] and '1' or 'A', s and #s or 14
   if form == '1' then error('OLDDATA in ' .. key) end
-  if not (form == 'A' and size == 14 or form == 'B' and size > 38 or form == 'D' and (size == 74 or size > 105)) then
+  if not (form == 'A' and size == 14 or form == 'B' and size > 38 or form == 'C' and size > 69
+    or form == 'D' and (size == 74 or size > 105)) then
     error('NEWERDATA in ' .. key)
   end
-  local lock = setmetatable({ key = key, terms = terms, s = s, r = state[2] or '', sets = {},
-    ended = state[2] or '', slot = false, token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0,
-    changed = false, mine = false, freed = false, place = false, waiter = false, rare = false, permits = false, stands = false,
-    owned = false, late = '', first = 1, head = 1, tail = 0, waiting = 0, cursor = 0, swept = 0, told = false }, Lock)
-  if s then lock.token, lock.kept = struct.unpack('>I7I6', s, 2) end
-  if form == 'D' then
-    flags, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest, lock.first, lock.head, lock.tail, lock.waiting,
-      lock.cursor, lock.swept, position = struct.unpack(Lock.ALL, s, position)
-    lock.told = lock.head
+  local token, kept, flags, writes, reads, taken, due, seen, latest = 0, 0, 0, 0, 0, 0, 0, 0, 0
+  local first, head, tail, waiting, cursor, swept, told = 1, 1, 0, 0, 0, 0, false
+  if s then token, kept = struct.unpack('>I7I6', s, 2) end
+  if form == 'D' then flags, writes, reads, taken, due, seen, latest, position = struct.unpack(Lock.COUNTS, s, position) end
+  if form == 'C' or form == 'D' then
+    first, head, tail, waiting, cursor, swept, position = struct.unpack(Lock.QUEUE, s, position)
+    told = head
   end
+  local lock = setmetatable({ key = key, terms = terms, s = s, r = ended, ended = ended, sets = {}, token = token, kept = kept, writes = writes,
+    reads = reads, taken = taken, due = due, seen = seen, latest = latest, first = first, head = head, tail = tail, waiting = waiting,
+    cursor = cursor, swept = swept, told = told, changed = false }, Lock)
   if size >= position then
-    local slot = { owner = '-', fair = '1', field = false, text = false, attempt = '', deadline = 0, span = 0, lease = 0,
-      token = lock.token, mode = '', take = 0, permits = 0, since = 0 }
-    if form == 'D' then slot.token, position = struct.unpack('>I7', s, position) end
-    slot.deadline, slot.span, slot.mode, slot.take, slot.permits, slot.since, position = struct.unpack(Lock.SLOT, s, position)
-    slot.attempt, lock.slot = string.sub(s, position), slot
-    if form == 'B' then lock:count(slot, 1) end
+    local its_token = token
+    if form == 'D' then its_token, position = struct.unpack('>I7', s, position) end
+    local deadline, span, mode, take, permits, since, at = struct.unpack(Lock.SLOT, s, position)
+    lock.slot = { token = its_token, deadline = deadline, span = span, mode = mode, take = take, permits = permits, since = since,
+      attempt = string.sub(s, at), owner = '-' }
+    if form ~= 'D' then lock:count(lock.slot, 1) end
   end
+  -- Seldom there, so a flag says whether they are.
   if flags > 0 then
-    rare = redis.call('HMGET', key, unpack(Lock.RARE))
+    local rare = redis.call('HMGET', key, 'late', 'permits', 'revoked', 'jobs')
     lock.rare, lock.late, lock.permits, lock.revoked, lock.jobs = rare, rare[1] or '', tonumber(rare[2]) or false, rare[3] or '', rare[4] or ''
     -- After 20 s, a command of a late attempt is too old to be carried out (ADR 11).
     if #lock.late > 7 and lock.micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000 then lock.late = '' end
@@ -47,15 +52,12 @@ function Lock.load(Lock, key, terms, state)
   return lock
 end
 
--- The record of a hold, or of a waiter, whose field is `q` and its place. `span` is how long it was granted, or may wait without
+-- The record of a hold or of a waiter. `span` is how long it was granted, or may wait without
 -- asking again. Behind it is the text for people.
-function Lock.read(lock, field, value)
-  local one, position = { field = field, deadline = 0, span = 0, lease = 0, token = 0, mode = '', fair = '', take = 0, permits = 0, since = 0,
-    attempt = '', owner = '', text = '' }, nil
-  one.deadline, one.span, one.lease, one.token, one.mode, one.fair, one.take, one.permits, one.since, one.attempt, one.owner, position =
-    struct.unpack(lock.RECORD, value)
-  one.text = string.sub(value, position)
-  return one
+function Lock.read(lock, value)
+  local deadline, span, lease, token, mode, fair, take, permits, since, attempt, owner, position = struct.unpack(lock.RECORD, value)
+  return { deadline = deadline, span = span, lease = lease, token = token, mode = mode, fair = fair, take = take,
+    permits = permits, since = since, attempt = attempt, owner = owner, text = string.sub(value, position) }
 end
 
 -- Counts a hold in (1), with the bounds of all leases (the first end, the last begin, the last end), or out (-1).

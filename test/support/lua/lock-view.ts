@@ -61,9 +61,11 @@ function viewOf({ fields }: Hash): LockView {
   const token = whole(state, 1, 7);
   const holds = new Map<string, Hold>();
   const entryOf = (owner: string, own: number): number => Math.max(Number(fields.get(`owned:${owner}`) ?? 0), own);
-  // Behind the token, and the time until which the key is kept, form D has numbers that are read here only to find its head.
+  // Behind the token, and the time until which the key is kept, D has counts, and C and D have the places of the queue.
   const isLong = state.startsWith('D');
-  let at = isLong ? 74 : 14;
+  let at = { A: 14, B: 14, C: 45, D: 74 }[state[0]!]!;
+  const hasOthers = at > 14;
+  const head = whole(state, at - 26, 5);
   if (state.length > at) {
     const own = isLong ? whole(state, at, 7) : token;
     if (isLong) at += 7;
@@ -77,8 +79,7 @@ function viewOf({ fields }: Hash): LockView {
       entry: own,
     });
   }
-  if (!isLong) return { token, holds, queue: NOTHING.queue };
-  const head = whole(state, 48, 5);
+  if (!hasOthers) return { token, holds, queue: NOTHING.queue };
   const places: number[] = [];
   for (const [field, value] of fields) {
     // Records begin with a control character.
