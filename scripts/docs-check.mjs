@@ -1,6 +1,6 @@
 // Checks the documents: each ```ts block compiles in a user's project, each link has a target, each option, error and alert has its
 // entry, and each log text, file and class that they name exists. Needs a build.
-// A block is a module of its own. If it imports from './orders.service.js', that file is the block of the same document that
+// Each block is a separate module. If it imports from './orders.service.js', that file is the block of the same document that
 // exports all of those names, or else a stub in which they are `any`. Code that must not compile says `// @ts-expect-error`.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
