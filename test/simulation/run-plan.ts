@@ -4,7 +4,7 @@ import { Calm, Moved, Recovered, REPLICA_MS } from './judge/calm.js';
 import { Facts, KEY_PREFIX, RECOVERY_MS } from './judge/facts.js';
 import { Grants, Operators, Order, Owners } from './judge/grants.js';
 import { HandOvers, LocalWaits } from './judge/hand-overs.js';
-import { Fires, HoldLimits, Runs } from './judge/hold-limits.js';
+import { Fires, HoldLimits } from './judge/hold-limits.js';
 import { Endings, Leftovers, ProcessEnd, QuorumLeftovers } from './judge/leftovers.js';
 import { type Rule } from './judge/rule.js';
 import { Settling, Turns, Waiting, WaitLimits } from './judge/waits.js';
@@ -31,7 +31,7 @@ import { SimProcess } from './world/sim-process.js';
 // prettier-ignore
 const KINDS = [
   Callers, Belief, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Leads, Turns, WaitLimits,
+  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Siblings, Leads, Turns, WaitLimits,
 ];
 
 /** All rules. */
