@@ -47,7 +47,6 @@ describe('a command with words that it cannot use', () => {
     ['chaos --min-replicas 1', '--min-replicas 1: expected 0 at most for nestjs-redis-lock on single.'],
     ['chaos single', 'single: expected options only, such as --help.'],
     ['soak --minutes 3', '--minutes 3: expected at least 16, for 16 measurements.'],
-    ['soak --document x.md', '--document x.md: expected --out, too, for its picture.'],
     ['soak --plant x', '--plant x: expected locks, subscriber, or key.'],
     ['fuzz --case 12', '--case 12: expected with --area and --seed, and without --seconds.'],
     ['fuzz --seconds abc', '--seconds abc: expected a number greater than 0.'],
