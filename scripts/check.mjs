@@ -16,9 +16,6 @@ const PROCESSES = '\\.process\\.spec\\.ts$';
 /** The tests that a busy machine breaks. */
 const QUIET = '\\.quiet\\.spec\\.ts$';
 const MUTANTS = 'mutants\\.spec\\.ts$';
-/** The tests that use random input. */
-const RANDOM = ['scripts/model', 'contract/.*/uniform-wins'];
-
 const contract = (names) => names.map((name) => `contract/${name}\\.spec`);
 /**
  * The part of the contract that depends on the store, and on how a client reaches it: commands for one and several keys, and wake-ups.
@@ -148,8 +145,8 @@ const STEPS = [
     return tests('exhaustive', `Tests that need a quiet machine, ${library}`, of);
   }),
   tests('exhaustive', 'Random games, for longer', {
-    paths: RANDOM,
-    env: { FUZZ_RUNS: '2000', FIRE_ROUNDS: '400' },
+    paths: ['scripts/games'],
+    env: { FUZZ_RUNS: '2000' },
     workers: 3,
   }),
   seeded('exhaustive', 'Bad input, for longer', ['fuzz.mjs', NEW, '--seconds=120']),

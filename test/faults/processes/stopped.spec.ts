@@ -1,23 +1,44 @@
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
-import { PATIENT, startCallers } from '../../support/processes/callers.js';
+import { type ChildProcess } from 'node:child_process';
 import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { deadlineOf, grantedAt, hashOf, queued } from '../../support/redis/records.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
-import { startChildApp } from '../../support/processes/child-app.js';
+import { buildPackage, forkScript, startChildApp } from '../../support/processes/child-app.js';
+import { topology } from '../../support/topologies/topology.js';
 import { evalOf, lockCalls, plainWriter } from '../../support/redis/lock-commands.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { startLeader } from '../../support/processes/leader-app.js';
 
 afterEach(closeAll);
 
+const PATIENT = { waitMs: 25_000 };
+
+interface Message {
+  readonly hangs?: number;
+  readonly stops?: number;
+  readonly grants?: readonly { readonly token: number; readonly local: boolean }[];
+  readonly failures?: readonly string[];
+}
+
+/** A process with several callers of one lock (turns-process.mjs). */
+async function startCallers(key: string, terms: object): Promise<{ child: ChildProcess; said: Message }> {
+  await buildPackage();
+  const options = { connection: topology.connection };
+  const { child } = forkScript('turns-process.mjs', JSON.stringify({ options, key, lock: PATIENT, ...terms }));
+  const said: Message & { isReady?: boolean } = {};
+  child.on('message', (message) => void Object.assign(said, message));
+  await eventually(() => said.isReady, { timeoutMs: 20_000 });
+  return { child, said };
+}
+
 describe('a process that ends, or stops, in its turn', () => {
   const SHORT = { leaseMs: 1_500, waitMs: 60_000 };
 
   it('does not keep the others waiting when it is killed', async () => {
     const [{ locks }, key] = [await startApp(), freshKey()];
-    const { child, said } = await startCallers(key, { callers: 6, rounds: 1, lock: SHORT, hangAt: 3 });
+    const { child, said } = await startCallers(key, { callers: 6, lock: SHORT, hangAt: 3 });
     child.send('begin');
     await eventually(() => said.hangs);
     const waiting = locks.acquire(key, PATIENT);
@@ -32,7 +53,7 @@ describe('a process that ends, or stops, in its turn', () => {
 
   it('is told of the loss when it goes on, and hands nothing on that it has lost', async () => {
     const [app, admin, key] = [await startApp(), openAdmin(), freshKey()];
-    const { child, said } = await startCallers(key, { callers: 6, rounds: 1, lock: SHORT, stopAt: 3 });
+    const { child, said } = await startCallers(key, { callers: 6, lock: SHORT, stopAt: 3 });
     child.send('begin');
     await eventually(() => said.stops);
     const deadline = await deadlineOf([admin], key);

@@ -19,7 +19,7 @@ import { untilQuick, untilRenewed } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { hashOf, setToken } from '../../support/redis/records.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
-import { startFarReplicated } from '../../support/redis/far-replica.js';
+import { startVip } from '../../support/network/vip.js';
 import { makeFolder } from '../../../scripts/redis.mjs';
 
 afterEach(closeAll);
@@ -253,6 +253,15 @@ describe('nodes that restart without their data, one after the other', () => {
   }, 60_000);
 });
 
+/** A master whose only replica is at the end of a line, which has no delay at first. */
+async function startFarReplicated() {
+  const { port, url, admin } = await ownRedis();
+  const line = closeLater(await startVip(port));
+  await ownRedis(['--replicaof', '127.0.0.1', String(line.port)]);
+  await eventually(async () => (await admin.info('replication')).includes('state=online'), { timeoutMs: 20_000 });
+  return { url, admin, line };
+}
+
 /** Three masters with a replica each, which answers after `roundTripMs`; an app that asks them to confirm. */
 async function startWithReplicas(roundTripMs: number, replicaTimeoutMs: number, leaseMs: number) {
   const masters = await Promise.all([startFarReplicated(), startFarReplicated(), startFarReplicated()]);
@@ -260,7 +269,7 @@ async function startWithReplicas(roundTripMs: number, replicaTimeoutMs: number, 
   const options = { connection, leaseMs, minReplicas: 1, replicaTimeoutMs };
   const apps = [await startApp(options), await startApp(options)] as const;
   for (const { locks } of apps) await locks.withLock(freshKey(), () => undefined);
-  for (const master of masters) master.roundTripMs = roundTripMs;
+  for (const { line } of masters) line.delayMs = roundTripMs / 2;
   return { masters, apps, admins: masters.map(({ admin }) => admin) };
 }
 
@@ -279,7 +288,7 @@ describe('a quorum whose grants are confirmed by replicas', () => {
 
   it('gives back what the replicas did not confirm in time, and says so', async () => {
     const { masters, apps, admins } = await startWithReplicas(0, 300, 8_000);
-    for (const master of masters) master.roundTripMs = 4_000;
+    for (const { line } of masters) line.delayMs = 2_000;
     const key = freshKey();
     const error = await rejection<LockStoreError>(apps[0].locks.acquire(key, { waitMs: 500 }));
     expect(error.message).toContain('Only 0 of 1 replicas confirmed');
@@ -291,7 +300,7 @@ describe('a quorum whose grants are confirmed by replicas', () => {
     const [key, admin] = [freshKey(), admins[1]!];
     const lock = await claimFire(apps[0], key);
     await eventually(async () => (await heldRow(admins, key)) === '111');
-    masters[1].roundTripMs = 4_000;
+    masters[1].line.delayMs = 2_000;
     await dropHold(admin, key);
     await eventually(async () => (await admin.hexists(`lock:${key}`, 'late')) === 1, { timeoutMs: 10_000 });
     expect((await hashOf(admin, key))['run:Jobs.run']).toMatch(/^1000 .* -$/);

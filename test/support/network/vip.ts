@@ -8,6 +8,8 @@ export interface Vip {
   readonly url: string;
   /** The port to which new connections lead; with null they are accepted and never get an answer. */
   target: number | null;
+  /** How long bytes take, each way. */
+  delayMs: number;
   /** How many connections were accepted. */
   readonly accepted: number;
   /** Closes all existing connections to the servers without telling the clients: what those send vanishes. */
@@ -33,10 +35,10 @@ export async function startVip(target: number | null): Promise<Vip> {
     accepted += 1;
     const link: Link = { client, received: '', server: undefined };
     links.add(link);
-    if (vip.target !== null) join(link, vip.target);
+    if (vip.target !== null) join(link, vip.target, vip);
     client.on('data', (bytes) => {
       link.received += bytes.toString('latin1');
-      link.server?.write(bytes);
+      later(vip, () => link.server?.writable && link.server.write(bytes));
     });
     client.on('error', () => undefined);
     client.on('close', () => {
@@ -50,6 +52,7 @@ export async function startVip(target: number | null): Promise<Vip> {
     port,
     url: `redis://${HOST}:${port}`,
     target,
+    delayMs: 0,
     get accepted() {
       return accepted;
     },
@@ -71,12 +74,17 @@ export async function startVip(target: number | null): Promise<Vip> {
   return vip;
 }
 
-function join(link: Link, port: number): void {
+function join(link: Link, port: number, vip: Vip): void {
   const { client } = link;
   const server = connect({ host: HOST, port, noDelay: true });
   link.server = server;
-  server.on('data', (bytes) => link.server === server && client.write(bytes));
+  server.on('data', (bytes) => later(vip, () => link.server === server && client.writable && client.write(bytes)));
   server.on('error', () => undefined);
   // The client of a forgotten connection must not notice the close.
   server.on('close', () => link.server === server && client.destroy());
+}
+
+function later({ delayMs }: Vip, act: () => void): void {
+  if (delayMs > 0) setTimeout(act, delayMs).unref();
+  else act();
 }

@@ -1,5 +1,5 @@
-// Several callers of one lock in one process, on the built package. They begin with the message `begin`, and end after
-// their rounds, or with the message `end`. Then the parent is told of each grant and each failure.
+// Several callers of one lock in one process, on the built package. They begin with a message, and the parent gets each grant
+// and each failure in the end.
 import 'reflect-metadata';
 import process from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { RedisLockModule, RedisLockService } from '../../../dist/esm/index.js';
 
-const { options, key, lock, callers, rounds, hangAt, stopAt } = JSON.parse(process.argv[2]);
+const { options, key, lock, callers, hangAt, stopAt } = JSON.parse(process.argv[2]);
 Logger.overrideLogger(false);
 
 class AppModule {}
@@ -15,13 +15,12 @@ Module({ imports: [RedisLockModule.forRoot(options)] })(AppModule);
 
 const app = await NestFactory.createApplicationContext(AppModule);
 const locks = app.get(RedisLockService);
-const [grants, failures, times] = [[], [], new Map()];
-const load = { isOver: false };
+const [grants, failures, isLocal] = [[], [], new Map()];
 
-locks.events.on('acquired', ({ fencingToken, local }) => times.set(fencingToken, { local, at: performance.now() }));
+locks.events.on('acquired', ({ fencingToken, local }) => isLocal.set(fencingToken, local));
 
-async function work(caller, { fencingToken }) {
-  grants.push({ token: fencingToken, caller, ...times.get(fencingToken) });
+async function work({ fencingToken }) {
+  grants.push({ token: fencingToken, local: isLocal.get(fencingToken) });
   if (grants.length === hangAt) {
     process.send({ hangs: fencingToken });
     await new Promise(() => undefined);
@@ -35,19 +34,9 @@ async function work(caller, { fencingToken }) {
   await nextTurn();
 }
 
-async function callAgain(caller) {
-  for (let round = 0; !load.isOver && round < (rounds ?? Infinity); round += 1) {
-    await locks.withLock(key, lock, (held) => work(caller, held)).catch((error) => failures.push(error.code));
-  }
-}
-
-async function begin() {
-  await Promise.all(Array.from({ length: callers }, (_, i) => callAgain(i)));
+process.once('message', async () => {
+  const call = () => locks.withLock(key, lock, work).catch((error) => failures.push(error.code));
+  await Promise.all(Array.from({ length: callers }, call));
   process.send({ grants, failures });
-}
-
-process.on('message', (message) => {
-  if (message === 'end') load.isOver = true;
-  else void begin();
 });
 process.send({ isReady: true });
