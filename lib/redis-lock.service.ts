@@ -192,31 +192,31 @@ export class RedisLockService {
   }
 
   /**
-   * Lists the locks that are held or waited for, at most `limit` (default 1,000), with keys that begin with `prefix`. It
-   * uses SCAN while locks come and go, so it is for people, not for decisions. A lock that cannot be read has a `problem`.
+   * Lists the locks that are held or waited for, at most `limit` (default 1,000), with keys that begin with `prefix` and contain
+   * `contains`. It uses SCAN while locks come and go, so it is for people, not for decisions. A lock that cannot be read has a `problem`.
    * @throws LockStoreError, LockConfigurationError
    */
-  list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
+  list(options: { prefix?: string; contains?: string; limit?: number } = {}): AsyncIterable<LockState> {
     return this.#operator.list(options);
   }
 
   /**
    * Revokes a lock: all its holders lose it (`LockLostError.reason` is `revoked`), and the waiters get it next. For
    * operators: the work of the holders may still be running. `by` says who does it, in the log, the event `forced` and the history.
+   * `upToToken` leaves alone who was granted the lock later.
    * @returns whether anybody held the lock, or any of several locks
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
-  async forceRelease(key: Key, options: { by?: string } = {}): Promise<boolean> {
+  async forceRelease(key: Key, options: { by?: string; upToToken?: number } = {}): Promise<boolean> {
     return this.#operator.forceRelease(key, options);
   }
 
   /**
    * Reads what has happened to the locks, or to that of `key`, the newest first: at most `limit` entries (default 100, at most 10,000)
-   * of all instances that have the option `history`. This one may read without it. Entries may be missing. A store of your own may keep
-   * no history.
-   * @throws LockStoreError, LockKeyError, LockConfigurationError
+   * from before the time `before`, of all instances that have the option `history`. This one may read without it. Entries may be missing.
+   * @throws LockStoreError (also for a store that keeps no history), LockKeyError, LockConfigurationError
    */
-  async history(options: { key?: string; limit?: number } = {}): Promise<readonly LockHistoryEntry[]> {
+  async history(options: { key?: string; limit?: number; before?: Date } = {}): Promise<readonly LockHistoryEntry[]> {
     return this.#history.read(options);
   }
 

@@ -1,11 +1,17 @@
 import { checkedKey } from './key.js';
 import { LockConfigurationError, LockKeyError } from './lock.errors.js';
 import { LOCK_OPTIONS, type LockOptions } from './lock.options.js';
-import { checkOptions, option, OWNER } from './option-checks.js';
+import { checkOptions, kindOf, option, OWNER } from './option-checks.js';
 import { messageOf } from './reporter.js';
 
 /** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
 export type Key = string | readonly string[];
+
+/** The options of `forceRelease`. `by`: who does it. `upToToken`: a holder with a later fencing token keeps the lock. */
+export interface ForceReleaseOptions {
+  by?: string;
+  upToToken?: number;
+}
 
 /** @throws LockKeyError for anything but a text, or a list with texts only */
 export function keysOf(key: Key): readonly string[] {
@@ -61,6 +67,8 @@ export const checkTransferOptions = (options: Pick<LockOptions, 'leaseMs'>): typ
 export const checkAdoptOptions = (options: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'>): typeof options =>
   checkOptions(options, { leaseMs, maxHoldMs, renew });
 
+const TOKEN = kindOf('a fencing token: a whole number from 0', (value) => Number.isSafeInteger(value) && value >= 0);
+
 /** @throws LockConfigurationError */
-export const checkForceReleaseOptions = (options: { by?: string }): typeof options =>
-  checkOptions(options, { by: option(OWNER) }, 'forceRelease()');
+export const checkForceReleaseOptions = (options: ForceReleaseOptions): ForceReleaseOptions =>
+  checkOptions(options, { by: option(OWNER), upToToken: option(TOKEN) }, 'forceRelease()');

@@ -1,5 +1,5 @@
 import { type Locker } from './acquire/locker.js';
-import { type Key, checkForceReleaseOptions, checkJob, keysOf } from './call-arguments.js';
+import { type Key, checkForceReleaseOptions, checkJob, type ForceReleaseOptions, keysOf } from './call-arguments.js';
 import { jobName } from './key.js';
 import { kindOf, MAX_PERMITS } from './option-checks.js';
 import { printable } from './printable.js';
@@ -32,18 +32,18 @@ export class OperatorCalls {
   }
 
   list(options: Partial<ListOptions>): AsyncIterable<LockState> {
-    const { prefix = '', limit = 1_000 }: typeof options = readOptions(options, LIST_OPTION_NAMES);
-    return this.locker.awaited.keepAliveEach(this.#list({ prefix, limit }));
+    const { prefix = '', contains = '', limit = 1_000 }: typeof options = readOptions(options, LIST_OPTION_NAMES);
+    return this.locker.awaited.keepAliveEach(this.#list({ prefix, contains, limit }));
   }
 
   async *#list(options: ListOptions): AsyncGenerator<LockState> {
     for await (const state of this.store.list(options)) yield this.locker.withWaiters(state);
   }
 
-  async forceRelease(key: Key, options: { by?: string }): Promise<boolean> {
-    const { by } = checkForceReleaseOptions(options);
+  async forceRelease(key: Key, options: ForceReleaseOptions): Promise<boolean> {
+    const { by, upToToken } = checkForceReleaseOptions(options);
     const answers = await this.#askEach(key, async (one) => {
-      const wasHeld = await this.store.forceRelease(one);
+      const wasHeld = await this.store.forceRelease(one, upToToken);
       if (wasHeld) this.#tellForced(one, by);
       return wasHeld;
     });

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
 import { type Clock, systemClock } from '../core/clock.js';
 import {
-  isAbout,
+  isWanted,
   type LockHistoryBatch,
   type LockHistoryEntry,
   type LockHistoryQuery,
@@ -193,8 +193,8 @@ export class MemoryLockStore implements LockStore {
     return this.run(request.key, (locks) => locks.adopt(this.#stored(request)));
   }
 
-  forceRelease(key: string): Promise<boolean> {
-    return this.run(key, (locks) => locks.forceRelease(this.keyPrefix + key));
+  forceRelease(key: string, upToToken?: number): Promise<boolean> {
+    return this.run(key, (locks) => locks.forceRelease(this.keyPrefix + key, upToToken));
   }
 
   setPermits(key: string, permits: number | null): Promise<void> {
@@ -211,13 +211,14 @@ export class MemoryLockStore implements LockStore {
 
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
-    return listLocks(this.#keys(options.prefix), options.limit, (key) => this.inspect(key));
+    return listLocks(this.#keys(options), options.limit, (key) => this.inspect(key));
   }
 
-  async *#keys(prefix: string): AsyncGenerator<string> {
+  async *#keys({ prefix, contains = '' }: ListOptions): AsyncGenerator<string> {
     const start = this.keyPrefix + prefix;
     const stored = await this.run(LISTING, ({ all }) => [...all.keys()].filter((key) => key.startsWith(start)));
-    for (const key of stored) yield key.slice(this.keyPrefix.length);
+    const keys = stored.map((key) => key.slice(this.keyPrefix.length));
+    yield* keys.filter((key) => key.includes(contains));
   }
 
   async close(): Promise<void> {
@@ -269,9 +270,9 @@ class MemoryHistory {
     else if (now >= this.#until) this.#until = Infinity;
   }
 
-  read({ key, limit }: LockHistoryQuery, now: number): readonly LockHistoryEntry[] {
-    const entries = this.#kept(now).filter((entry) => isAbout(entry, key));
-    return newestFirst(entries.toReversed(), limit).map((entry) => ({ ...entry, at: new Date(entry.at) }));
+  read(query: LockHistoryQuery, now: number): readonly LockHistoryEntry[] {
+    const entries = this.#kept(now).filter((entry) => isWanted(entry, query));
+    return newestFirst(entries.toReversed(), query.limit).map((entry) => ({ ...entry, at: new Date(entry.at) }));
   }
 
   #kept(now: number): readonly LockHistoryEntry[] {

@@ -186,9 +186,12 @@ export class MemoryLocks {
   }
 
   /** Ends all holds, and notifies the holders; returns whether there were any. */
-  forceRelease(key: string): boolean {
+  forceRelease(key: string, upToToken = Infinity): boolean {
     const lock = this.#open(key);
-    const attempts = [...lock.holds.keys()];
+    // What is kept for `holdAtLeastMs` has no token any more: the time of its grant is compared.
+    const grantedAt = ({ token, since }: { token: number; since: number }): number =>
+      token > 0 ? token : Math.min(since * 1_000, lock.token);
+    const attempts = [...lock.holds].filter(([, hold]) => grantedAt(hold) <= upToToken).map(([attempt]) => attempt);
     for (const attempt of attempts) {
       if (liveHold(lock, attempt)) this.context.notify(attempt, { kind: 'revoked' });
       remember(lock, attempt, 'revoked');
@@ -225,7 +228,16 @@ export class MemoryLocks {
         return { owner, attempt, mode, take, ...readHolderText(holder), ...at };
       });
     const permits = permitsOf(holders, lock.permits ?? lock.counted, lock.permits !== undefined);
-    return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, permits, fencingToken: lock.token };
+    return {
+      key,
+      mode: modeOf(holders),
+      holders,
+      waiters: queue.length,
+      queue,
+      permits,
+      fencingToken: lock.token,
+      readAt: new Date(now),
+    };
   }
 
   /** The last run of each job. */

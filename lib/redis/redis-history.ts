@@ -1,6 +1,7 @@
 import { type Clock } from '../core/clock.js';
 import {
   isHistoryEvent,
+  isWanted,
   type LockHistoryBatch,
   type LockHistoryEntry,
   type LockHistoryFacts,
@@ -16,7 +17,14 @@ import { type RedisKeys } from './codec/redis-keys.js';
 import { wholeNumber } from './codec/replies.js';
 import { type Connection } from './connection/connection.js';
 import { type LockScripts, type LuaScript, withHashes } from './scripts/lock-scripts.js';
-import { CLOCK_DRIFT, HISTORY_LOOKS, MAX_HISTORY_LOOKS, MAX_HISTORY_READ_MS, OPERATOR_TIMEOUT_MS } from './timing.js';
+import {
+  CLOCK_DRIFT,
+  HISTORY_LOOKS,
+  MAX_HISTORY_DELAY_MS,
+  MAX_HISTORY_LOOKS,
+  MAX_HISTORY_READ_MS,
+  OPERATOR_TIMEOUT_MS,
+} from './timing.js';
 
 /** How many texts a reply has of each entry. */
 const ENTRY_TEXTS = 7;
@@ -67,19 +75,24 @@ export class RedisHistory implements PagedHistory {
   }
 
   /** Looks at no more entries than a history may have. */
-  async read({ key, limit }: LockHistoryQuery, pageMs = OPERATOR_TIMEOUT_MS): Promise<readonly LockHistoryEntry[]> {
+  async read(
+    { key, limit, before: end }: LockHistoryQuery,
+    pageMs = OPERATOR_TIMEOUT_MS,
+  ): Promise<readonly LockHistoryEntry[]> {
     const entries: LockHistoryEntry[] = [];
     // A batch that was sent twice is there twice.
     const ids = new Set<string>();
     const most = key === undefined ? Math.min(limit, HISTORY_LOOKS) : HISTORY_LOOKS;
     const until = this.clock.now() + Math.max(MAX_HISTORY_READ_MS, pageMs);
-    let before = '+';
+    // Entries arrive after they happened, and a batch that could not be written comes late.
+    let before = end ? `${end.getTime() + MAX_HISTORY_DELAY_MS}-0` : '+';
     for (let looks = 0; looks < MAX_HISTORY_LOOKS && ids.size < limit; looks += most) {
       const leftMs = until - this.clock.now();
       if (leftMs <= 0) throw tooLongError();
       const page = await this.#readPage({ before, key, most }, Math.min(pageMs, leftMs));
-      for (const entry of page.entries) ids.add(entry.id);
-      entries.push(...page.entries);
+      const wanted = page.entries.filter((entry) => isWanted(entry, { before: end }));
+      for (const entry of wanted) ids.add(entry.id);
+      entries.push(...wanted);
       if (page.looked < most) break;
       before = page.last;
     }

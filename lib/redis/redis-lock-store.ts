@@ -200,11 +200,15 @@ export class RedisLockStore implements LockStore {
     return readAdoptReply(request.key, isUnconfirmed ? await this.#replicas.confirm(call) : reply);
   }
 
-  async forceRelease(key: string): Promise<boolean> {
+  async forceRelease(key: string, upToToken?: number): Promise<boolean> {
+    const revoke = async (token: number): Promise<boolean> => {
+      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId, this.#options.random), token);
+      return readForceReleaseReply(key, await this.commands.run(call));
+    };
+    if (upToToken !== undefined) return revoke(upToToken);
     for (let tries = 1; ; tries += 1) {
       const { holders, fencingToken } = await this.inspect(key);
-      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId, this.#options.random), fencingToken);
-      const hasEnded = readForceReleaseReply(key, await this.commands.run(call));
+      const hasEnded = await revoke(fencingToken);
       if (hasEnded || holders.length === 0 || tries === MAX_REVOKE_TRIES) return hasEnded;
     }
   }
@@ -235,9 +239,9 @@ export class RedisLockStore implements LockStore {
     return jobsOf(this, options);
   }
 
-  /** The keys of locks, held or not, that begin with `prefix`. */
-  scan(prefix: string): AsyncIterable<string> {
-    return scanKeys(this.commands, this.#keys, prefix);
+  /** The keys of locks, held or not, that begin with `prefix` and contain `contains`. */
+  scan(prefix: string, contains?: string): AsyncIterable<string> {
+    return scanKeys(this.commands, this.#keys, { prefix, contains });
   }
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose; false when the hold is lost. */

@@ -18,24 +18,30 @@ import { OLD_DATA_ADVICE } from './connection/error-advice.js';
 import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /**
- * Finds the keys of locks, held or not, that begin with `prefix`, by SCAN on all nodes; each once, though SCAN may return
+ * Finds the keys of locks, held or not, that begin with `prefix` and contain `contains`, by SCAN on all nodes; each once, though SCAN may return
  * it again. `listLocks` of the core decides which of them to list. `maxAnswers`: how many a node may send; by default, those
  * for a billion keys.
  */
 export async function* scanKeys(
   commands: Connection,
   keys: RedisKeys,
-  prefix: string,
+  wanted: Wanted,
   maxAnswers = 1_000_000,
 ): AsyncGenerator<string> {
-  const progress: Progress = { seen: new Set(), newEnd: () => new EndOfScan(prefix, maxAnswers), at: undefined };
+  const progress: Progress = { seen: new Set(), newEnd: () => new EndOfScan(wanted.prefix, maxAnswers), at: undefined };
   try {
-    yield* scanNodes(commands, keys, prefix, progress);
+    yield* scanNodes(commands, keys, wanted, progress);
   } catch (error) {
     // Another node may serve in the place of the one that failed.
     if (!(await isReplaced(commands, progress.at))) throw error;
-    yield* scanNodes(commands, keys, prefix, progress);
+    yield* scanNodes(commands, keys, wanted, progress);
   }
+}
+
+/** The keys to find. */
+interface Wanted {
+  readonly prefix: string;
+  readonly contains?: string | undefined;
 }
 
 /** How far a scan has come. */
@@ -59,12 +65,12 @@ async function isReplaced(commands: Connection, node: SingleClient | undefined):
 async function* scanNodes(
   commands: Connection,
   keys: RedisKeys,
-  prefix: string,
+  { prefix, contains = '' }: Wanted,
   progress: Progress,
 ): AsyncGenerator<string> {
   const { seen, newEnd } = progress;
   const client = commands.liveClient();
-  const pattern = keys.pattern(prefix);
+  const pattern = keys.pattern(prefix, contains);
   const request = { subject: LISTING, timeoutMs: OPERATOR_TIMEOUT_MS };
   // A cluster knows all of its nodes when it is ready.
   const nodes: readonly SingleClient[] = client.isCluster
@@ -80,7 +86,9 @@ async function* scanNodes(
       const [next, found] = await commands.send(scan, { ...request, ...to });
       // The history of the locks has no name of a lock.
       const named = found.map((stored) => keys.keyOf(stored));
-      for (const key of new Set(named.filter((name) => name !== '' && name.startsWith(prefix) && !seen.has(name)))) {
+      const isWanted = (name: string): boolean =>
+        name !== '' && name.startsWith(prefix) && name.includes(contains) && !seen.has(name);
+      for (const key of new Set(named.filter(isWanted))) {
         seen.add(key);
         yield key;
       }
@@ -127,7 +135,7 @@ const endlessError = (prefix: string): LockStoreError =>
 
 /** What lists ask of a store. */
 interface Listed {
-  scan(prefix: string): AsyncIterable<string>;
+  scan(prefix: string, contains?: string): AsyncIterable<string>;
   inspect(key: string): Promise<LockState>;
   runs(key: string): Promise<readonly LastRun[]>;
 }
@@ -135,7 +143,7 @@ interface Listed {
 export function listOf(store: Listed, options: ListOptions): AsyncIterable<LockState> {
   checkListOptions(options);
   const inspect = (key: string) => store.inspect(key).catch((error: Error) => unreadable(key, error));
-  return listLocks(store.scan(options.prefix), options.limit, inspect);
+  return listLocks(store.scan(options.prefix, options.contains), options.limit, inspect);
 }
 
 export const jobsOf = (store: Listed, { prefix, limit }: ListOptions): AsyncIterable<JobOfKey | UnreadableKey> =>

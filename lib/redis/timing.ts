@@ -114,6 +114,9 @@ export const MAX_REDIRECTS = 4;
 /** How many entries of the history one command looks at: Redis serves nobody else meanwhile. */
 export const HISTORY_LOOKS = 500;
 
+/** How long after an event its entry is looked for: the stream is in the order in which entries arrive. */
+export const MAX_HISTORY_DELAY_MS = 10_000;
+
 /** How many entries are looked at in all: as many as a history may have, and a few more. */
 export const MAX_HISTORY_LOOKS = MAX_HISTORY_ENTRIES + 1_000;
 

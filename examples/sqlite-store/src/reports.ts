@@ -29,7 +29,16 @@ export function stateOf(key: string, record: LockRecord, now: number): LockState
     since: new Date(since),
     until: waitsUntil(holder, since),
   }));
-  return { key, mode, holders, waiters: queue.length, queue, permits: permitsOf(record), fencingToken: token };
+  return {
+    key,
+    mode,
+    holders,
+    waiters: queue.length,
+    queue,
+    permits: permitsOf(record),
+    fencingToken: token,
+    readAt: new Date(now),
+  };
 }
 
 /** How many there are is what an operator has set, or what the last reader counted. */

@@ -225,11 +225,13 @@ function endHold(record: LockRecord, hold: Hold, parkedUntil: number, now: numbe
 }
 
 /** Ends all holds; returns whether there were any. Those who wait go on waiting. */
-export function forceRelease(record: LockRecord): boolean {
-  const { holds } = record;
-  for (const { attempt } of holds) rememberEnd(record, attempt, true);
-  record.holds = [];
-  return holds.length > 0;
+export function forceRelease(record: LockRecord, upToToken: number): boolean {
+  // What is kept for `holdAtLeastMs` has no token any more: the time of its grant is compared.
+  const isSeen = ({ token, since }: Hold): boolean => (token || Math.min(since * 1_000, record.token)) <= upToToken;
+  const revoked = record.holds.filter(isSeen);
+  for (const { attempt } of revoked) rememberEnd(record, attempt, true);
+  record.holds = record.holds.filter((hold) => !isSeen(hold));
+  return revoked.length > 0;
 }
 
 /** Sets how many permits there are, whatever the requests say; null: they say it again. */

@@ -126,8 +126,8 @@ export class SqliteLockStore implements LockStore {
     return reply;
   }
 
-  async forceRelease(key: string): Promise<boolean> {
-    return this.#change(key, (record) => forceRelease(record));
+  async forceRelease(key: string, upToToken = Infinity): Promise<boolean> {
+    return this.#change(key, (record) => forceRelease(record, upToToken));
   }
 
   async setPermits(key: string, permits: number | null): Promise<void> {
@@ -142,10 +142,12 @@ export class SqliteLockStore implements LockStore {
     return this.#look(key, (record) => lastRunOf(record, job));
   }
 
-  async *list({ prefix, limit }: { readonly prefix: string; readonly limit: number }): AsyncGenerator<LockState> {
+  async *list({ prefix, contains = '', limit }: Parameters<LockStore['list']>[0]): AsyncGenerator<LockState> {
     let left = limit;
     for (const stored of this.#run(null, (database) => database.keys(this.keyPrefix + prefix))) {
-      const state = await this.inspect(stored.slice(this.keyPrefix.length));
+      const key = stored.slice(this.keyPrefix.length);
+      if (!key.includes(contains)) continue;
+      const state = await this.inspect(key);
       if (state.mode === 'free' && state.waiters === 0) continue;
       yield state;
       left -= 1;

@@ -1,6 +1,6 @@
 import { type LockMode } from '../lock.errors.js';
 import { checkDuration, checkWhole, kindOf } from '../option-checks.js';
-import { readOptions } from '../read-options.js';
+import { readOptions, refuse } from '../read-options.js';
 
 /**
  * What has happened to a lock. `acquired`: granted, or adopted. `waited`: it was busy, and a call began to wait. `released`, also
@@ -107,6 +107,8 @@ export interface LockHistoryQuery {
   readonly key?: string | undefined;
   /** At most so many. */
   readonly limit: number;
+  /** Only those that happened before this time, by the store's clock. */
+  readonly before?: Date | undefined;
 }
 
 /** The part of a store that keeps the history of its locks. Its commands reject with a `LockStoreError`. */
@@ -116,9 +118,11 @@ export interface LockHistoryStore {
   read(query: LockHistoryQuery): Promise<readonly LockHistoryEntry[]>;
 }
 
-/** Whether an entry is about this lock; of a lock with several keys, it is about each. */
-export const isAbout = ({ keys, event }: LockHistoryEntry, wanted: string | undefined): boolean =>
-  wanted === undefined || event === 'dropped' || keys.includes(wanted);
+/** Whether a query asks for an entry; one of several keys is about each of them. */
+export const isWanted = (
+  { keys, event, at }: LockHistoryEntry,
+  { key, before }: Pick<LockHistoryQuery, 'key' | 'before'>,
+): boolean => (key === undefined || event === 'dropped' || keys.includes(key)) && (!before || at < before);
 
 /** The newest entries first; of those that happened at the same time, the first given one. An entry that comes twice counts once. */
 export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number): readonly LockHistoryEntry[] {
@@ -127,7 +131,7 @@ export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number):
   return [...byId.values()].sort((a, b) => b.at.getTime() - a.at.getTime()).slice(0, limit);
 }
 
-const QUERY_NAMES = ['key', 'limit'] satisfies readonly (keyof LockHistoryQuery)[];
+const QUERY_NAMES = ['key', 'limit', 'before'] satisfies readonly (keyof LockHistoryQuery)[];
 
 /** How many entries `history` returns: by default, and at most. */
 export const HISTORY_LIMIT = { byDefault: 100, max: 10_000 } as const;
@@ -137,9 +141,16 @@ export const HISTORY_LIMIT = { byDefault: 100, max: 10_000 } as const;
  * @throws LockConfigurationError
  */
 export function checkHistoryQuery(options: Partial<LockHistoryQuery>): LockHistoryQuery {
-  const { key, limit = HISTORY_LIMIT.byDefault }: typeof options = readOptions(options, QUERY_NAMES, 'history()');
+  const {
+    key,
+    limit = HISTORY_LIMIT.byDefault,
+    before,
+  }: typeof options = readOptions(options, QUERY_NAMES, 'history()');
   checkWhole(limit, 'limit', { min: 1, max: HISTORY_LIMIT.max });
-  return { key, limit };
+  if (before !== undefined && !(before instanceof Date && !Number.isNaN(before.getTime()))) {
+    refuse('before', before, 'a valid Date');
+  }
+  return { key, limit, before };
 }
 
 /** How many entries a history may have. */

@@ -62,6 +62,8 @@ export interface LockState {
   readonly permits: LockPermits | null;
   /** The last fencing token that was granted; 0 if none is remembered. */
   readonly fencingToken: number;
+  /** When it was read, by the store's clock: the ages of holders and waiters count from it. A store may leave it out. */
+  readonly readAt?: Date;
   /** Only in lists: why this lock cannot be read, so that nothing else is known of it. `inspect` rejects. */
   readonly problem?: string;
 }
@@ -108,19 +110,20 @@ export function permitsOf(
   return { allowed, used, available: isFree ? Math.max(allowed - used, 0) : 0 };
 }
 
-/** Which locks to list: those whose key begins with `prefix`, at most `limit`. */
+/** Which locks to list: those whose key begins with `prefix` and contains `contains`, at most `limit`. */
 export interface ListOptions {
   readonly prefix: string;
+  readonly contains?: string;
   readonly limit: number;
 }
 
 /** The names of the options of `list`. */
-export const LIST_OPTION_NAMES = ['prefix', 'limit'] satisfies readonly (keyof ListOptions)[];
+export const LIST_OPTION_NAMES = ['prefix', 'contains', 'limit'] satisfies readonly (keyof ListOptions)[];
 
 /** @throws LockConfigurationError */
-export function checkListOptions({ prefix, limit }: ListOptions): void {
-  if (typeof prefix !== 'string' || !isWellFormed(prefix)) {
-    refuse('prefix', prefix, 'a well-formed string');
+export function checkListOptions({ prefix, contains = '', limit }: ListOptions): void {
+  for (const [name, text] of Object.entries({ prefix, contains })) {
+    if (typeof text !== 'string' || !isWellFormed(text)) refuse(name, text, 'a well-formed string');
   }
   if (!Number.isSafeInteger(limit) || limit < 1) {
     refuse('limit', limit, 'a whole number from 1');

@@ -232,8 +232,11 @@ export interface LockStore {
    * adopted it; `revoked` as for a renewal. An attempt that was released adopts nothing.
    */
   adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply>;
-  /** Revokes the holds of all holders and notifies them. Returns false if there were none. Waiters go on waiting. */
-  forceRelease(key: string): Promise<boolean>;
+  /**
+   * Revokes the holds of all holders and notifies them; with `upToToken`, only those that were granted up to this fencing token.
+   * Returns false if there were none. Waiters go on waiting.
+   */
+  forceRelease(key: string, upToToken?: number): Promise<boolean>;
   /**
    * Sets how many permits the key has, whatever its requests say; 0 lets no reader in, null leaves it to the requests again. Grants
    * to the waiters that fit now, and takes nothing from those who hold it. The number is kept for 30 days after the last use.
@@ -242,8 +245,15 @@ export interface LockStore {
   inspect(key: string): Promise<LockState>;
   /** The last run of this job; without one, the run of any job of this key that began last. */
   lastRun(key: string, job?: string): Promise<LastRun | null>;
-  /** A lock whose data cannot be read is one of them, with a `problem`: it hides no other lock. */
-  list(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState>;
+  /**
+   * The locks whose key begins with `prefix` and contains `contains`. One whose data cannot be read is among them, with a `problem`:
+   * it hides no other lock.
+   */
+  list(options: {
+    readonly prefix: string;
+    readonly contains?: string;
+    readonly limit: number;
+  }): AsyncIterable<LockState>;
   /** The last run of each job whose key begins with `prefix`. Without it, a board shows the jobs of its own app only. */
   jobs?(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<JobOfKey | UnreadableKey>;
   /** Closes the connections that the store opened itself. */

@@ -44,12 +44,14 @@ export class RedisKeys {
     return encoded.replace(/%(25|7B|7D)/g, decodeURIComponent);
   }
 
-  /** A pattern for SCAN that matches at least the storage keys of all keys that begin with `prefix`. */
-  pattern(prefix: string): string {
+  /** A pattern for SCAN that matches at least the storage keys of all keys that begin with `prefix` and contain `contains`. */
+  pattern(prefix: string, contains = ''): string {
     const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
     // A tag stands before the key, and may be any.
     const anyTag = this.hashTag === NO_TAG ? '' : '*';
-    return `${literal(this.prefix)}${anyTag}${literal(encodeKey(prefix))}*`;
+    // The text may be a part of the prefix.
+    const inside = contains === '' || prefix !== '' ? '' : `*${literal(encodeKey(contains))}`;
+    return `${literal(this.prefix)}${anyTag}${literal(encodeKey(prefix))}${inside}*`;
   }
 
   /** Each time, since a function of the application may return, or throw, something else than before. */

@@ -157,7 +157,8 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
     .map(({ waiter }, i): LockWaiter => ({ ...waiter, place: i + 1 }));
   const isSet = parts.text(2) !== '';
   const permits = permitsOf(holders, isSet ? parts.whole(2) : last.permits, isSet);
-  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, permits, fencingToken };
+  const readAt = new Date(now);
+  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, permits, fencingToken, readAt };
 }
 
 /** Reads the last run of each job from the same reply. */

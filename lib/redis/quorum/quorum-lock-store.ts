@@ -180,8 +180,8 @@ export class QuorumLockStore implements LockStore {
     return reply;
   }
 
-  async forceRelease(key: string): Promise<boolean> {
-    return (await this.#answers(key, (store) => store.forceRelease(key))).some(Boolean);
+  async forceRelease(key: string, upToToken?: number): Promise<boolean> {
+    return (await this.#answers(key, (store) => store.forceRelease(key, upToToken))).some(Boolean);
   }
 
   async setPermits(key: string): Promise<never> {
@@ -216,12 +216,12 @@ export class QuorumLockStore implements LockStore {
   }
 
   /** As long as a majority answers, each lock that a majority holds is on one of the nodes that do. */
-  async *scan(prefix: string): AsyncGenerator<string> {
+  async *scan(prefix: string, contains?: string): AsyncGenerator<string> {
     const seen = new Set<string>();
     const votes: Vote<true>[] = [];
     for (const node of this.#nodes) {
       try {
-        for await (const key of await node.ask(async (store) => store.scan(prefix))) {
+        for await (const key of await node.ask(async (store) => store.scan(prefix, contains))) {
           if (!seen.has(key)) yield key;
           seen.add(key);
         }

@@ -143,7 +143,8 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
   );
   const fencingToken = mostCommon(states.map((state) => state.fencingToken));
   const queue = mergeQueues(states, enough);
-  return { key, mode: first?.mode ?? 'free', holders, waiters, queue, permits: null, fencingToken };
+  const readAt = new Date(Math.max(...states.map(({ readAt: at }) => Number(at))));
+  return { key, mode: first?.mode ?? 'free', holders, waiters, queue, permits: null, fencingToken, readAt };
 }
 
 /** Those who wait on enough nodes, by the time since when they do: each node has an order of its own. */

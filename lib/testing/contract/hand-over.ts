@@ -167,6 +167,16 @@ export const HAND_OVER: readonly PortCase[] = [
     await scene.reports('the answer to another one', false, () => c.store.forceRelease(scene.key));
     await c.eventuallyGranted('a writer');
   }),
+  it('a revocation up to a token leaves later holders alone', async (scene, a, b, c) => {
+    const first = await a.granted('the first');
+    const { fencingToken: seen } = await c.store.inspect(scene.key);
+    await a.release(first);
+    const next = await b.eventuallyGranted('the next');
+    same(await c.store.forceRelease(scene.key, seen), false, 'the answer for a holder that has gone');
+    same((await b.renew(next)).outcome, 'renewed', 'the outcome of a renewal by the later holder');
+    const { fencingToken: last } = await c.store.inspect(scene.key);
+    same(await c.store.forceRelease(scene.key, last), true, 'the answer for the holder that is there');
+  }),
   it('a revoked holder learns of it from its renewal, its release and its acquire', async (scene, a, b) => {
     const hold = await a.granted('the holder');
     await b.store.forceRelease(scene.key);

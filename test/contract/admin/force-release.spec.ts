@@ -155,6 +155,22 @@ describe('forceRelease', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
+  it('leaves a holder alone that was granted the lock after the operator looked, and refuses what is no token', async () => {
+    const [a, b] = await startThree();
+    const key = freshKey();
+    await (await a.locks.acquire(key)).release();
+    const { fencingToken: upToToken } = await b.locks.inspect(key);
+    const later = await a.locks.acquire(key);
+    expect(await b.locks.forceRelease(key, { upToToken })).toBe(false);
+    await later.extend(60_000);
+    expect(later.held).toBe(true);
+    expect(await b.locks.forceRelease(key, { upToToken: (await b.locks.inspect(key)).fencingToken })).toBe(true);
+    expect(await rejection(b.locks.forceRelease(key, { upToToken: -1 }))).toMatchObject({
+      code: 'LOCK_CONFIGURATION',
+      message: expect.stringMatching(/`upToToken` .*a fencing token: a whole number from 0, got `-1`/),
+    });
+  });
+
   it('ends the whole lock when one of its several keys is revoked', async () => {
     const [a, b] = await startThree();
     const keys = [freshKey(), freshKey(), freshKey()];

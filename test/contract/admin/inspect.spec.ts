@@ -45,6 +45,7 @@ describe('inspect', () => {
       queue: [],
       permits: null,
       fencingToken: 0,
+      readAt: expect.any(Date),
     };
     expect(await locks.inspect('never-used')).toEqual(free);
     expect(await locks.isLocked('never-used')).toBe(false);

@@ -115,7 +115,7 @@ describe('list', () => {
     expect(await admin.get(`${prefix}text`)).toBe('x');
   });
 
-  it.each([{ limit: 0 }, { limit: '10' }, { prefix: 7 }, { limits: 5 }, { prefix: '\ud800' }, null])(
+  it.each([{ limit: 0 }, { limit: '10' }, { prefix: 7 }, { limits: 5 }, { contains: 7 }, { prefix: '\ud800' }, null])(
     'rejects invalid options with LockConfigurationError: %p',
     async (options) => {
       const { a, place } = await startAlone();

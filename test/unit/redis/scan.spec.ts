@@ -14,7 +14,7 @@ async function scanned(nextCursor: (call: number) => number): Promise<string[]> 
   const runner = commands as unknown as Connection;
   const found: string[] = [];
   const keys = new RedisKeys('lock:', undefined);
-  for await (const key of scanKeys(runner, keys, '', 5_000)) found.push(key);
+  for await (const key of scanKeys(runner, keys, { prefix: '' }, 5_000)) found.push(key);
   return found;
 }
 
@@ -57,7 +57,7 @@ async function scannedCluster(before: readonly object[], after: readonly object[
   const commands = { liveClient: () => client, send: (send: () => unknown) => send() };
   const runner = commands as unknown as Connection;
   const found: string[] = [];
-  for await (const key of scanKeys(runner, new RedisKeys('lock:', undefined), '')) found.push(key);
+  for await (const key of scanKeys(runner, new RedisKeys('lock:', undefined), { prefix: '' })) found.push(key);
   return found;
 }
 

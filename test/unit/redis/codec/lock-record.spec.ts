@@ -24,6 +24,7 @@ describe('the record of a lock', () => {
       queue: [],
       permits: null,
       fencingToken: 0,
+      readAt: new Date(NOW),
     });
   });
 
@@ -40,6 +41,7 @@ describe('the record of a lock', () => {
       queue: [],
       permits: null,
       fencingToken: TOKEN,
+      readAt: new Date(NOW),
       holders: [
         {
           owner: 'c.1',

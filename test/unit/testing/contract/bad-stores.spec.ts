@@ -358,6 +358,9 @@ const WAITING: typeof HOLDS = {
       forceRelease: (key) => good.forceRelease(key).then(() => true),
     }),
   },
+  'a revocation up to a token leaves later holders alone': {
+    'a revocation ignores the token': (good) => ({ forceRelease: (key) => good.forceRelease(key) }),
+  },
 };
 
 const ADOPTIONS: typeof HOLDS = {
@@ -570,6 +573,9 @@ const JOBS: typeof HOLDS = {
   'list() yields at most `limit` locks': {
     'list ignores the limit': (good) => ({ list: ({ prefix }) => good.list({ prefix, limit: 1_000 }) }),
   },
+  'list() yields the locks whose key contains a text, taken literally': {
+    'list ignores the text': (good) => ({ list: ({ prefix, limit }) => good.list({ prefix, limit }) }),
+  },
   'closing a client frees nothing': {
     'the close frees all locks': (good) => ({
       async close() {
@@ -603,6 +609,9 @@ const HISTORY: typeof HOLDS = {
     'the history of a key lacks the locks of several keys': badRead((all, { key, limit }) =>
       all.filter((entry) => !key || entry.key === key).slice(0, limit),
     ),
+  },
+  'history.read() returns what happened before a time, up to the limit': {
+    'the history ignores the time': badRead((all, { limit }) => all.slice(0, limit)),
   },
 };
 
