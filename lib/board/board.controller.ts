@@ -18,7 +18,9 @@ import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
 import { printable } from '../core/printable.js';
 import { messageOf } from '../core/reporter.js';
+import { readHolderText } from '../core/store/holder-text.js';
 import { logger } from '../interceptor/lock-logger.js';
+import { type LockHolder } from '../core/store/lock-state.js';
 import { findLockService } from '../observability/lock-services.js';
 import { partsOf, type RedisLockService } from '../redis-lock.service.js';
 import {
@@ -35,6 +37,7 @@ import {
 import { type BoardMount, type BoardSettings } from './board.options.js';
 import { jobsIn } from '../interceptor/jobs.js';
 import { eventText, Feeds } from './live.js';
+import { instanceOf, readQuery } from './query.js';
 import { BoardTopics, OwnLosses } from './topics.js';
 import { pageText, STYLE } from './page/page.js';
 import { SCRIPT } from './page/script.js';
@@ -75,7 +78,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const parts = partsOf(service);
     if (!parts) throw new LockConfigurationError(MOCKED);
     const { locker, store, history } = parts;
-    const losses = new OwnLosses(service.events, locker.instance);
+    const losses = new OwnLosses(service.events, readHolderText(locker.instance));
     this.#service = service;
     this.#losses = losses;
     const jobs = jobsIn(this.modules, connection);
@@ -106,21 +109,19 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
   @Get('events')
   events(
     @Req() request: BoardRequest,
-    @Query('view') view: unknown,
-    @Query('key') key: unknown,
+    @Query() given: Readonly<Record<string, unknown>>,
     @Res() response: BoardResponse,
   ): void {
     if (isOfAnotherSite(request)) return refuseRequest(response, 403, 'This request comes from another site.');
-    const reading = this.#reading(view, key);
-    if (typeof reading === 'string') return refuseRequest(response, 400, reading);
+    const query = readQuery(given);
+    if (typeof query === 'string') return refuseRequest(response, 400, query);
     if (!this.#feeds.isOpen) return refuseRequest(response, 503, 'The app stops, or too many pages are open.');
     const { connection, refreshMs, canForceRelease } = this.settings;
     const about = eventText('board', { connection: connection ?? null, refreshMs, canForceRelease });
-    const topic = view === 'lock' ? `lock ${String(key)}` : String(view);
     const stream = beginEvents(response);
     // Nest answers HEAD by the same route: a stream that carries nothing would never end.
     if (request.method === 'HEAD') return void stream.end();
-    this.#feeds.connect(stream, topic, reading, Buffer.concat([RETRY, about]));
+    this.#feeds.connect(stream, JSON.stringify(query), () => this.#topics!.read(query), Buffer.concat([RETRY, about]));
   }
 
   @Post('force-release')
@@ -135,24 +136,20 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
       return refuseRequest(response, 403, `This request does not come from the board. ${problem}`);
     const user = await this.#userOf(request);
     if (user === undefined) return refuseRequest(response, 403, 'The app does not know who you are.');
-    const { key } = (body ?? {}) as { readonly key?: unknown };
+    const { key, token } = (body ?? {}) as { readonly key?: unknown; readonly token?: unknown };
     if (typeof key !== 'string') return refuseRequest(response, 400, 'The body has no `key`.');
+    if (typeof token !== 'string' || !/^\d+$/.test(token) || !Number.isSafeInteger(Number(token)))
+      return refuseRequest(response, 400, 'The body has no `token`: the last fencing token of the lock that was seen.');
     try {
-      const wasHeld = await this.#service!.forceRelease(key, { by: user });
+      const wasHeld = await this.#service!.forceRelease(key, { by: user, upToToken: Number(token) });
+      const [later] = wasHeld ? [] : (await this.#service!.inspect(key)).holders;
+      if (later) return refuseRequest(response, 409, isHeldByAnother(later));
       // Otherwise, the log has the line of the module. Both texts may come from a request.
       if (!wasHeld) logger.warn(printable(`${user} released the lock "${key}" by force; nobody held it.`));
       answerJson(response, { wasHeld });
     } catch (error) {
       refuseRequest(response, statusOf(error), messageOf(error));
     }
-  }
-
-  /** What a page reads; a text says what is wrong with its request. */
-  #reading(view: unknown, key: unknown): (() => Promise<object>) | string {
-    const topics = this.#topics!;
-    if (view === 'locks' || view === 'history' || view === 'jobs' || view === 'losses') return () => topics[view]();
-    if (view === 'lock' && typeof key === 'string') return () => topics.lock(key);
-    return 'There is no such view.';
   }
 
   async #userOf(request: BoardRequest): Promise<string | undefined> {
@@ -168,6 +165,12 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     }
     return undefined;
   }
+}
+
+function isHeldByAnother(later: LockHolder): string {
+  const { where, fencingToken } = later;
+  const who = [instanceOf(later), where].filter(Boolean).join(' ');
+  return `Another caller holds this lock by now: ${who}, with the token ${fencingToken}. The holders that you saw are gone. Look again.`;
 }
 
 function statusOf(error: unknown): number {

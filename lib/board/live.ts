@@ -29,6 +29,9 @@ export const eventText = (name: string, data: object): Buffer =>
 /** Has the page connect again at once. */
 const AGAIN = eventText('again', {});
 
+/** Sent once per interval, however long Redis takes: a page that hears nothing of the app reports that. */
+const ALIVE = eventText('alive', {});
+
 /**
  * A page that listens to server-sent events. A reader that is slower than the messages misses some, and is dropped when it takes
  * nothing: never is more than one message kept for it, which it shares with the other pages.
@@ -47,7 +50,7 @@ class PageStream {
       this.end(AGAIN);
       return false;
     }
-    if (this.#rest) this.#missed += 1;
+    if (this.#rest) this.#missed += message === ALIVE ? 0 : 1;
     else this.#write(message);
     if (this.#missed < MAX_MISSED) return true;
     this.response.destroy();
@@ -93,6 +96,7 @@ interface FeedOptions {
 class Feed {
   readonly #readers = new Set<PageStream>();
   #timer: NodeJS.Timeout | undefined;
+  #beat: NodeJS.Timeout | undefined;
   #isAsking = false;
   #last: Buffer | undefined;
 
@@ -104,18 +108,19 @@ class Feed {
 
   add(reader: PageStream): void {
     this.#readers.add(reader);
+    this.#beat ??= setInterval(() => this.#tellAll(ALIVE), this.options.refreshMs);
     if (this.#last !== undefined) this.#tell(reader, this.#last);
     if (!this.#isAsking && this.#timer === undefined) void this.#ask();
   }
 
   remove(reader: PageStream): void {
     if (!this.#readers.delete(reader) || this.#readers.size > 0 || this.#isAsking) return;
-    clearTimeout(this.#timer);
+    this.#stop();
     this.options.onIdle();
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    this.#stop();
     for (const reader of this.#readers) reader.end();
     this.#readers.clear();
   }
@@ -125,12 +130,25 @@ class Feed {
     this.#timer = undefined;
     const startedAt = performance.now();
     const message = await this.#message();
-    for (const reader of this.#readers) this.#tell(reader, message);
+    this.#tellAll(message);
     this.#isAsking = false;
     this.#last = message;
-    if (this.#readers.size === 0) return this.options.onIdle();
+    if (this.#readers.size === 0) {
+      this.#stop();
+      return this.options.onIdle();
+    }
     const pauseMs = Math.max(this.options.refreshMs, PAUSE_PER_POLL * (performance.now() - startedAt));
     this.#timer = setTimeout(() => void this.#ask(), pauseMs);
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    clearInterval(this.#beat);
+    this.#beat = undefined;
+  }
+
+  #tellAll(message: Buffer): void {
+    for (const reader of this.#readers) this.#tell(reader, message);
   }
 
   #tell(reader: PageStream, message: Buffer): void {

@@ -1,5 +1,5 @@
 import { EventListeners } from '../core/event-listeners.js';
-import { type LockHistoryEntry } from '../core/history/history-entry.js';
+import { type LockHistoryEntry, NO_FACTS } from '../core/history/history-entry.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type LockEvents } from '../core/lock.events.js';
 import {
@@ -13,25 +13,44 @@ import {
 import { type LockStore } from '../core/store/lock-store.js';
 import { type Job } from '../interceptor/jobs.js';
 import { type RedisLockService } from '../redis-lock.service.js';
+import { blockingTree } from './blocking.js';
+import {
+  type BoardQuery,
+  callerView,
+  instanceOf,
+  isCaller,
+  isEntry,
+  isLock,
+  type Place,
+  readAt,
+  SORTS,
+} from './query.js';
 
 /** How many holders and waiters of a lock a list shows, and how many the page of that lock. */
 const SHOWN_IN_LIST = 20;
 const SHOWN_OF_ONE = 1_000;
 
-const instanceOf = ({ host, pid }: { readonly host: string; readonly pid: number }): string => `${host}:${pid}`;
+/** How many locks one answer reads, and how many a page of a list has. */
+const MAX_READ = 10_000;
+const LOCKS_PER_PAGE = 500;
+const MAX_JOBS = 200;
 
-const callerView = (caller: LockHolder | LockWaiter, nowMs: number) => {
-  const { attempt, where, note, mode, since } = caller;
-  const ms = Math.max(0, nowMs - since.getTime());
-  return [{ attempt, instance: instanceOf(caller), where, note, mode }, ms] as const;
-};
+/** How many losses an instance without a history remembers. */
+const MAX_LOSSES = 200;
 
-/**
- * A lock, as a page gets it, with at most `shown` holders and waiters. Times are milliseconds, and the page counts them on from there;
- * tokens are texts, since the page only shows them. `nowMs`: the time, since the epoch.
- */
-function lockView(state: LockState, shown: number, nowMs: number) {
+/** How many entries a page of the history has, that of all locks and that of one. */
+const ENTRIES_PER_PAGE = 200;
+const ENTRIES_OF_ONE = 50;
+
+/** How many entries one answer searches when it looks for some of them: they all come from Redis. */
+const ENTRIES_SEARCHED = 2_000;
+
+// What a page gets. Times are milliseconds, and the page counts them on from there; tokens are texts, since the page only shows them.
+
+/** A lock with at most `shown` holders and waiters. */
+function lockView(state: LockState, shown: number) {
   const { key, mode, waiters, permits, holders, queue, fencingToken, problem = '' } = state;
+  const nowMs = readAt(state);
   const lock = { key, mode, token: String(fencingToken), waiters, problem, permits };
   return {
     ...lock,
@@ -51,45 +70,52 @@ function lockView(state: LockState, shown: number, nowMs: number) {
   };
 }
 
-/** An entry of the history, as a page gets it. What it does not report is empty, or null. */
+/** An entry of the history. What it does not report is empty, or null. */
 function entryView(entry: LockHistoryEntry) {
-  const { id, at, event, key, where = '', note = '', ms = null, reason = '', by = '', count = null } = entry;
+  const { id, at, event, key, where = '', note = '', mode = '', ms = null, reason = '', by = '', count = null } = entry;
   const token = String(entry.fencingToken ?? '');
-  return { id, at: at.getTime(), event, key, instance: instanceOf(entry), where, note, ms, reason, by, token, count };
+  return {
+    id,
+    at: at.getTime(),
+    event,
+    key,
+    instance: instanceOf(entry),
+    where,
+    note,
+    mode,
+    ms,
+    reason,
+    by,
+    token,
+    count,
+  };
 }
 
-/** How many losses an instance remembers, and a page shows. */
-const MAX_LOSSES = 200;
-
-/** A loss, as a page gets it; `id` tells it from others. */
-function lossView(entry: LockHistoryEntry) {
-  const { id, at, key, where = '', mode = '', ms = 0, reason = '', fencingToken = '' } = entry;
-  const instance = instanceOf(entry);
-  return { id, at: at.getTime(), key, instance, where, mode, heldMs: ms, reason, token: String(fencingToken) };
-}
-
-type LossView = ReturnType<typeof lossView>;
-
-/** Remembers the last losses of this instance, the latest first. */
+/** Remembers the last losses of this instance, the latest first, as entries of a history. */
 export class OwnLosses {
-  readonly #losses: LossView[] = [];
+  readonly all: LockHistoryEntry[] = [];
   readonly #listeners: EventListeners;
 
-  /** `instance`: `host:pid`. */
-  constructor(events: LockEvents, instance: string) {
+  constructor(events: LockEvents, instance: { readonly host: string; readonly pid: number }) {
     this.#listeners = new EventListeners(events).on(
       'lost',
-      ({ key, where, mode, heldMs, reason, attempt, fencingToken }) => {
-        const token = String(fencingToken);
-        const id = `${attempt} ${token}`;
-        this.#losses.unshift({ id, at: Date.now(), key, instance, where, mode, heldMs, reason, token });
-        this.#losses.splice(MAX_LOSSES);
+      ({ key, keys, where, note, mode, heldMs, reason, attempt, fencingToken }) => {
+        const facts = {
+          ...NO_FACTS,
+          event: 'lost',
+          key,
+          keys,
+          where,
+          note,
+          mode,
+          ms: heldMs,
+          reason,
+          fencingToken,
+        } as const;
+        this.all.unshift({ ...facts, ...instance, id: `${attempt} ${fencingToken}`, at: new Date() });
+        this.all.splice(MAX_LOSSES);
       },
     );
-  }
-
-  get all(): readonly LossView[] {
-    return this.#losses;
   }
 
   stop(): void {
@@ -97,40 +123,15 @@ export class OwnLosses {
   }
 }
 
-/**
- * The losses in entries of the history, and those of this instance, the latest first, each once: the history goes back less far where
- * locks are many, and may lack entries.
- */
-function allLosses(entries: readonly LockHistoryEntry[], own: readonly LossView[]): LossView[] {
-  const losses = new Map<string, LossView>();
-  const known = entries.filter(({ event }) => event === 'lost').map(lossView);
-  for (const loss of [...known, ...own]) {
-    const id = `${loss.key}\n${loss.token}`;
-    if (!losses.has(id)) losses.set(id, loss);
-  }
-  return [...losses.values()].sort((a, b) => b.at - a.at).slice(0, MAX_LOSSES);
-}
-
-/** How many locks and jobs the lists show. */
-const MAX_LOCKS = 500;
-const MAX_JOBS = 200;
-
-/** How many entries the history of all locks has on a page, and that of one lock. */
-const MAX_ENTRIES = 200;
-const MAX_ENTRIES_OF_ONE = 50;
-
-/** How many entries are searched for losses, each time a page of losses is told: they all come from Redis. */
-const ENTRIES_WITH_LOSSES = 2_000;
-
-/** What the topics are read from. */
+/** What the topics are read from. The store, not the service, names the locks: it answers all instances alike. */
 interface Sources {
-  readonly service: Pick<RedisLockService, 'list' | 'inspect' | 'lastRun' | 'history'>;
+  readonly service: Pick<RedisLockService, 'lastRun' | 'history'>;
+  /** `jobs` finds those of all apps that have run, if it can. */
+  readonly store: Pick<LockStore, 'checkKey' | 'list' | 'inspect' | 'jobs'>;
   /** Whether there is a history to read: without one, Redis is not asked for it. */
   readonly hasHistory: boolean;
   /** The jobs of this app. */
   readonly jobs: readonly Job[];
-  /** Finds the jobs of all apps that have run, if it can. */
-  readonly store: Pick<LockStore, 'jobs'>;
   readonly losses: Pick<OwnLosses, 'all'>;
 }
 
@@ -138,95 +139,177 @@ interface Sources {
 export class BoardTopics {
   constructor(private readonly sources: Sources) {}
 
-  /** All locks that are held or waited for. */
-  async locks(): Promise<object> {
-    const locks = [];
-    // One more than is shown tells that there are more.
-    for await (const state of this.sources.service.list({ limit: MAX_LOCKS + 1 })) {
-      locks.push(lockView(state, SHOWN_IN_LIST, Date.now()));
+  read(query: BoardQuery): Promise<object> {
+    return this[query.view](query);
+  }
+
+  /** A page of the locks that are held or waited for. */
+  async locks(query: BoardQuery): Promise<object> {
+    const { states, counts } = await this.#states(query);
+    const rank = SORTS[query.sort];
+    const direction = query.isReversed ? -1 : 1;
+    const compare = ([a, one]: Place, [b, other]: Place): number =>
+      direction * (a - b || (one < other ? -1 : Number(one > other)));
+    const placeOf = (state: LockState): Place => [rank(state), state.key];
+    const rest = states
+      .filter((state) => !query.after || compare(placeOf(state), query.after) > 0)
+      .sort((a, b) => compare(placeOf(a), placeOf(b)));
+    const shown = rest.slice(0, LOCKS_PER_PAGE);
+    const next = rest.length > shown.length ? placeOf(shown.at(-1)!).join(' ') : null;
+    return { locks: shown.map((state) => lockView(state, SHOWN_IN_LIST)), next, ...counts };
+  }
+
+  /** What each instance holds and waits for. */
+  async instances(query: BoardQuery): Promise<object> {
+    const { states, counts } = await this.#states(query);
+    const found = new Map<
+      string,
+      { holds: number; waits: number; heldMs: number; waitedMs: number; keys: Set<string> }
+    >();
+    const of = (caller: LockHolder | LockWaiter, { key }: LockState) => {
+      const one = found.get(instanceOf(caller)) ?? { holds: 0, waits: 0, heldMs: 0, waitedMs: 0, keys: new Set() };
+      found.set(instanceOf(caller), one);
+      one.keys.add(key);
+      return one;
+    };
+    for (const state of states) {
+      for (const holder of state.holders.filter((one) => isCaller(query, one))) {
+        const one = of(holder, state);
+        one.holds += 1;
+        one.heldMs = Math.max(one.heldMs, readAt(state) - holder.since.getTime());
+      }
+      for (const waiter of state.queue.filter((one) => isCaller(query, one))) {
+        const one = of(waiter, state);
+        one.waits += 1;
+        one.waitedMs = Math.max(one.waitedMs, readAt(state) - waiter.since.getTime());
+      }
     }
-    return { locks: locks.slice(0, MAX_LOCKS), limit: MAX_LOCKS, hasMore: locks.length > MAX_LOCKS };
+    const instances = [...found].map(([instance, { keys, ...one }]) => {
+      return { instance, ...one, keys: [...keys].sort().slice(0, 5), keyCount: keys.size };
+    });
+    return { instances: instances.sort((a, b) => (a.instance < b.instance ? -1 : 1)), ...counts };
+  }
+
+  /** Who holds what others wait for, as a tree. */
+  async blocking(query: BoardQuery): Promise<object> {
+    const { states, counts } = await this.#states({ ...query, mode: 'waited' });
+    return { roots: blockingTree(states, SHOWN_IN_LIST), ...counts };
   }
 
   /** One lock, with its queue and its history. */
-  async lock(key: string): Promise<object> {
+  async lock(query: BoardQuery): Promise<object> {
+    const { store } = this.sources;
+    store.checkKey(query.key);
     const [state, history] = await Promise.all([
-      this.sources.service.inspect(key),
-      this.#history(MAX_ENTRIES_OF_ONE, key),
+      store.inspect(query.key),
+      this.#history(query, ENTRIES_OF_ONE, query.key),
     ]);
-    return { lock: lockView(state, SHOWN_OF_ONE, Date.now()), history };
+    return { lock: lockView(state, SHOWN_OF_ONE), history };
   }
 
   /** What has happened to all locks. */
-  async history(): Promise<object> {
-    return { history: await this.#history(MAX_ENTRIES) };
+  async history(query: BoardQuery): Promise<object> {
+    return { history: await this.#history(query, ENTRIES_PER_PAGE) };
+  }
+
+  /** The losses that the history has; without one, those of this instance. */
+  async losses(query: BoardQuery): Promise<object> {
+    const wanted = { ...query, event: 'lost' };
+    const history = await this.#history(wanted, ENTRIES_PER_PAGE);
+    if (history) return { history, isOwn: false };
+    const entries = this.sources.losses.all.filter((entry) => isEntry(wanted, entry)).map(entryView);
+    return { history: { entries, limit: MAX_LOSSES, searched: null, older: null }, isOwn: true };
   }
 
   /** The jobs of this app, and behind them those of other apps that have run, with their last run. */
-  async jobs(): Promise<object> {
-    const { jobs: own } = this.sources;
+  async jobs({ q, instance }: BoardQuery): Promise<object> {
+    const { jobs } = this.sources;
+    const own = jobs.filter(({ name, key }) => `${name}\n${key}`.includes(q));
     const [ofApp, others] = await Promise.all([
-      Promise.all(own.slice(0, MAX_JOBS).map((job) => this.#job(job, Date.now()))),
-      this.#otherJobs(),
+      Promise.all(own.slice(0, MAX_JOBS).map((job) => this.#job(job))),
+      this.#otherJobs(q),
     ]);
-    return { jobs: [...ofApp, ...others].slice(0, MAX_JOBS), hasMore: own.length + others.length > MAX_JOBS };
+    const all = [...ofApp, ...others].filter(
+      ({ last }) => instance === '' || last?.instance.toLowerCase().includes(instance),
+    );
+    const running = all.find(({ last }) => last?.ended === null);
+    const nowMs = running ? await this.#now(running.key) : 0;
+    const shown = all.slice(0, MAX_JOBS).map((job) => ({ ...job, last: job.last && runView(job.last, nowMs) }));
+    return { jobs: shown, hasMore: own.length + others.length > MAX_JOBS };
   }
 
-  /** The losses of all instances, as far as the history tells of them; without a history, those of this instance. */
-  async losses(): Promise<object> {
-    const { service, hasHistory, losses } = this.sources;
-    if (!hasHistory) return { losses: losses.all, limit: MAX_LOSSES, searched: null };
-    const entries = await service.history({ limit: ENTRIES_WITH_LOSSES });
-    return { losses: allLosses(entries, losses.all), limit: MAX_LOSSES, searched: ENTRIES_WITH_LOSSES };
+  /** The locks that a query asks for. They are counted, whether a page shows them or not. */
+  async #states(query: BoardQuery) {
+    const states: LockState[] = [];
+    let read = 0;
+    // One more than is read tells that there are more.
+    for await (const state of this.sources.store.list({ prefix: '', contains: query.q, limit: MAX_READ + 1 })) {
+      read += 1;
+      if (read <= MAX_READ && isLock(query, state)) states.push(state);
+    }
+    const held = states.filter(({ mode }) => mode === 'read' || mode === 'write').length;
+    const waiting = states.reduce((sum, { waiters }) => sum + waiters, 0);
+    return { states, counts: { total: states.length, held, waiting, hasMore: read > MAX_READ, limit: MAX_READ } };
   }
 
-  /** Resolves to null without a history. */
-  async #history(limit: number, key?: string): Promise<object | null> {
+  /** A page of the entries that a query asks for, with the place of the next older one; null without a history. */
+  async #history(query: BoardQuery, limit: number, key?: string) {
     if (!this.sources.hasHistory) return null;
-    const query = key === undefined ? { limit } : { key, limit };
-    return { entries: (await this.sources.service.history(query)).map(entryView), limit };
+    const { q, holder, instance, event, before } = query;
+    const isSearch = `${q}${holder}${instance}${event}` !== '';
+    const looks = isSearch ? ENTRIES_SEARCHED : limit + 1;
+    // Some entries of the page before may have the time at which it ends.
+    const options = { limit: before ? looks + ENTRIES_PER_PAGE : looks, ...(key !== undefined && { key }) };
+    const read = await this.sources.service.history({ ...options, ...(before && { before: new Date(before.at + 1) }) });
+    const rest = before ? read.slice(read.findIndex(({ id }) => id === before.id) + 1) : read;
+    const entries = rest.slice(0, looks).filter((entry) => isEntry(query, entry));
+    const last = entries.length > limit || !isSearch ? entries[Math.min(limit, entries.length) - 1] : rest[looks - 1];
+    const isOver = entries.length <= limit && rest.length < looks;
+    const older = last && !isOver ? `${last.at.getTime()} ${last.id}` : null;
+    return { entries: entries.slice(0, limit).map(entryView), limit, searched: isSearch ? looks : null, older };
   }
 
-  async #job({ name, key, nextMs }: Job, nowMs: number): Promise<object> {
+  async #job({ name, key, nextMs }: Job) {
+    const nowMs = Date.now();
+    const next = nextMs(nowMs);
+    const job = { name, key, next, nextInMs: next === null ? null : Math.max(0, next - nowMs) };
     try {
-      const last = await this.sources.service.lastRun(key, name);
-      return jobView(name, key, nextMs(nowMs), last, nowMs);
+      return { ...job, last: await this.sources.service.lastRun(key, name) };
     } catch (error) {
       if (!(error instanceof LockStoreError) || error.retryable) throw error;
-      return { ...jobView(name, key, nextMs(nowMs), null, nowMs), problem: error.message };
+      return { ...job, last: null, problem: error.message };
     }
   }
 
-  async #otherJobs(): Promise<readonly object[]> {
+  async #otherJobs(q: string) {
     const { jobs: own, store } = this.sources;
     const others: (JobOfKey | UnreadableKey)[] = [];
+    const idOf = (one: JobOfKey | UnreadableKey): string => `${'job' in one ? one.job : ''} ${one.key}`;
     // One more than is shown tells that there are more.
     for await (const found of store.jobs?.({ prefix: '', limit: MAX_JOBS + own.length + 1 }) ?? []) {
       const isOwn = 'problem' in found ? () => true : (name: string) => name === found.job;
-      if (!own.some(({ key, name }) => key === found.key && isOwn(name))) others.push(found);
+      const isKnown = own.some(({ key, name }) => key === found.key && isOwn(name));
+      if (!isKnown && idOf(found).includes(q)) others.push(found);
     }
-    const idOf = (one: JobOfKey | UnreadableKey): string => `${'job' in one ? one.job : ''} ${one.key}`;
     others.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
-    return others.map((one) =>
-      'problem' in one
-        ? { ...jobView('', one.key, null, null, Date.now()), problem: one.problem }
-        : jobView(one.job, one.key, null, one, Date.now()),
-    );
+    return others.map((one) => {
+      const job = { key: one.key, next: null, nextInMs: null };
+      return 'problem' in one
+        ? { name: '', ...job, last: null, problem: one.problem }
+        : { name: one.job, ...job, last: one };
+    });
+  }
+
+  /** The time of the store, which this lock is read for. */
+  async #now(key: string): Promise<number> {
+    return this.sources.store.inspect(key).then(readAt, () => Date.now());
   }
 }
 
-/** A job, as a page gets it; `next`: when it is due, null when that is not known. */
-function jobView(name: string, key: string, next: number | null, last: LastRun | null, nowMs: number): object {
-  const nextInMs = next === null ? null : Math.max(0, next - nowMs);
-  return { name, key, next, nextInMs, last: last && runView(last, nowMs) };
-}
-
 /** A run, as a page gets it. */
-function runView({ fire, instance, started, ended, outcome }: LastRun, nowMs: number): object {
-  return {
-    fire: fire.getTime(),
-    instance,
-    outcome,
-    ranMs: Math.max(0, (ended?.getTime() ?? nowMs) - started.getTime()),
-  };
-}
+const runView = ({ fire, instance, started, ended, outcome }: LastRun, nowMs: number): object => ({
+  fire: fire.getTime(),
+  instance,
+  outcome,
+  ranMs: Math.max(0, (ended?.getTime() ?? nowMs) - started.getTime()),
+});

@@ -22,6 +22,7 @@ export const pageText = (base: string): string => `<!doctype html>
 <nav id="views" aria-label="Views">
 <a href="#/">Held</a>
 <a href="#/waits">Waiting</a>
+<a href="#/blocking">Blocking</a>
 <a href="#/instances">Instances</a>
 <a href="#/jobs">Jobs</a>
 <a href="#/losses">Losses</a>
@@ -116,8 +117,13 @@ tr.changed > * { background: var(--mark); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; margin: 0.5rem 0; }
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
+.tree, .tree ul { padding-left: 1.4rem; }
+.tree li { margin: 0.25rem 0; overflow-wrap: anywhere; }
+small { display: block; color: var(--soft); }
 .tools { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem 1rem; margin: 0.5rem 0; }
-input, button { font: inherit; color: inherit; padding: 0.3rem 0.7rem; border: 1px solid var(--soft); border-radius: 4px; background: var(--panel); }
+input, select, button { font: inherit; color: inherit; padding: 0.3rem 0.7rem; border: 1px solid var(--soft); border-radius: 4px; background: var(--panel); }
+.tools > span { display: flex; align-items: center; gap: 0.4rem; }
+.tools input { width: 11rem; }
 button { cursor: pointer; }
 button.danger { color: var(--bad-text); border-color: currentColor; background: var(--bad-page); }
 button:disabled { cursor: default; opacity: 0.7; }

@@ -46,10 +46,16 @@ function duration(ms) {
 
 const count = (number, one, many) => number + ' ' + (number === 1 ? one : many);
 
-const clockTime = (ms) => new Date(ms).toLocaleTimeString();
+// In the zone of the reader, and in UTC, which logs have.
+const utc = (ms) => new Date(ms).toISOString().slice(0, 19).replace('T', ' ') + ' UTC';
+const clockTime = (ms) => new Date(ms).toLocaleTimeString() + ' (' + utc(ms).slice(11) + ')';
 const dateTime = (ms) => new Date(ms).toLocaleString();
 
-const addressOf = (key) => '#/lock/' + encodeURIComponent(key);
+/** The address of a view, with its search, or a page of it. */
+const addressOf = (path, params = {}) => {
+  const search = new URLSearchParams(Object.entries(params).filter(([, value]) => value)).toString();
+  return '#/' + path + (search && '?' + search);
+};
 
 function lockLink() {
   return el('a', { class: 'key', dir: 'ltr' });
@@ -59,7 +65,7 @@ function setLink(link, key) {
   setText(link, printable(key));
   if (link.dataset.key === key) return;
   link.dataset.key = key;
-  link.href = addressOf(key);
+  link.href = addressOf('lock/' + encodeURIComponent(key));
   link.title = printable(key);
 }
 
@@ -145,6 +151,22 @@ const textColumn = (title, textOf, options = {}) => ({
   },
 });
 
+/** A column of times in the zone of the reader, with UTC beside them; msOf may return null. */
+const timeColumn = (title, msOf) => ({
+  title,
+  number: true,
+  make: (cell) => {
+    const [local, other] = [el('time'), el('small')];
+    cell.append(el('span', {}, local, other));
+    return (item) => {
+      const ms = msOf(item);
+      setText(local, ms === null ? '–' : dateTime(ms));
+      setText(other, ms === null ? '' : utc(ms));
+      if (ms !== null) local.dateTime = new Date(ms).toISOString();
+    };
+  },
+});
+
 /** A column of links to locks; without a key, there is none. */
 const keyColumn = (title, keyOf) => ({
   title,
@@ -223,7 +245,10 @@ const urlOf = (path, query = {}) => {
 
 const TRY_AGAIN_MS = 2000;
 
-const stream = { source: null, topic: '', timer: 0, state: null, cameAt: 0, isBroken: false, error: null, about: {}, onState: () => {} };
+/** A machine that is busy for a moment is no trouble. */
+const MIN_SILENCE_MS = 3000;
+
+const stream = { source: null, topic: '', timer: 0, state: null, cameAt: 0, heardAt: 0, isBroken: false, error: null, about: {}, onState: () => {} };
 
 /** Listens to a topic: what the query names. Goes on with what it has if that is the same. */
 function listen(query, onState) {
@@ -246,6 +271,10 @@ function connect() {
   // A browser has six connections to a host: a tab that is not seen leaves them to the others.
   if (document.hidden) return;
   const source = (stream.source = new EventSource(stream.topic));
+  stream.heardAt = performance.now();
+  for (const name of ['board', 'state', 'failed', 'alive']) {
+    source.addEventListener(name, () => (stream.heardAt = performance.now()));
+  }
   source.addEventListener('board', ({ data }) => {
     stream.about = JSON.parse(data);
     setText(byId('connection'), stream.about.connection === null ? '' : ' of ' + printable(stream.about.connection));
@@ -278,6 +307,15 @@ function connect() {
 
 document.addEventListener('visibilitychange', connect);
 
+/** The app sends something once per refresh: after two without anything, it has stopped, or the way to it is cut. */
+setInterval(() => {
+  const silentMs = performance.now() - stream.heardAt;
+  if (document.hidden || silentMs < Math.max(2 * (stream.about.refreshMs ?? 0), MIN_SILENCE_MS)) return;
+  stream.isBroken = true;
+  showTrouble();
+  connect();
+}, 250);
+
 /** Says what is wrong, and how old the page is meanwhile. */
 function showTrouble() {
   const { isBroken, error, state } = stream;
@@ -294,19 +332,21 @@ function showTrouble() {
 
 // What a reader can do.
 
-/** The button that takes a lock away, after it has asked again. onDone gets a sentence about the outcome, and whether it is bad. */
-function releaseButton(key, onDone) {
+/** The button that takes a lock away from the holders that are shown, after it has asked again. onDone gets a sentence about the outcome, and whether it is bad. */
+function releaseButton(seen, onDone) {
   const button = el('button', { type: 'button', class: 'danger' }, 'Force release…');
   button.addEventListener('click', async () => {
+    const { key, token, holders } = seen();
+    const who = holders.map((one) => one.instance + ' ' + workOf(one) + ' with the token ' + one.token).join(', ');
     const isWanted = await confirmed(
       'Take this lock away?',
-      [printable(key), 'All its holders are told that they lost it, but their work may still be running. The next caller in the queue gets the lock.'],
+      [printable(key), 'Held by ' + printable(who || 'nobody') + '. All its holders are told that they lost it, but their work may still be running. The next caller in the queue gets the lock.'],
       'Force release',
     );
     button.focus();
     if (!isWanted) return;
     button.disabled = true;
-    const [text, isBad] = await forceRelease(key);
+    const [text, isBad] = await forceRelease(key, token);
     button.disabled = false;
     onDone(text, isBad);
     tell(text);
@@ -314,12 +354,12 @@ function releaseButton(key, onDone) {
   return button;
 }
 
-async function forceRelease(key) {
+async function forceRelease(key, token) {
   try {
     const answer = await fetch(urlOf('force-release'), {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-lock-board': 'force-release' },
-      body: JSON.stringify({ key }),
+      body: JSON.stringify({ key, token }),
     });
     const body = await answer.json();
     if (!answer.ok) return ['Not released: ' + printable(String(body.error ?? body.message ?? answer.status)), true];
@@ -374,38 +414,87 @@ function fullLease({ attempt, remainingMs }) {
   return full;
 }
 
-const byKey = (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key));
 const workOf = ({ where, note }) => [where, note].filter(Boolean).join(': ') || '–';
+
+const ownerOf = ({ owner }) => owner || '–';
+const modeOf = ({ permits }, { mode, take }) => mode + (permits ? ', ' + take + ' of ' + permits.allowed + ' permits' : '');
+
+const SORTS = [
+  ['', 'key'], ['-key', 'key, the last first'], ['held', 'held for longest'], ['-held', 'held for shortest'],
+  ['lease', 'least lease left'], ['waiting', 'most calls wait'],
+];
+const MODES = [['', 'any'], ['write', 'write'], ['read', 'read'], ['waited', 'somebody waits'], ['free', 'free'], ['unknown', 'unreadable']];
+const EVENTS = [['', 'any'], ...['acquired', 'waited', 'released', 'lost', 'forced', 'skipped', 'failed', 'dropped'].map((one) => [one, one])];
+
+/** What a list can be searched by: the label, and the choices if there are some. */
+const FILTERS = {
+  q: ['Show keys with'],
+  holder: ['Owner, method or note'],
+  instance: ['Instance'],
+  mode: ['Mode', MODES],
+  event: ['Event', EVENTS],
+  sort: ['Sort by', SORTS],
+};
+
+/** How long the search waits for the next letter. */
+const TYPING_MS = 300;
+
+/** The fields of a search, which is a part of the address. */
+function searchBar(names, params) {
+  let timer;
+  const fields = names.map((name) => {
+    const [label, choices] = FILTERS[name];
+    const field = choices
+      ? el('select', { id: 'filter-' + name }, ...choices.map(([value, text]) => el('option', { value }, text)))
+      : el('input', { type: 'search', id: 'filter-' + name, autocomplete: 'off', spellcheck: 'false', maxlength: '512' });
+    field.value = params[name] ?? '';
+    const search = () => showSearch(Object.fromEntries(fields.map(([one, { value }]) => [one, value])));
+    field.addEventListener(choices ? 'change' : 'input', () => {
+      clearTimeout(timer);
+      timer = setTimeout(search, choices ? 0 : TYPING_MS);
+    });
+    return [name, field, el('span', {}, el('label', { for: 'filter-' + name }, label), field)];
+  });
+  return el('div', { class: 'tools', role: 'search' }, ...fields.map(([, , element]) => element));
+}
+
+/** The links to the next page of a list, and to its first one. place is the parameter that names a page. */
+function pager(place, texts) {
+  const links = texts.map((text) => el('a', { hidden: '' }, text));
+  const update = (next) => {
+    const { path, params } = shown;
+    const { [place]: at, ...first } = params;
+    links[0].hidden = !at;
+    links[0].href = addressOf(path, first);
+    links[1].hidden = !next;
+    links[1].href = addressOf(path, { ...first, [place]: next });
+  };
+  return { element: el('p', { class: 'tools' }, ...links), update };
+}
+
+const lockPager = () => pager('after', ['First page', 'Next page']);
+const historyPager = () => pager('before', ['Newest entries', 'Older entries']);
 
 /**
  * A view with a heading, and the sentence empty in place of its table when that is empty. about gives a sentence on what is shown.
  * Both sentences depend on the state; until there is one, the view says nothing.
  */
-function listView({ title, table, itemsOf, about = () => '', empty, filtered }) {
+function listView({ title, table, itemsOf, about = () => '', empty, filters = [], pages, nextOf }) {
   const summary = el('p', { class: 'soft', hidden: '' });
   const nothing = el('p', { class: 'notice', hidden: '' });
-  const search = el('input', { type: 'search', id: 'filter', autocomplete: 'off', spellcheck: 'false' });
-  const tools = el('div', { class: 'tools' }, el('label', { for: 'filter' }, 'Show keys with'), search);
-  let items = [];
-  let instead = '';
-  const show = () => {
-    const wanted = search.value;
-    const shown = filtered ? items.filter((item) => filtered(item).includes(wanted)) : items;
-    table.update(shown);
-    setText(nothing, wanted && items.length > 0 ? 'No key has this text.' : instead);
-    nothing.hidden = shown.length > 0 || instead === '';
-  };
-  search.addEventListener('input', show);
   const heading = el('h2', { tabindex: '-1' }, title);
-  const children = [heading, summary, ...(filtered ? [tools] : []), table.element, nothing];
+  const search = filters.length > 0 ? [searchBar(filters, shown.params)] : [];
   return {
-    element: el('section', {}, ...children),
+    element: el('section', {}, heading, summary, ...search, table.element, nothing, ...(pages ? [pages.element] : [])),
     update: (state) => {
-      items = itemsOf(state);
-      instead = empty(state);
+      const items = itemsOf(state);
+      const isSearch = filters.some((name) => name !== 'sort' && shown.params[name]);
+      table.update(items);
+      setText(nothing, isSearch ? 'Nothing fits the search.' : empty(state));
+      nothing.hidden = items.length > 0 || nothing.textContent === '';
       setText(summary, about(state));
       summary.hidden = summary.textContent === '';
-      show();
+      pages?.update(nextOf(state));
     },
   };
 }
@@ -418,6 +507,8 @@ function holdersOf(lock) {
   return [...shown.map((holder) => ({ holder })), ...(more > 0 ? [{ more }] : [])].map((row, at) => ({ lock, at, ...row }));
 }
 
+const shownOf = ({ locks, total }) => (locks.length < total ? locks.length + ' of ' + total + ' locks are on this page.' : '');
+
 /** The held locks, a row for each holder. */
 function heldView() {
   const holderOf = ({ lock, holder, more }) => {
@@ -428,7 +519,8 @@ function heldView() {
     keyColumn('Lock', ({ lock }) => lock.key),
     marking(textColumn('Holder', holderOf), ({ holder }) => holder?.attempt),
     textColumn('Method', ({ holder }) => (holder ? workOf(holder) : '–')),
-    textColumn('Mode', ({ lock, holder }) => holder?.mode ?? lock.mode),
+    textColumn('Owner', ({ holder }) => (holder ? ownerOf(holder) : '–')),
+    textColumn('Mode', ({ lock, holder }) => (holder ? modeOf(lock, holder) : lock.mode)),
     ageColumn('Held for', ({ holder }) => holder?.heldMs ?? null),
     leftColumn('Lease left', ({ holder }) => holder?.remainingMs ?? null, 'over', ({ holder }) => holder && fullLease(holder)),
     textColumn('Token', ({ holder }) => holder?.token ?? '–', { number: true, code: true }),
@@ -437,9 +529,12 @@ function heldView() {
   return listView({
     title: 'Held locks',
     table: makeTable('Held locks', columns, ({ lock, at }) => lock.key + '\n' + at),
-    itemsOf: ({ locks }) => locks.sort(byKey).flatMap(holdersOf),
+    itemsOf: ({ locks }) => locks.flatMap(holdersOf),
+    about: shownOf,
     empty: () => 'Nobody holds a lock at the moment. As soon as a method with @Locked runs, its lock is shown here.',
-    filtered: ({ lock }) => printable(lock.key),
+    filters: ['q', 'holder', 'instance', 'mode', 'sort'],
+    pages: lockPager(),
+    nextOf: ({ next }) => next,
   });
 }
 
@@ -468,6 +563,7 @@ function waitsView() {
     ageColumn('Waits for', ({ waiter }) => waiter?.waitedMs ?? null),
     textColumn('Who waits', ({ waiter, more }) => (waiter ? waiter.instance : 'and ' + more + ' more')),
     textColumn('Method', ({ waiter }) => (waiter ? workOf(waiter) : '–')),
+    textColumn('Owner', ({ waiter }) => (waiter ? ownerOf(waiter) : '–')),
     textColumn('Place', ({ waiter }) => (waiter ? String(waiter.place) : '–'), { number: true }),
     leftColumn('Gives up in', ({ waiter }) => waiter?.leftMs ?? null, 'overdue'),
     textColumn('Held by', ({ lock }) => firstHolder(lock)),
@@ -476,68 +572,100 @@ function waitsView() {
     title: 'What waits longest',
     table: makeTable('What waits longest', columns, ({ lock, waiter }) => lock.key + '\n' + (waiter?.attempt ?? '')),
     itemsOf: ({ locks }) => locks.flatMap(waitersOf).sort((a, b) => b.waitedMs - a.waitedMs),
-    about: ({ locks }) => withoutPlace(sumOf(locks, ({ waiters, queueCount }) => Math.max(0, waiters - queueCount))),
+    about: (state) =>
+      [shownOf(state), withoutPlace(sumOf(state.locks, ({ waiters, queueCount }) => Math.max(0, waiters - queueCount)))].join(' ').trim(),
     empty: () => 'Nobody waits in the queue of a lock. Callers that are not fair, or that wait in a quorum, have no place in a queue.',
-    filtered: ({ lock }) => printable(lock.key),
+    filters: ['q', 'holder', 'instance'],
+    pages: lockPager(),
+    nextOf: ({ next }) => next,
   });
 }
 
 /** What each instance holds and waits for. */
 function instancesView() {
-  const keys = ({ held, waits }) => [...new Set([...held, ...waits].map(({ key }) => key))].sort();
   const columns = [
     textColumn('Instance', ({ instance }) => instance),
-    textColumn('Holds', ({ held }) => String(held.length), { number: true }),
-    textColumn('Waits', ({ waits }) => String(waits.length), { number: true }),
-    ageColumn('Longest hold', ({ held }) => (held.length > 0 ? Math.max(...held.map(({ heldMs }) => heldMs)) : null)),
-    ageColumn('Longest wait', ({ waits }) => (waits.length > 0 ? Math.max(...waits.map(({ waitedMs }) => waitedMs)) : null)),
-    linksColumn('Locks', keys),
+    textColumn('Holds', ({ holds }) => String(holds), { number: true }),
+    textColumn('Waits', ({ waits }) => String(waits), { number: true }),
+    ageColumn('Longest hold', ({ holds, heldMs }) => (holds > 0 ? heldMs : null)),
+    ageColumn('Longest wait', ({ waits, waitedMs }) => (waits > 0 ? waitedMs : null)),
+    linksColumn('Locks', ({ keys }) => keys, ({ keys, keyCount }) => keyCount - keys.length),
   ];
   return listView({
     title: 'Instances',
     table: makeTable('Instances', columns, ({ instance }) => instance),
-    about: ({ locks }) => {
-      const more = sumOf(locks, ({ holders, holderCount, queue, queueCount }) =>
-        holderCount - holders.length + queueCount - queue.length);
-      return more === 0 ? '' : 'There are ' + more + ' more holders and waiters of long lists, so the numbers are at least these.';
-    },
-    itemsOf: ({ locks }) => {
-      const instances = new Map();
-      const of = (instance) => {
-        if (!instances.has(instance)) instances.set(instance, { instance, held: [], waits: [] });
-        return instances.get(instance);
-      };
-      for (const { key, holders, queue } of locks) {
-        for (const { instance, heldMs } of holders) of(instance).held.push({ key, heldMs });
-        for (const { instance, waitedMs } of queue) of(instance).waits.push({ key, waitedMs });
-      }
-      return [...instances.values()].sort((a, b) => (a.instance < b.instance ? -1 : 1));
-    },
+    itemsOf: ({ instances }) => instances,
     empty: () => 'No instance holds a lock or waits for one at the moment.',
+    filters: ['q', 'holder', 'instance'],
   });
 }
 
-const LINKS_SHOWN = 5;
-
-/** A column of several links to locks. */
-const linksColumn = (title, keysOf) => ({
+/** A column of several links to locks, and of how many more there are. */
+const linksColumn = (title, keysOf, moreOf) => ({
   title,
   make: (cell) => {
-    let shown = '';
+    let before = '';
     return (item) => {
-      const keys = keysOf(item);
-      if (shown === keys.join('\n')) return;
-      shown = keys.join('\n');
-      const links = keys.slice(0, LINKS_SHOWN).map((key) => {
-        const link = lockLink();
-        setLink(link, key);
-        return el('div', {}, link);
-      });
-      const more = keys.length - links.length;
+      const [keys, more] = [keysOf(item), moreOf(item)];
+      if (before === keys.join('\n') + more) return;
+      before = keys.join('\n') + more;
+      const links = keys.map((key) => el('div', {}, linkTo(key)));
       cell.replaceChildren(...links, more > 0 ? 'and ' + more + ' more' : '');
     };
   },
 });
+
+function linkTo(key) {
+  const link = lockLink();
+  setLink(link, key);
+  return link;
+}
+
+const callerText = (one) =>
+  printable([one.instance, workOf(one) === '–' ? '' : workOf(one), one.owner && '(owner ' + one.owner + ')'].filter(Boolean).join(' '));
+
+/** How long ago something began: it goes on by itself. */
+function age(ms) {
+  const text = el('span');
+  const beganAt = stream.cameAt - ms;
+  live(text, () => setText(text, duration(performance.now() - beganAt)));
+  return text;
+}
+
+/** A lock in the tree of who blocks whom: its holders, below them who waits for it, and below those what they hold up in turn. */
+function blockedLock({ key, isElsewhere, holders, waiters, more }) {
+  if (isElsewhere) return el('li', {}, linkTo(key), ' (see its other place in this tree)');
+  const who = holders.flatMap((one, at) => [at > 0 ? ', ' : ' held by ', callerText(one), ' for ', age(one.heldMs)]);
+  const below = waiters.map((one) => {
+    const next = one.holdsUp.length > 0 ? ['. Its owner or instance holds:', el('ul', {}, ...one.holdsUp.map(blockedLock))] : [];
+    return el('li', {}, callerText(one), ' waits for ', age(one.waitedMs), ...next);
+  });
+  const rest = more > 0 ? [el('li', {}, 'and ' + more + ' more holders and waiters')] : [];
+  return el('li', {}, linkTo(key), ...(who.length > 0 ? who : [' held by nobody now']), el('ul', {}, ...below, ...rest));
+}
+
+/** Who blocks whom, as a tree. */
+function blockingView() {
+  const tree = el('ul', { class: 'tree' });
+  const nothing = el('p', { class: 'notice', hidden: '' });
+  const about = el(
+    'p',
+    { class: 'soft' },
+    'Below each lock: who waits for it, and what the owner of that call or, without an owner, its instance holds of what others wait for. ' +
+      'Other calls of an instance may hold it.',
+  );
+  let before = '';
+  const update = ({ roots }) => {
+    // It is made anew only when it differs: a link keeps the focus.
+    const now = JSON.stringify(roots, (name, value) => (name.endsWith('Ms') ? 0 : value));
+    if (now !== before) tree.replaceChildren(...roots.map(blockedLock));
+    before = now;
+    nothing.hidden = roots.length > 0;
+    setText(nothing, shown.params.q || shown.params.holder || shown.params.instance ? 'Nothing fits the search.' : 'Nobody waits for a lock.');
+  };
+  const search = searchBar(['q', 'holder', 'instance'], shown.params);
+  return { element: el('section', {}, el('h2', { tabindex: '-1' }, 'Who blocks whom'), about, search, tree, nothing), update };
+}
 
 // The views of what has happened.
 
@@ -547,11 +675,11 @@ function jobsView() {
   const columns = [
     textColumn('Job', ({ name }) => name),
     keyColumn('Lock', ({ key }) => key),
-    textColumn('Last fire', lastOf(({ fire }) => dateTime(fire)), { number: true }),
+    timeColumn('Last fire', ({ last }) => last && last.fire),
     textColumn('Ran on', lastOf(({ instance }) => instance)),
     textColumn('Outcome', ({ last, problem }) => problem ?? (last ? last.outcome : '–')),
     textColumn('Took', lastOf(({ ranMs, outcome }) => duration(ranMs) + (outcome === 'running' ? ' so far' : ''))),
-    textColumn('Next fire', ({ next }) => (next === null ? '–' : dateTime(next)), { number: true }),
+    timeColumn('Next fire', ({ next }) => next),
     leftColumn('Due in', ({ nextInMs }) => nextInMs, 'now'),
   ];
   return listView({
@@ -559,6 +687,7 @@ function jobsView() {
     table: makeTable('Jobs', columns, ({ key, name }) => name + ' ' + key),
     itemsOf: ({ jobs }) => jobs,
     about: ({ jobs, hasMore }) => (hasMore ? 'There are more than the ' + jobs.length + ' jobs that are shown.' : ''),
+    filters: ['q', 'instance'],
     empty: () =>
       'This app has no job that is locked with oncePer, and no run of one is known. Put @Locked with oncePer on a scheduled method to see its runs here.',
   });
@@ -568,27 +697,30 @@ function jobsView() {
 function lossesView() {
   const columns = [
     keyColumn('Lock', ({ key }) => key),
-    textColumn('Lost at', ({ at }) => dateTime(at), { number: true }),
+    timeColumn('Lost at', ({ at }) => at),
     textColumn('Reason', ({ reason }) => reason),
     textColumn('Instance', ({ instance }) => instance),
-    textColumn('Method', ({ where }) => where || '–'),
+    textColumn('Method', workOf),
     textColumn('Mode', ({ mode }) => mode),
-    textColumn('Held for', ({ heldMs }) => duration(heldMs), { number: true }),
+    textColumn('Held for', ({ ms }) => (ms === null ? '–' : duration(ms)), { number: true }),
     textColumn('Token', ({ token }) => token || '–', { number: true, code: true }),
   ];
   return listView({
     title: 'Losses',
     table: makeTable('Losses', columns, ({ id, key }) => id + key),
-    itemsOf: ({ losses }) => losses,
-    about: ({ losses, limit, searched }) =>
-      (searched === null
+    itemsOf: ({ history }) => history.entries,
+    about: ({ history, isOwn }) =>
+      (isOwn
         ? 'The losses of this instance since it started. With the option history: true of RedisLockModule, those of all instances.'
-        : 'The losses of all instances in the last ' + searched + ' entries of the history, and of this one since it started.') +
-      (losses.length < limit ? '' : ' There may be more than the last ' + limit + ', which are shown.'),
-    empty: ({ searched }) =>
-      searched === null
+        : 'The losses of all instances. ' + searchedText(history)) +
+      (history.entries.length < history.limit ? '' : ' There may be more than the ' + history.limit + ' that are shown.'),
+    empty: ({ isOwn }) =>
+      isOwn
         ? 'This instance has lost no lock since it started. It does not know what other instances have lost.'
         : 'No lock was lost, as far as is known.',
+    filters: ['q', 'holder', 'instance'],
+    pages: historyPager(),
+    nextOf: ({ history }) => history.older,
   });
 }
 
@@ -596,8 +728,9 @@ function lossesView() {
 
 const NO_HISTORY = 'This app keeps no history of its locks: the option history: true of RedisLockModule turns it on.';
 
-const lastShown = (history) =>
-  history && history.entries.length >= history.limit ? 'The last ' + history.limit + ' entries are shown.' : '';
+/** How far a search has come. */
+const searchedText = (history) =>
+  history?.searched && history.older ? 'At most ' + history.searched + ' entries are searched at a time: go on with the older entries.' : '';
 
 const timeOf = ({ event, ms }) =>
   ms === null ? '–' : (event === 'acquired' || event === 'failed' ? 'waited ' : 'held ') + duration(ms);
@@ -609,7 +742,7 @@ const CAUSES = {
 };
 const causeOf = (entry) => CAUSES[entry.event]?.(entry) ?? (entry.reason || '–');
 
-const TIME_COLUMN = textColumn('Time', ({ at }) => dateTime(at), { number: true });
+const TIME_COLUMN = timeColumn('Time', ({ at }) => at);
 const ENTRY_COLUMNS = [
   textColumn('Event', ({ event }) => event),
   textColumn('Instance', ({ instance }) => instance),
@@ -623,14 +756,15 @@ const ENTRY_COLUMNS = [
 function historyPart() {
   const table = makeTable('History, the newest first', [TIME_COLUMN, ...ENTRY_COLUMNS], ({ id }) => id);
   const notice = el('p', { class: 'notice', hidden: '' });
+  const pages = historyPager();
   const update = (history) => {
     const entries = history?.entries ?? [];
     table.update(entries);
-    const nothing = history ? 'The history tells nothing of this lock.' : NO_HISTORY;
-    setText(notice, entries.length > 0 ? lastShown(history) : nothing);
+    setText(notice, entries.length > 0 ? '' : history ? 'The history tells nothing of this lock.' : NO_HISTORY);
     notice.hidden = notice.textContent === '';
+    pages.update(history?.older);
   };
-  return { elements: [el('h3', {}, 'History'), table.element, notice], update };
+  return { elements: [el('h3', {}, 'History'), table.element, notice, pages.element], update };
 }
 
 /** The history of all locks. */
@@ -640,9 +774,11 @@ function historyView() {
     title: 'History',
     table: makeTable('History, the newest first', columns, ({ id }) => id),
     itemsOf: ({ history }) => history?.entries ?? [],
-    about: ({ history }) => lastShown(history),
+    about: ({ history }) => searchedText(history),
     empty: ({ history }) => (history ? 'The history tells nothing yet.' : NO_HISTORY),
-    filtered: ({ key }) => printable(key),
+    filters: ['q', 'holder', 'instance', 'event'],
+    pages: historyPager(),
+    nextOf: ({ history }) => history?.older,
   });
 }
 
@@ -672,11 +808,12 @@ function lockView(key) {
     noQueue,
     ...past.elements,
   );
-  let before;
+  let [before, seen] = [undefined, undefined];
   const update = ({ lock, history }) => {
+    seen = lock;
     showFacts(facts, lock);
-    if (stream.about.canForceRelease && !tools.hasChildNodes()) tools.append(releaseButton(key, showOutcome(notice)));
-    holders.update(lock.holders);
+    if (stream.about.canForceRelease && !tools.hasChildNodes()) tools.append(releaseButton(() => seen, showOutcome(notice)));
+    holders.update(lock.holders.map((holder) => ({ ...holder, lock })));
     nobody.hidden = lock.holders.length > 0;
     queue.update(lock.queue);
     noQueue.hidden = lock.queue.length > 0 && lock.waiters <= lock.queueCount;
@@ -713,8 +850,9 @@ function showFacts(list, lock) {
 const HOLDER_COLUMNS = [
   textColumn('Holder', ({ instance }) => instance),
   textColumn('Method', workOf),
-  textColumn('Mode', ({ mode }) => mode),
-  textColumn('Since', ({ since }) => dateTime(since)),
+  textColumn('Owner', ownerOf),
+  textColumn('Mode', (holder) => modeOf(holder.lock, holder)),
+  timeColumn('Since', ({ since }) => since),
   ageColumn('Held for', ({ heldMs }) => heldMs),
   leftColumn('Lease left', ({ remainingMs }) => remainingMs, 'over', fullLease),
   textColumn('Token', ({ token }) => (token === '0' ? 'released; kept for holdAtLeastMs' : token), { number: true, code: true }),
@@ -724,63 +862,85 @@ const QUEUE_COLUMNS = [
   textColumn('Place', ({ place }) => String(place), { number: true }),
   textColumn('Who waits', ({ instance }) => instance),
   textColumn('Method', workOf),
+  textColumn('Owner', ownerOf),
   textColumn('Mode', ({ mode }) => mode),
   ageColumn('Waits for', ({ waitedMs }) => waitedMs),
   leftColumn('Gives up in', ({ leftMs }) => leftMs, 'overdue'),
 ];
 
-// Which view is shown. Each has an address, after the # of the page.
+// Which view is shown. Each has an address, after the # of the page, with its search behind a question mark.
 
 const VIEWS = {
   '': { title: 'Held locks', make: heldView, query: { view: 'locks' } },
-  waits: { title: 'What waits longest', make: waitsView, query: { view: 'locks' } },
-  history: { title: 'History', make: historyView, query: { view: 'history' } },
+  waits: { title: 'What waits longest', make: waitsView, query: { view: 'locks', mode: 'waited', sort: 'waited' } },
+  blocking: { title: 'Who blocks whom', make: blockingView, query: { view: 'blocking' } },
+  instances: { title: 'Instances', make: instancesView, query: { view: 'instances' } },
   jobs: { title: 'Jobs', make: jobsView, query: { view: 'jobs' } },
   losses: { title: 'Losses', make: lossesView, query: { view: 'losses' } },
-  instances: { title: 'Instances', make: instancesView, query: { view: 'locks' } },
+  history: { title: 'History', make: historyView, query: { view: 'history' } },
 };
+
+/** The view that is shown: its path and search in the address, and what it asks the app. */
+let shown = { path: '', params: {}, query: {} };
 
 /** The view that an address names; the held locks for any other address. */
 function viewOf(hash) {
-  const [name, ...rest] = hash.replace(/^#\/?/, '').split('/');
-  if (name !== 'lock' || rest.length === 0) return VIEWS[Object.hasOwn(VIEWS, name) ? name : ''];
+  const [, path, search] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash);
+  const params = Object.fromEntries(new URLSearchParams(search));
+  const [name, ...rest] = path.split('/');
+  const known = Object.hasOwn(VIEWS, name) ? name : '';
+  if (name !== 'lock' || rest.length === 0) return { ...VIEWS[known], path: known, params };
   try {
     const key = decodeURIComponent(rest.join('/'));
-    return { title: printable(key), make: () => lockView(key), query: { view: 'lock', key } };
+    return { title: printable(key), make: () => lockView(key), query: { view: 'lock', key }, path, params };
   } catch {
-    return VIEWS[''];
+    return { ...VIEWS[''], path: '', params: {} };
   }
 }
 
 function showSummary(state) {
   const at = 'Updated at ' + clockTime(state.receivedAt) + '.';
-  if (!state.locks) return setText(byId('summary'), at);
-  const waiting = sumOf(state.locks, ({ waiters }) => waiters);
-  const held = state.locks.filter(({ mode }) => mode === 'read' || mode === 'write').length;
-  const more = state.hasMore ? ' There are more than the ' + state.limit + ' locks that this page shows.' : '';
-  const atLeast = state.hasMore ? 'At least ' : '';
-  const text = atLeast + count(held, 'lock is', 'locks are') + ' held, ' + count(waiting, 'call waits.', 'calls wait.');
-  setText(byId('summary'), text + more + ' ' + at);
+  if (state.held === undefined) return setText(byId('summary'), at);
+  const more = state.hasMore
+    ? ' There are more than the ' + state.limit + ' locks that were searched: search for a part of the key.'
+    : '';
+  const text = count(state.held, 'lock is', 'locks are') + ' held, ' + count(state.waiting, 'call waits.', 'calls wait.');
+  setText(byId('summary'), (state.hasMore ? 'At least ' : '') + text + more + ' ' + at);
+}
+
+/** Asks the app for what is shown, with the search of the address. */
+function ask() {
+  setText(byId('summary'), 'Asking Redis…');
+  const wanted = Object.entries({ ...shown.query, ...shown.params }).filter(([, value]) => value !== '');
+  listen(Object.fromEntries(wanted), (state) => {
+    shown.update(state);
+    showSummary(state);
+  });
+}
+
+/** Changes the search of the view, which begins at its first page. */
+function showSearch(params) {
+  shown.params = Object.fromEntries(Object.entries(params).filter(([, value]) => value !== ''));
+  history.replaceState(null, '', addressOf(shown.path, shown.params));
+  ask();
 }
 
 let isFirst = true;
 
 function showView() {
-  const { title, make, query } = viewOf(location.hash);
-  const view = make();
-  byId('main').replaceChildren(view.element);
+  const { title, make, query, path, params } = viewOf(location.hash);
+  shown = { path, params, query };
+  const { element, update } = make();
+  shown.update = update;
+  byId('main').replaceChildren(element);
   document.title = title + ' · Locks';
   for (const link of byId('views').querySelectorAll('a')) {
-    if (VIEWS[link.hash.replace('#/', '')]?.title === title) link.setAttribute('aria-current', 'page');
+    if (link.hash.replace('#/', '') === path) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
-  setText(byId('summary'), 'Asking Redis…');
-  listen(query, (state) => {
-    view.update(state);
-    showSummary(state);
-  });
+  ask();
   // Who follows a link reads on at the new heading.
-  if (!isFirst) view.element.querySelector('h2').focus();
+  if (!isFirst) element.querySelector('h2').focus();
   isFirst = false;
 }
 

@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { hostname } from 'node:os';
 import {
   type CanActivate,
   type ExecutionContext,
@@ -53,10 +54,14 @@ const watch = ({ url }: RequestApp, query: string, path = 'locks'): Promise<Page
   readPage(`${url}/${path}/events?${query}`);
 
 /** What the button of the page sends. */
-const releasing = (key: unknown, headers: Record<string, string> = {}): RequestInit => ({
+const releasing = (
+  key: unknown,
+  headers: Record<string, string> = {},
+  token: unknown = String(Number.MAX_SAFE_INTEGER),
+): RequestInit => ({
   method: 'POST',
   headers: { 'content-type': 'application/json', 'x-lock-board': 'force-release', ...headers },
-  body: JSON.stringify({ key }),
+  body: JSON.stringify({ key, token }),
 });
 
 const ROUTES: readonly [string, RequestInit?][] = [
@@ -246,13 +251,13 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const page = await watch(app, `view=lock&key=${freshKey()}`);
     expect(await page.next('state', (state) => state)).toMatchObject({ lock: { mode: 'free' }, history: null });
     const all = await watch(app, 'view=history');
-    expect(await all.next('state', (state) => state)).toEqual({ history: null });
+    expect(await all.next('state', (state) => state)).toMatchObject({ history: null });
   });
 
   it('tells a page what has happened to all locks, the newest first', async () => {
     const app = await start(platform, { locks: ownHistory() });
     const page = await watch(app, 'view=history');
-    expect(await page.next('state', (state) => state)).toEqual({ history: { entries: [], limit: 200 } });
+    expect(await page.next('state', (state) => state)).toMatchObject({ history: { entries: [], limit: 200 } });
     const key = freshKey();
     for (let i = 0; i < 101; i += 1) await app.locks.withLock(`${key}:${i}`, () => undefined);
     const isLast = ([first]: { key: string; event: string }[]): boolean =>
@@ -260,6 +265,50 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const entries = await page.next('state', ({ history }) => isLast(history.entries) && history.entries);
     expect(entries).toHaveLength(200);
     expect(entries.at(-1)).toMatchObject({ key: `${key}:1`, event: 'acquired' });
+    const { older } = await page.next('state', ({ history }) => isLast(history.entries) && history);
+    const next = await watch(app, `view=history&before=${encodeURIComponent(older)}`);
+    const { entries: rest } = await next.next('state', ({ history }) => history);
+    expect(rest).toMatchObject([
+      { key: `${key}:0`, event: 'released' },
+      { key: `${key}:0`, event: 'acquired' },
+    ]);
+  });
+
+  it('leaves a holder alone that came after the one that the page showed, and names it', async () => {
+    const { get, locks } = await start(platform, { board: { ...OPEN, actions: { forceRelease: true } } });
+    const seen = await locks.acquire(freshKey());
+    const { fencingToken } = await locks.inspect(seen.key);
+    await seen.release();
+    const later = await locks.acquire(seen.key);
+    const { status, text } = await get('locks/force-release', releasing(seen.key, {}, String(fencingToken)));
+    expect([status, JSON.parse(text).error]).toEqual([
+      409,
+      `Another caller holds this lock by now: ${hostname()}:${process.pid}, with the token ${later.fencingToken}. ` +
+        'The holders that you saw are gone. Look again.',
+    ]);
+    expect(await locks.isLocked(seen.key)).toBe(true);
+    for (const token of [undefined, 7, '-1', '99999999999999999999']) {
+      expect((await get('locks/force-release', releasing(seen.key, {}, token ?? null))).status).toBe(400);
+    }
+    await later.release();
+  });
+
+  it('searches all keys on the server, and shows the same on every instance', async () => {
+    const keyPrefix = `${freshKey('search')}:`;
+    const apps = [await start(platform, { locks: { keyPrefix } }), await start(platform, { locks: { keyPrefix } })];
+    const [app] = apps as [RequestApp];
+    const held = await Promise.all(
+      ['order:1', 'order:2', 'stock'].map((key) => app.locks.acquire(key, { owner: `job of ${key}` })),
+    );
+    const search = `view=locks&q=${encodeURIComponent('der:')}&holder=JOB&mode=write&sort=-key`;
+    const shown = await Promise.all(
+      apps.map(async (one) => (await watch(one, search)).next('state', (state) => state)),
+    );
+    for (const { locks, total, waiting } of shown) {
+      expect(locks.map(({ key }: { key: string }) => key)).toEqual(['order:2', 'order:1']);
+      expect([total, waiting, locks[0].holders[0].owner]).toEqual([2, 0, 'job of order:2']);
+    }
+    await Promise.all(held.map((lock) => lock.release()));
   });
 
   it('refuses an action from another site', async () => {

@@ -100,7 +100,7 @@ describe('the page of the board, in Chromium', () => {
       await page.getByLabel('Show keys with').fill('order:7');
       await entryOf('order:7', 'by ada').waitFor(SHOWN);
       await page.getByLabel('Show keys with').fill('order:8');
-      await page.getByText('No key has this text.').waitFor(SHOWN);
+      await page.getByText('Nothing fits the search.').waitFor(SHOWN);
       expect(troubles).toEqual([]);
     },
     LIMIT_MS,
@@ -130,7 +130,7 @@ describe('the page of the board, in Chromium', () => {
       await page.goto(`${viewer.url}#/history`);
       await page.getByRole('cell', { name: '<img src=x onerror="alert(1)">' }).nth(1).waitFor(SHOWN);
       expect(await page.locator('main :is(img, svg, script, b)').count()).toBe(0);
-      for (const view of ['waits', 'instances', 'jobs', 'losses', 'history']) {
+      for (const view of ['waits', 'blocking', 'instances', 'jobs', 'losses', 'history']) {
         await page.goto(`${viewer.url}#/${view}`);
         await page.getByText('Updated at').waitFor(SHOWN);
       }

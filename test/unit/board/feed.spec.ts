@@ -116,6 +116,14 @@ describe('the feeds of a board', () => {
     expect(asked).toBe(2);
   });
 
+  it('report once per interval that the app is alive, also while Redis does not answer', async () => {
+    const { open } = setUp();
+    const page = open('silent', () => new Promise(() => undefined));
+    await pass(3 * REFRESH_MS);
+    expect(page.written).toEqual(['head', ...Array.from({ length: 3 }, () => 'event: alive\ndata: {}\n\n')]);
+    page.destroy();
+  });
+
   it('tell what is wrong, and whether it is Redis, and ask again', async () => {
     const { open } = setUp();
     let isAway = true;
@@ -141,9 +149,10 @@ describe('the feeds of a board', () => {
     await pass(REFRESH_MS);
     expect(slow.states).toBe(2);
     slow.takes = false;
+    const { length } = slow.written;
     await pass(20 * REFRESH_MS);
     expect(slow.destroyed).toBe(true);
-    expect(slow.states).toBe(3);
+    expect(slow.written).toHaveLength(length + 1);
     expect(other.destroyed).toBe(false);
   });
 

@@ -2,7 +2,9 @@ import { type LockHistoryEntry, NO_FACTS } from '../../../lib/core/history/histo
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type JobOfKey } from '../../../lib/core/store/lock-state.js';
 import { type Job } from '../../../lib/interceptor/jobs.js';
-import { BoardTopics } from '../../../lib/board/topics.js';
+import { type BoardQuery, readQuery } from '../../../lib/board/query.js';
+import { BoardTopics, OwnLosses } from '../../../lib/board/topics.js';
+import { type LockHolder, type LockState, type LockWaiter } from '../../../lib/core/store/lock-state.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const entry = (id: number, facts: Partial<LockHistoryEntry>): LockHistoryEntry => ({
@@ -33,8 +35,12 @@ interface Given {
   readonly jobs?: readonly Job[];
   readonly found?: readonly JobOfKey[];
   readonly state?: object;
-  readonly lastRun?: () => Promise<null>;
+  readonly lastRun?: () => Promise<JobOfKey | null>;
+  readonly locks?: readonly LockState[];
+  readonly own?: readonly LockHistoryEntry[];
 }
+
+const ask = (view: string, more: object = {}): BoardQuery => readQuery({ view, ...more }) as BoardQuery;
 
 function setUp({
   hasHistory = true,
@@ -43,13 +49,23 @@ function setUp({
   found = [],
   state = {},
   lastRun = async () => null,
+  locks = [],
+  own = [],
 }: Given) {
   const queries: object[] = [];
   const service = {
-    list: () => {
-      throw new Error('not asked for here');
-    },
     lastRun,
+    history: async (query: { limit: number; before?: Date }) => {
+      queries.push(query);
+      if (entries instanceof Error) throw entries;
+      return entries.filter(({ at }) => !query.before || at < query.before).slice(0, query.limit);
+    },
+  };
+  const store = {
+    checkKey: () => undefined,
+    async *list({ limit }: { readonly limit: number }): AsyncGenerator<LockState> {
+      yield* locks.slice(0, limit);
+    },
     inspect: async (key: string) => ({
       key,
       mode: 'free',
@@ -60,28 +76,23 @@ function setUp({
       fencingToken: 0,
       ...state,
     }),
-    history: async (query: object) => {
-      queries.push(query);
-      if (entries instanceof Error) throw entries;
-      return entries;
-    },
-  };
-  const store = {
     async *jobs({ limit }: { readonly limit: number }): AsyncGenerator<JobOfKey> {
       yield* found.slice(0, limit);
     },
   };
-  const topics = new BoardTopics({ service: service as never, store, hasHistory, jobs, losses: { all: [] } });
+  const sources = { service: service as never, store: store as never, hasHistory, jobs, losses: { all: [...own] } };
+  const topics = new BoardTopics(sources);
   return { topics, queries };
 }
 
 describe('the topics of the board', () => {
   it('ask for a limited part of the history', async () => {
     const { topics, queries } = setUp({});
-    expect(await topics.history()).toEqual({ history: { entries: [], limit: 200 } });
-    expect(await topics.lock('order')).toMatchObject({ history: { entries: [], limit: 50 } });
-    expect(await topics.losses()).toEqual({ losses: [], limit: 200, searched: 2_000 });
-    expect(queries).toEqual([{ limit: 200 }, { key: 'order', limit: 50 }, { limit: 2_000 }]);
+    const none = { entries: [], searched: null, older: null };
+    expect(await topics.read(ask('history'))).toEqual({ history: { ...none, limit: 200 } });
+    expect(await topics.read(ask('lock', { key: 'order' }))).toMatchObject({ history: { ...none, limit: 50 } });
+    expect(await topics.read(ask('losses'))).toMatchObject({ history: { ...none, limit: 200, searched: 2_000 } });
+    expect(queries).toEqual([{ limit: 201 }, { key: 'order', limit: 51 }, { limit: 2_000 }]);
   });
 
   it('have what entries say, and nothing in place of what they do not say', async () => {
@@ -89,22 +100,51 @@ describe('the topics of the board', () => {
     const { topics } = setUp({
       entries: [entry(2, { event: 'lost', ...said }), entry(1, { event: 'dropped', key: '' })],
     });
-    const { history } = (await topics.history()) as { history: object };
+    const { history } = (await topics.read(ask('history'))) as { history: object };
     const { fencingToken: _fencingToken, ...shown } = said;
-    const nothing = { where: '', note: '', ms: null, reason: '', by: '', token: '', count: null };
-    expect(history).toEqual({
+    const nothing = { where: '', note: '', mode: '', ms: null, reason: '', by: '', token: '', count: null };
+    const first = { id: '2', at: 2_000, event: 'lost', key: 'order', instance: 'a:7', mode: '', ...shown };
+    expect(history).toMatchObject({
       entries: [
-        { id: '2', at: 2_000, event: 'lost', key: 'order', instance: 'a:7', ...shown, token: '3', count: null },
+        { ...first, token: '3', count: null },
         { id: '1', at: 1_000, event: 'dropped', key: '', instance: 'a:7', ...nothing },
       ],
-      limit: 200,
     });
+  });
+
+  it('have all entries of the history on pages, each once, also where many happened at one time', async () => {
+    const entries = Array.from({ length: 450 }, (_, i) =>
+      entry(450 - i, { key: `k${i}`, at: new Date(i < 300 ? 9_000 : 1_000) }),
+    );
+    const { topics } = setUp({ entries });
+    const seen: string[] = [];
+    for (let before: string | null = ''; before !== null;) {
+      const { history } = (await topics.read(ask('history', before === '' ? {} : { before }))) as any;
+      seen.push(...history.entries.map(({ key }: { key: string }) => key));
+      before = history.older;
+    }
+    expect(seen).toEqual(entries.map(({ key }) => key));
+  });
+
+  it('find entries by key, instance, method or user, and event, 2,000 at a time, and go on where they stopped', async () => {
+    const rare = { event: 'forced', key: 'order:7', by: 'Ada', host: 'B' } as const;
+    const entries = Array.from({ length: 5_000 }, (_, i) => entry(5_000 - i, i % 1_500 === 0 ? rare : {}));
+    const { topics } = setUp({ entries });
+    const search = { q: 'der:7', holder: 'ada', instance: 'b:7', event: 'forced' };
+    const pages: number[] = [];
+    for (let before: string | null = ''; before !== null;) {
+      const { history } = (await topics.read(ask('history', before === '' ? search : { ...search, before }))) as any;
+      pages.push(history.entries.length);
+      before = history.older;
+    }
+    expect(pages).toEqual([2, 1, 1]);
   });
 
   it('have at most 200 jobs, and say whether there are more', async () => {
     const own = Array.from({ length: 203 }, (_, i) => ({ name: `Jobs.${i}`, key: `job ${i}`, nextMs: () => null }));
     const found = own.map(({ name, key }) => run(name, key));
-    const jobsOf = async (given: Given) => (await setUp(given).topics.jobs()) as { jobs: Job[]; hasMore: boolean };
+    const jobsOf = async (given: Given) =>
+      (await setUp(given).topics.read(ask('jobs'))) as { jobs: Job[]; hasMore: boolean };
     for (const given of [{ jobs: own }, { found }, { jobs: own.slice(0, 3), found }]) {
       const { jobs, hasMore } = await jobsOf(given);
       expect([jobs.length, hasMore]).toEqual([200, true]);
@@ -121,7 +161,7 @@ describe('the topics of the board', () => {
   it('have the jobs of other apps behind those of this one, without a next fire', async () => {
     const own = { name: 'Jobs.own', key: 'own', nextMs: () => null };
     const found = [run('Jobs.own', 'own'), run('Jobs.own', 'other'), run('Jobs.a', 'a')];
-    const { jobs } = (await setUp({ jobs: [own], found }).topics.jobs()) as { jobs: object[] };
+    const { jobs } = (await setUp({ jobs: [own], found }).topics.read(ask('jobs'))) as { jobs: object[] };
     const last = { fire: 1_000, instance: 'a:7', outcome: 'done', ranMs: 500 };
     expect(jobs).toEqual([
       { name: 'Jobs.own', key: 'own', next: null, nextInMs: null, last: null },
@@ -134,7 +174,7 @@ describe('the topics of the board', () => {
     const own = { name: 'Jobs.own', key: 'own', nextMs: () => null };
     const jobsWith = (retryable: boolean) => {
       const error = new LockStoreError('NEWERDATA', { retryable });
-      return setUp({ jobs: [own], lastRun: () => Promise.reject(error) }).topics.jobs();
+      return setUp({ jobs: [own], lastRun: () => Promise.reject(error) }).topics.read(ask('jobs'));
     };
     expect(await jobsWith(false)).toMatchObject({ jobs: [{ key: 'own', problem: 'NEWERDATA' }] });
     expect(await rejection(jobsWith(true))).toMatchObject({ message: 'NEWERDATA' });
@@ -144,21 +184,250 @@ describe('the topics of the board', () => {
     const queue = Array.from({ length: 1_002 }, (_, i) => ({ attempt: `w${i}`, since: new Date(0), until: null }));
     const holders = Array.from({ length: 1_001 }, (_, i) => ({ attempt: `h${i}`, since: new Date(0) }));
     const { topics } = setUp({ state: { waiters: 1_003, queue, holders } });
-    const { lock } = (await topics.lock('order')) as { lock: Record<'holders' | 'queue', object[]> };
+    const { lock } = (await topics.read(ask('lock', { key: 'order' }))) as {
+      lock: Record<'holders' | 'queue', object[]>;
+    };
     expect([lock.holders.length, lock.queue.length]).toEqual([1_000, 1_000]);
     expect(lock).toMatchObject({ holderCount: 1_001, queueCount: 1_002, waiters: 1_003 });
   });
 
-  it('have at most 200 losses', async () => {
-    const entries = Array.from({ length: 300 }, (_, i) => entry(300 - i, { event: 'lost', fencingToken: i }));
-    const { losses } = (await setUp({ entries }).topics.losses()) as { losses: { at: number }[] };
-    expect([losses.length, losses[0]!.at, losses.at(-1)!.at]).toEqual([200, 300_000, 101_000]);
+  it('have the losses of this instance where there is no history, as entries', async () => {
+    const own = [entry(2, { event: 'lost', key: 'b' }), entry(1, { event: 'lost', key: 'a' })];
+    const { topics } = setUp({ hasHistory: false, own });
+    expect(await topics.read(ask('losses', { q: 'a' }))).toMatchObject({
+      isOwn: true,
+      history: { entries: [{ key: 'a' }] },
+    });
+  });
+
+  it('remember the last 200 losses of an instance', () => {
+    let lose: (event: object) => void = () => undefined;
+    const events = { on: (_event: string, listener: typeof lose) => ((lose = listener), () => undefined) };
+    const losses = new OwnLosses(events as never, { host: 'a', pid: 7 });
+    for (let i = 0; i < 300; i += 1)
+      lose({ key: `k${i}`, keys: [`k${i}`], heldMs: 5, reason: 'expired', attempt: 'c.1', fencingToken: i });
+    expect(losses.all).toHaveLength(200);
+    expect(losses.all[0]).toMatchObject({ key: 'k299', event: 'lost', ms: 5, host: 'a', pid: 7 });
   });
 
   it('fail, rather than show an empty history, when Redis cannot be asked', async () => {
     const { topics } = setUp({ entries: new LockStoreError('Redis is away.') });
-    for (const read of [topics.history(), topics.lock('order'), topics.losses()]) {
-      expect(await rejection(read)).toBeInstanceOf(LockStoreError);
+    for (const query of [ask('history'), ask('lock', { key: 'order' }), ask('losses')]) {
+      expect(await rejection(topics.read(query))).toBeInstanceOf(LockStoreError);
     }
+  });
+
+  it('count the ages by the clock of the store, whatever that of the process shows', async () => {
+    const now = Date.now() - 3_600_000;
+    const [holders, queue] = [
+      [caller('h', { since: new Date(now - 5_000) })],
+      [waiter('w', { since: new Date(now - 2_000) })],
+    ];
+    const { topics } = setUp({ locks: [lock('order', { readAt: new Date(now), holders, queue, waiters: 1 })] });
+    const { locks } = (await topics.read(ask('locks'))) as any;
+    expect(locks).toMatchObject([{ holders: [{ heldMs: 5_000 }], queue: [{ waitedMs: 2_000 }] }]);
+    const running: JobOfKey = {
+      ...run('Jobs.own', 'own'),
+      started: new Date(now - 7_000),
+      ended: null,
+      outcome: 'running',
+    };
+    const state = { readAt: new Date(now) };
+    const jobs = [{ name: 'Jobs.own', key: 'own', nextMs: () => null }];
+    const shown = await setUp({ jobs, state, lastRun: async () => running }).topics.read(ask('jobs'));
+    expect(shown).toMatchObject({ jobs: [{ last: { ranMs: 7_000 } }] });
+  });
+});
+
+const caller = (attempt: string, facts: Partial<LockHolder> = {}): LockHolder => ({
+  owner: attempt,
+  attempt,
+  mode: 'write',
+  take: 1,
+  host: 'a',
+  pid: 7,
+  where: '',
+  note: '',
+  since: new Date(0),
+  remainingMs: 1_000,
+  fencingToken: 1,
+  ...facts,
+});
+
+const waiter = (attempt: string, facts: Partial<LockWaiter> = {}): LockWaiter => ({
+  owner: attempt,
+  attempt,
+  mode: 'write',
+  take: 1,
+  host: 'a',
+  pid: 7,
+  where: '',
+  note: '',
+  place: 1,
+  since: new Date(0),
+  until: null,
+  ...facts,
+});
+
+const lock = (key: string, facts: Partial<LockState> = {}): LockState => ({
+  key,
+  mode: 'write',
+  holders: [caller(`${key}-h`)],
+  waiters: 0,
+  queue: [],
+  permits: null,
+  fencingToken: 1,
+  ...facts,
+});
+
+describe('the locks of the board', () => {
+  const locksOf = async (locks: readonly LockState[], search: object): Promise<any> =>
+    setUp({ locks }).topics.read(ask('locks', search));
+  const keysOf = async (locks: readonly LockState[], search: object): Promise<string[]> =>
+    (await locksOf(locks, search)).locks.map(({ key }: LockState) => key);
+
+  it('are found by key, owner, method, note, instance and mode', async () => {
+    const locks = [
+      lock('order:1', { holders: [caller('a', { owner: 'Job 7', where: 'Orders.charge' })] }),
+      lock('order:2', { mode: 'read', holders: [caller('b', { host: 'B', note: 'parcel' })] }),
+      lock('stock', { waiters: 1, queue: [waiter('c', { host: 'c', where: 'Stock.count' })] }),
+    ];
+    const found = await Promise.all(
+      [
+        { q: 'der' },
+        { holder: 'job' },
+        { holder: 'count' },
+        { holder: 'PARCEL' },
+        { instance: 'b:7' },
+        { mode: 'read' },
+        { mode: 'waited' },
+      ].map((search) => keysOf(locks, search)),
+    );
+    expect(found).toEqual([
+      ['order:1', 'order:2'],
+      ['order:1'],
+      ['stock'],
+      ['order:2'],
+      ['order:2'],
+      ['order:2'],
+      ['stock'],
+    ]);
+  });
+
+  it('are sorted as the address says', async () => {
+    const at = (ms: number, remainingMs: number, waiters: number) => ({
+      holders: [caller(`${ms}`, { since: new Date(ms), remainingMs })],
+      readAt: new Date(9_000),
+      waiters,
+    });
+    const locks = [lock('b', at(2, 30, 1)), lock('a', at(3, 10, 5)), lock('c', at(1, 20, 0))];
+    const sorts = ['key', '-key', 'held', '-held', 'lease', 'waiting'];
+    const sorted = await Promise.all(sorts.map(async (sort) => (await keysOf(locks, { sort })).join('')));
+    expect(sorted).toEqual(['abc', 'cba', 'cba', 'abc', 'acb', 'abc']);
+  });
+
+  it('come on pages of 500, each once, and are counted in all', async () => {
+    const locks = Array.from({ length: 1_200 }, (_, i) =>
+      lock(`k ${i}`, { holders: [caller(`h${i}`, { since: new Date(i % 7) })] }),
+    );
+    for (const sort of ['key', 'held', '-held']) {
+      const seen: string[] = [];
+      for (let after: string | null = ''; after !== null;) {
+        const page = await locksOf(locks, after === '' ? { sort } : { sort, after });
+        expect(page).toMatchObject({ total: 1_200, held: 1_200, waiting: 0, hasMore: false });
+        seen.push(...page.locks.map(({ key }: LockState) => key));
+        after = page.next;
+      }
+      expect(seen.length).toBe(1_200);
+      expect(new Set(seen).size).toBe(1_200);
+    }
+  });
+
+  it('are read up to a limit, and the answer says that there are more', async () => {
+    const locks = Array.from({ length: 10_001 }, (_, i) => lock(`k${i}`));
+    expect(await locksOf(locks, {})).toMatchObject({ total: 10_000, hasMore: true, limit: 10_000 });
+  });
+
+  it('are counted by instance', async () => {
+    const at = { readAt: new Date(9_000) };
+    const locks = [
+      lock('x', {
+        ...at,
+        holders: [caller('h', { since: new Date(8_000) })],
+        queue: [waiter('w', { host: 'b', since: new Date(8_500) })],
+      }),
+      lock('y', { ...at, holders: [caller('i', { since: new Date(5_000) })] }),
+    ];
+    expect(await setUp({ locks }).topics.read(ask('instances'))).toMatchObject({
+      instances: [
+        { instance: 'a:7', holds: 2, waits: 0, heldMs: 4_000, keys: ['x', 'y'], keyCount: 2 },
+        { instance: 'b:7', holds: 0, waits: 1, waitedMs: 500, keys: ['x'], keyCount: 1 },
+      ],
+    });
+  });
+});
+
+describe('the tree of who blocks whom', () => {
+  const rootsOf = async (locks: readonly LockState[]): Promise<any[]> => {
+    const { roots } = (await setUp({ locks }).topics.read(ask('blocking'))) as { roots: any[] };
+    return roots;
+  };
+  const held = (key: string, by: Partial<LockHolder>, ...queue: LockWaiter[]): LockState =>
+    lock(key, { holders: [caller(`${key}-h`, by)], queue, waiters: queue.length });
+
+  it('has below a waiter what its owner holds of what others wait for', async () => {
+    const roots = await rootsOf([
+      held('b', { owner: 'job', host: 'x' }, waiter('w2', { host: 'z' })),
+      held('a', { host: 'y' }, waiter('w1', { owner: 'job', host: 'x2' })),
+      held('alone', { host: 'q' }),
+    ]);
+    expect(roots).toMatchObject([
+      {
+        key: 'a',
+        holders: [{ instance: 'y:7' }],
+        waiters: [{ owner: 'job', holdsUp: [{ key: 'b', waiters: [{ instance: 'z:7' }] }] }],
+      },
+    ]);
+  });
+
+  it('has below the first waiter of an instance what that instance holds', async () => {
+    const roots = await rootsOf([
+      held('a', { host: 'y' }, waiter('w1', { host: 'x' }), waiter('w2', { host: 'x' })),
+      held('b', { host: 'x' }, waiter('w3', { host: 'z' })),
+    ]);
+    expect(roots.map(({ key }) => key)).toEqual(['a']);
+    expect(roots[0].waiters).toMatchObject([{ holdsUp: [{ key: 'b' }] }, { holdsUp: [] }]);
+  });
+
+  it('ends where callers hold up each other, and has each lock once', async () => {
+    const roots = await rootsOf([
+      held('a', { owner: 'one', host: 'x' }, waiter('w1', { owner: 'two', host: 'y' })),
+      held('b', { owner: 'two', host: 'y' }, waiter('w2', { owner: 'one', host: 'x' })),
+    ]);
+    expect(roots).toMatchObject([
+      {
+        key: 'a',
+        waiters: [{ holdsUp: [{ key: 'b', waiters: [{ holdsUp: [{ key: 'a', isElsewhere: true, waiters: [] }] }] }] }],
+      },
+    ]);
+  });
+});
+
+describe('a question of a page', () => {
+  it.each<[string, object, RegExp]>([
+    ['without a view', {}, /no such view: expected one of locks/],
+    ['of two texts', { view: 'locks', q: ['a', 'b'] }, /`q` to be one text/],
+    ['with a long text', { view: 'locks', q: 'a'.repeat(1_025) }, /at most 1024 characters/],
+    ['of a lock without a key', { view: 'lock' }, /needs its `key`/],
+    [
+      'with an unknown order',
+      { view: 'locks', sort: 'constructor' },
+      /`sort` to be one of key, held, lease, waiting, waited, got `constructor`/,
+    ],
+    ['with an unknown mode', { view: 'locks', mode: 'odd' }, /`mode` to be one of read/],
+    ['with an unknown event', { view: 'history', event: 'odd' }, /no event `odd`/],
+    ['with a place that is none', { view: 'history', before: 'odd' }, /`before` to be those of a link/],
+  ])('%s is refused', (_what, given, text) => {
+    expect(readQuery(given as Record<string, unknown>)).toMatch(text);
   });
 });

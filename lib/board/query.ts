@@ -1,0 +1,116 @@
+import { isHistoryEvent, type LockHistoryEntry } from '../core/history/history-entry.js';
+import { type LockHolder, type LockState, type LockWaiter } from '../core/store/lock-state.js';
+
+export const instanceOf = ({ host, pid }: { readonly host: string; readonly pid: number }): string => `${host}:${pid}`;
+
+/** When a lock was read, by the clock of its store as far as that has one. */
+export const readAt = ({ readAt: at }: LockState): number => at?.getTime() ?? Date.now();
+
+// What a page asks for.
+
+/** What orders the locks, the first first. */
+export const SORTS = {
+  key: () => 0,
+  held: ({ holders }) => earliest(holders),
+  lease: (state) => Math.min(NEVER, ...state.holders.map(({ remainingMs }) => readAt(state) + remainingMs)),
+  waiting: ({ waiters }) => -waiters,
+  waited: ({ queue }) => earliest(queue),
+} satisfies Record<string, (state: LockState) => number>;
+
+const NEVER = Number.MAX_SAFE_INTEGER;
+const earliest = (callers: readonly { readonly since: Date }[]): number =>
+  Math.min(NEVER, ...callers.map(({ since }) => since.getTime()));
+
+/** A place in a sorted list of locks: behind the lock with this rank and key. */
+export type Place = readonly [rank: number, key: string];
+
+/** A question of a page: the parts of its address, which were checked. */
+export interface BoardQuery {
+  readonly view: 'locks' | 'instances' | 'blocking' | 'lock' | 'history' | 'jobs' | 'losses';
+  readonly key: string;
+  /** What the key contains. */
+  readonly q: string;
+  /** What the owner, the method or the note of a holder or waiter contains, and its instance; in any case of letters. */
+  readonly holder: string;
+  readonly instance: string;
+  /** How the lock is held; `waited`: somebody waits for it. */
+  readonly mode: string;
+  readonly event: string;
+  readonly sort: keyof typeof SORTS;
+  readonly isReversed: boolean;
+  /** Only locks behind this place. */
+  readonly after: Place | null;
+  /** Only entries behind this one. */
+  readonly before: { readonly at: number; readonly id: string } | null;
+}
+
+const VIEWS = ['locks', 'instances', 'blocking', 'lock', 'history', 'jobs', 'losses'] as const;
+const MODES = ['', 'read', 'write', 'free', 'unknown', 'waited'];
+const MAX_TEXT = 1_024;
+
+/** Reads a question; a text says what is wrong with it. */
+export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery | string {
+  const text = (name: string): string => (typeof given[name] === 'string' ? given[name] : '');
+  for (const name of ['q', 'key', 'holder', 'instance', 'mode', 'event', 'sort', 'after', 'before']) {
+    const isText = given[name] === undefined || (typeof given[name] === 'string' && given[name].length <= MAX_TEXT);
+    if (!isText) return `Expected \`${name}\` to be one text of at most ${MAX_TEXT} characters.`;
+  }
+  const view = VIEWS.find((one) => one === given['view']);
+  if (!view) return `There is no such view: expected one of ${VIEWS.join(', ')}.`;
+  if (view === 'lock' && given['key'] === undefined) return 'The view of a lock needs its `key`.';
+  const [sort, event, mode] = [text('sort').replace(/^-/, '') || 'key', text('event'), text('mode')];
+  if (!Object.hasOwn(SORTS, sort))
+    return `Expected \`sort\` to be one of ${Object.keys(SORTS).join(', ')}, got \`${sort}\`.`;
+  if (event !== '' && !isHistoryEvent(event)) return `There is no event \`${event}\`.`;
+  if (!MODES.includes(mode)) return `Expected \`mode\` to be one of ${MODES.slice(1).join(', ')}, got \`${mode}\`.`;
+  const [, rank, afterKey] = /^(-?\d{1,16}) (.*)$/su.exec(text('after')) ?? [];
+  const [, at, id] = /^(\d{1,15}) (.*)$/su.exec(text('before')) ?? [];
+  if ((text('after') !== '' && rank === undefined) || (text('before') !== '' && at === undefined)) {
+    return 'Expected `after` and `before` to be those of a link on the page.';
+  }
+  return {
+    view,
+    key: text('key'),
+    q: text('q'),
+    mode,
+    event,
+    holder: text('holder').toLowerCase(),
+    instance: text('instance').toLowerCase(),
+    sort: sort as keyof typeof SORTS,
+    isReversed: text('sort').startsWith('-'),
+    after: rank === undefined ? null : [Number(rank), afterKey!],
+    before: at === undefined ? null : { at: Number(at), id: id! },
+  };
+}
+
+type Filters = Pick<BoardQuery, 'holder' | 'instance'>;
+
+/** Whether a query asks for a caller. */
+export const isCaller = ({ holder, instance }: Filters, caller: LockHolder | LockWaiter): boolean =>
+  `${caller.owner}\n${caller.where}\n${caller.note}`.toLowerCase().includes(holder) &&
+  instanceOf(caller).toLowerCase().includes(instance);
+
+/** Whether a query asks for a lock. */
+export function isLock(query: BoardQuery, state: LockState): boolean {
+  const { q, mode, holder, instance } = query;
+  if (!state.key.includes(q)) return false;
+  if (mode === 'waited' ? state.waiters === 0 : mode !== '' && state.mode !== mode) return false;
+  return (holder === '' && instance === '') || [...state.holders, ...state.queue].some((one) => isCaller(query, one));
+}
+
+/** Whether a query asks for an entry of the history. */
+export const isEntry = ({ q, holder, instance, event }: BoardQuery, entry: LockHistoryEntry): boolean =>
+  entry.key.includes(q) &&
+  (event === '' || entry.event === event) &&
+  instanceOf(entry).toLowerCase().includes(instance) &&
+  `${entry.where ?? ''}\n${entry.note ?? ''}\n${entry.by ?? ''}`.toLowerCase().includes(holder);
+
+/** A caller as a page gets it, and for how long it holds or waits. An owner without a name is left out. */
+export const callerView = (caller: LockHolder | LockWaiter, nowMs: number) => {
+  const { attempt, where, note, mode, take, since } = caller;
+  const owner = caller.owner === attempt ? '' : caller.owner;
+  return [
+    { attempt, owner, instance: instanceOf(caller), where, note, mode, take },
+    Math.max(0, nowMs - since.getTime()),
+  ] as const;
+};
