@@ -42,6 +42,7 @@ async function startPlayground(parts: PlaygroundParts): Promise<INestApplication
   await app.listen(0, '127.0.0.1');
   const url = new URL(await app.getUrl());
   print(`Playground: ${url.origin}/   Board of the locks: ${url.origin}/locks`);
+  print('Open both. On the playground, click "Place an order twice", then "Freeze" on the instance that leads.');
   return app;
 }
 

@@ -134,6 +134,9 @@ dialog::backdrop { background: rgb(0 0 0 / 50%); }
 }
 @media (max-width: 45rem) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .tools > span { width: 100%; }
+  .tools label { flex: 0 0 7rem; }
+  .tools :is(input, select) { flex: 1; min-width: 0; }
   table, tbody, tr, th, td { display: block; }
   tr { padding: 0.5rem 0; border-bottom: 1px solid var(--line); }
   th, td { display: flex; gap: 0.7rem; padding: 0.15rem 0.7rem; border: 0; }
