@@ -37,6 +37,7 @@ export type { LockedMethodDecorator, SkippedCall } from './decorators/locked-met
 export { LockExceptionFilter } from './interceptor/request/lock-exception.filter.js';
 export type { LockExceptionFilterOptions } from './interceptor/request/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
+export { runNow } from './interceptor/run-now.js';
 export type { RequestLockOptions } from './interceptor/request/request-lock.js';
 export type { LockedOptions } from './interceptor/locked.options.js';
 export type { LeadOptions } from './leader/leadership.js';

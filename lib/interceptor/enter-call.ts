@@ -35,6 +35,8 @@ export interface Caller {
   readonly self: unknown;
   readonly args: readonly unknown[];
   readonly key: Key;
+  /** It claims no fire, and is not skipped. */
+  readonly isByHand?: true;
 }
 
 /** How a call goes on that did not get its lock, as its options say: without the lock, or not at all. */
@@ -79,7 +81,7 @@ export async function claimOf(host: EntryHost, call: LockedCall, { self, args }:
  * @throws the error, unless the options say how to go on
  */
 export function notEntered(host: EntryHost, call: LockedCall, error: unknown, caller: Caller, note?: string): Refused {
-  const { args, key } = caller;
+  const { args, key, isByHand = false } = caller;
   const keys = typeof key === 'string' ? [key] : key;
   const text = keys.join(', ');
   const { where, template, options } = call;
@@ -87,6 +89,7 @@ export function notEntered(host: EntryHost, call: LockedCall, error: unknown, ca
   const isJob = oncePer !== undefined;
   const { ifBusy = isJob ? 'skip' : 'wait' } = options;
   const skip = (reason: LockEventMap['skipped']['reason'], answer?: () => unknown): Refused => {
+    if (isByHand) throw error;
     const event = { where, template, key: text, keys, mode, note: note || undefined };
     host.locks.events.emit('skipped', () => ({ ...event, reason }));
     return { kind: 'skipped', answer: answer?.() };

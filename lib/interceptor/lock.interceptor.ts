@@ -23,6 +23,7 @@ import { type LockedCall, markInterceptor } from './locked-call.js';
 import { HandlerCalls } from './request/handler-calls.js';
 import { type RequestLockOptions, requestLock } from './request/request-lock.js';
 import { lockedAsyncIterable } from './streams/stream-iterator.js';
+import { takeRunNow } from './run-now.js';
 import { SharedCalls } from './shared-calls.js';
 import {
   isAsyncIterable,
@@ -126,8 +127,10 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   #runLocked(call: LockedCall, caller: Caller, proceed: () => unknown, claim?: FireClaim): Promise<unknown> {
-    if (call.options.oncePer !== undefined && !claim)
+    if (call.options.oncePer !== undefined && !claim && !caller.isByHand) {
+      if (takeRunNow()) return this.#runLocked(call, { ...caller, isByHand: true }, proceed);
       return this.#claim(call, caller).then((own) => this.#runLocked(call, caller, proceed, own));
+    }
     const options = call.isSame ? call.lock : optionsOf(this.#host, call, caller);
     const takeOver = (result: unknown, lock: Hold): unknown => {
       if (isOpenStream(result)) runHolding(lock, () => refuseStream(result, call.where));

@@ -1,0 +1,31 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { LockConfigurationError } from '../core/lock.errors.js';
+
+/** The run by hand of this chain of calls, until a job has taken it. */
+const asked = new AsyncLocalStorage<{ isTaken: boolean }>();
+
+/** Whether a call of a job is a run by hand: the first one inside `runNow`. */
+export function takeRunNow(): boolean {
+  const run = asked.getStore();
+  if (!run || run.isTaken) return false;
+  run.isTaken = true;
+  return true;
+}
+
+/**
+ * Runs a job with `oncePer` by hand, between two fires: `runNow(() => reports.noon())`. It holds the lock of the job and uses up no
+ * fire; a fire that comes meanwhile finds the lock busy, as during a long run. It is never skipped in silence.
+ * @throws what the job rejects with; LockBusyError when the job runs already; LockConfigurationError when the function called no job
+ */
+export async function runNow<T>(work: () => Promise<T> | T): Promise<T> {
+  if (typeof work !== 'function') {
+    throw new LockConfigurationError(`Expected the work of runNow() to be a function, got ${typeof work}.`);
+  }
+  const run = { isTaken: false };
+  const result = await asked.run(run, work);
+  if (run.isTaken) return result;
+  throw new LockConfigurationError(
+    'The function of runNow() called no method with `oncePer` that returns a promise: what it did was no run of a job. Pass a function ' +
+      'that calls one: `runNow(() => reports.noon())`.',
+  );
+}
