@@ -201,7 +201,7 @@ export class RedisLockModule
     checkJobsDiffer(this.#modules, this.#options.name, logger);
     addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
-    this.#store.open();
+    this.#store.open?.();
   }
 
   #onStarted(): void {

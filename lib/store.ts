@@ -29,3 +29,5 @@ export type {
   WakeUp,
   WakeUpListener,
 } from './core/store/lock-store.js';
+export { hasAdoption, hasFires, hasHistory, hasOperators, hasPermits } from './core/store/capabilities.js';
+export type { AdoptingStore, FireStore, HistoryStore, OperatorStore, PermitStore } from './core/store/capabilities.js';

@@ -18,6 +18,7 @@ import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
 import { printable } from '../core/printable.js';
 import { messageOf } from '../core/reporter.js';
+import { hasOperators, storeWith } from '../core/store/capabilities.js';
 import { readHolderText } from '../core/store/holder-text.js';
 import { logger } from '../interceptor/lock-logger.js';
 import { type LockHolder } from '../core/store/lock-state.js';
@@ -77,7 +78,8 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const service = findLockService(this.moduleRef, connection, 'RedisLockBoardModule');
     const parts = partsOf(service);
     if (!parts) throw new LockConfigurationError(MOCKED);
-    const { locker, store, history } = parts;
+    const { locker, history } = parts;
+    const store = storeWith(parts.store, hasOperators, '`RedisLockBoardModule`');
     const losses = new OwnLosses(service.events, readHolderText(locker.instance));
     this.#service = service;
     this.#losses = losses;

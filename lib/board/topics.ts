@@ -10,6 +10,7 @@ import {
   type LockWaiter,
   type UnreadableKey,
 } from '../core/store/lock-state.js';
+import { checkKeyOf, hasFires, type OperatorStore } from '../core/store/capabilities.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { type Job } from '../interceptor/jobs.js';
 import { type RedisLockService } from '../redis-lock.service.js';
@@ -127,7 +128,7 @@ export class OwnLosses {
 interface Sources {
   readonly service: Pick<RedisLockService, 'lastRun' | 'history'>;
   /** `jobs` finds those of all apps that have run, if it can. */
-  readonly store: Pick<LockStore, 'checkKey' | 'list' | 'inspect' | 'jobs'>;
+  readonly store: LockStore & OperatorStore;
   /** Whether there is a history to read: without one, Redis is not asked for it. */
   readonly hasHistory: boolean;
   /** The jobs of this app. */
@@ -199,7 +200,7 @@ export class BoardTopics {
   /** One lock, with its queue and its history. */
   async lock(query: BoardQuery): Promise<object> {
     const { store } = this.sources;
-    store.checkKey(query.key);
+    checkKeyOf(store, query.key);
     const [state, history] = await Promise.all([
       store.inspect(query.key),
       this.#history(query, ENTRIES_OF_ONE, query.key),
@@ -286,7 +287,8 @@ export class BoardTopics {
     const others: (JobOfKey | UnreadableKey)[] = [];
     const idOf = (one: JobOfKey | UnreadableKey): string => `${'job' in one ? one.job : ''} ${one.key}`;
     // One more than is shown tells that there are more.
-    for await (const found of store.jobs?.({ prefix: '', limit: MAX_JOBS + own.length + 1 }) ?? []) {
+    for await (const found of (hasFires(store) && store.jobs?.({ prefix: '', limit: MAX_JOBS + own.length + 1 })) ||
+      []) {
       const isOwn = 'problem' in found ? () => true : (name: string) => name === found.job;
       const isKnown = own.some(({ key, name }) => key === found.key && isOwn(name));
       if (!isKnown && idOf(found).includes(q)) others.push(found);

@@ -6,6 +6,7 @@ import { printable } from './printable.js';
 import { readOptions } from './read-options.js';
 import { askEach } from './store/ask-each.js';
 import { type LastRun, LIST_OPTION_NAMES, type ListOptions, type LockState } from './store/lock-state.js';
+import { checkKeyOf, hasFires, hasOperators, hasPermits, storeWith } from './store/capabilities.js';
 import { type LockStore } from './store/lock-store.js';
 
 /** A number of permits from now on. */
@@ -22,12 +23,14 @@ export class OperatorCalls {
   ) {}
 
   async inspect(key: Key): Promise<LockState | LockState[]> {
-    const states = await this.#askEach(key, async (one) => this.locker.withWaiters(await this.store.inspect(one)));
+    const store = storeWith(this.store, hasOperators, '`inspect()`');
+    const states = await this.#askEach(key, async (one) => this.locker.withWaiters(await store.inspect(one)));
     return typeof key === 'string' ? states[0]! : states;
   }
 
   async isLocked(key: Key): Promise<boolean> {
-    const states = await this.#askEach(key, (one) => this.store.inspect(one));
+    const store = storeWith(this.store, hasOperators, '`isLocked()`');
+    const states = await this.#askEach(key, (one) => store.inspect(one));
     return states.some(({ mode }) => mode !== 'free');
   }
 
@@ -37,13 +40,15 @@ export class OperatorCalls {
   }
 
   async *#list(options: ListOptions): AsyncGenerator<LockState> {
-    for await (const state of this.store.list(options)) yield this.locker.withWaiters(state);
+    const store = storeWith(this.store, hasOperators, '`list()`');
+    for await (const state of store.list(options)) yield this.locker.withWaiters(state);
   }
 
   async forceRelease(key: Key, options: ForceReleaseOptions): Promise<boolean> {
     const { by, upToToken } = checkForceReleaseOptions(options);
+    const store = storeWith(this.store, hasOperators, '`forceRelease()`');
     const answers = await this.#askEach(key, async (one) => {
-      const wasHeld = await this.store.forceRelease(one, upToToken);
+      const wasHeld = await store.forceRelease(one, upToToken);
       if (wasHeld) this.#tellForced(one, by);
       return wasHeld;
     });
@@ -52,13 +57,15 @@ export class OperatorCalls {
 
   async setPermits(key: string, permits: number | null): Promise<void> {
     SET_PERMITS.check(permits, 'permits');
-    await this.#askEach(key, (one) => this.store.setPermits(one, permits));
+    const store = storeWith(this.store, hasPermits, '`setPermits()`');
+    await this.#askEach(key, (one) => store.setPermits(one, permits));
   }
 
   async lastRun(key: string, job: string | undefined): Promise<LastRun | null> {
-    this.store.checkKey(key);
+    checkKeyOf(this.store, key);
+    const store = storeWith(this.store, hasFires, '`lastRun()`');
     const name = job === undefined ? undefined : jobName(checkJob(key, job));
-    return this.locker.awaited.keepAlive(this.store.lastRun(key, name));
+    return this.locker.awaited.keepAlive(store.lastRun(key, name));
   }
 
   #tellForced(key: string, by: string | undefined): void {

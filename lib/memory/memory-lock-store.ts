@@ -13,6 +13,13 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { systemRandomness } from '../core/randomness.js';
 import { newClientId } from '../core/store/attempt-ids.js';
 import {
+  type AdoptingStore,
+  type FireStore,
+  type HistoryStore,
+  type OperatorStore,
+  type PermitStore,
+} from '../core/store/capabilities.js';
+import {
   checkListOptions,
   type LastRun,
   lastRunOf,
@@ -125,7 +132,7 @@ export interface MemoryLockStoreOptions {
 }
 
 /** A `LockStore` on a `MemoryLockServer`; stands for one instance of an app. */
-export class MemoryLockStore implements LockStore {
+export class MemoryLockStore implements LockStore, AdoptingStore, PermitStore, FireStore, OperatorStore, HistoryStore {
   readonly clientId = newClientId(systemRandomness);
   readonly reservesTokens = true;
   readonly keyPrefix: string;

@@ -1,6 +1,6 @@
 import { newClientId } from '../core/store/attempt-ids.js';
 import { type JobOfKey, type ListOptions, type UnreadableKey } from '../core/store/lock-state.js';
-import { type LockStore } from '../core/store/lock-store.js';
+import { type FullLockStore } from '../core/store/capabilities.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './client/redis-connection.js';
 import { type PagedHistory } from './redis-history.js';
@@ -13,7 +13,7 @@ interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clien
 }
 
 /** What Redis can tell besides what every store tells. */
-export interface RedisLocks extends LockStore {
+export interface RedisLocks extends Omit<FullLockStore, 'setPermits'> {
   readonly history: PagedHistory;
   /** The last run of each job whose key begins with `prefix`. */
   jobs(options: ListOptions): AsyncIterable<JobOfKey | UnreadableKey>;

@@ -1,6 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
 import {
+  type AdoptingStore,
+  type FireStore,
+  type HistoryStore,
+  type OperatorStore,
+  type PermitStore,
+} from '../core/store/capabilities.js';
+import {
   type AcquireReply,
   type AcquireRequest,
   type AdoptReply,
@@ -47,7 +54,7 @@ import { MAX_REVOKE_TRIES } from './timing.js';
 import { WakeUpChannel } from './wake-ups/wake-up-channel.js';
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
-export class RedisLockStore implements LockStore {
+export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, FireStore, OperatorStore, HistoryStore {
   readonly clientId: string;
   readonly keyPrefix: string;
   readonly reservesTokens = true;

@@ -1,3 +1,4 @@
+import { type FullLockStore } from '../../lib/core/store/capabilities.js';
 import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -115,7 +116,7 @@ describe('inspect', () => {
     await hold(locks, 'api', 'web-1:4321', { mode: 'read', permits: 3, take: 2 });
     const { stdout } = await cli(['inspect', 'api', '--url', url]);
     expect(stdout).toContain('\nread, 1 holder, 2 of 3 permits taken, 0 waiters; ');
-    await locks.setPermits('api', 1);
+    await (locks as FullLockStore).setPermits('api', 1);
     expect((await cli(['inspect', 'api', '--url', url])).stdout).toContain('2 of 1 permit taken');
   });
 

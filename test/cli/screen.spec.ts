@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type LockStore } from '../../lib/core/store/lock-store.js';
+import { type FullLockStore } from '../../lib/core/store/capabilities.js';
 import { closeAll } from '../support/apps/lock-app.js';
 import { proxyTo } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
@@ -10,7 +10,7 @@ import { silentServer } from './support/silent-server.js';
 
 const redis = fileRedis();
 let url: string;
-let locks: LockStore;
+let locks: Omit<FullLockStore, 'setPermits'>;
 
 beforeEach(() => {
   ({ url } = redis);

@@ -8,19 +8,10 @@ declare function place(options: RedisLockModuleOptions): void;
 declare class MyStore implements LockStore {
   constructor(options?: Partial<LockStoreContext>);
   readonly clientId: string;
-  readonly checkKey: LockStore['checkKey'];
   readonly listen: LockStore['listen'];
-  readonly open: LockStore['open'];
-  readonly groups: LockStore['groups'];
   readonly acquire: LockStore['acquire'];
   readonly renew: LockStore['renew'];
   readonly release: LockStore['release'];
-  readonly adopt: LockStore['adopt'];
-  readonly forceRelease: LockStore['forceRelease'];
-  readonly setPermits: LockStore['setPermits'];
-  readonly inspect: LockStore['inspect'];
-  readonly lastRun: LockStore['lastRun'];
-  readonly list: LockStore['list'];
   readonly close: LockStore['close'];
 }
 

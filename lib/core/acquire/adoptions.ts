@@ -10,6 +10,7 @@ import { NO_LABEL } from '../lock.events.js';
 import { resolveLockOptions } from '../lock.options.js';
 import { type Randomness } from '../randomness.js';
 import { randomAttempt } from '../store/attempt-ids.js';
+import { type AdoptingStore, checkKeyOf, hasAdoption, storeWith } from '../store/capabilities.js';
 import { type AdoptReply, type LockStore } from '../store/lock-store.js';
 import { commandTimeoutMs } from '../timing.js';
 
@@ -49,10 +50,11 @@ export class Adoptions {
     const { holds, keyPrefix } = adoption;
     const ours = store.keyPrefix ?? '';
     if (keyPrefix !== ours) throw otherPrefixError(nameOf(adoption), keyPrefix, ours);
-    for (const { key } of holds) store.checkKey(key);
+    const adopting = storeWith(store, hasAdoption, '`adopt()`');
+    for (const { key } of holds) checkKeyOf(store, key);
     const attempt = randomAttempt(store.clientId, random);
     const sent = moment(clock);
-    const outcomes = await this.#askForAll(adoption, attempt);
+    const outcomes = await this.#askForAll(adopting, adoption, attempt);
     const remaining = outcomes.map(({ reply }) => (reply?.outcome === 'adopted' ? reply.remainingMs : 0));
     const lease = leaseFrom(sent, Math.min(...remaining));
     const receivedAt = moment(clock);
@@ -63,18 +65,23 @@ export class Adoptions {
   }
 
   /** The first key decides: of two processes that have the same text, the one that gets it gets the others, too. */
-  async #askForAll(adoption: Adoption, attempt: string): Promise<readonly Outcome[]> {
+  async #askForAll(store: AdoptingStore, adoption: Adoption, attempt: string): Promise<readonly Outcome[]> {
     const [first, ...others] = adoption.holds;
-    const decisive = await this.#askFor(first!, adoption, attempt);
+    const decisive = await this.#askFor(store, first!, adoption, attempt);
     if (decisive.reply?.outcome !== 'adopted') return [decisive];
-    return [decisive, ...(await Promise.all(others.map((hold) => this.#askFor(hold, adoption, attempt))))];
+    return [decisive, ...(await Promise.all(others.map((hold) => this.#askFor(store, hold, adoption, attempt))))];
   }
 
-  async #askFor(hold: TransferredKey, { leaseMs, holder }: Adoption, attempt: string): Promise<Outcome> {
+  async #askFor(
+    store: AdoptingStore,
+    hold: TransferredKey,
+    { leaseMs, holder }: Adoption,
+    attempt: string,
+  ): Promise<Outcome> {
     const { key, attempt: from, fencingToken, unanswered } = hold;
     const request = { key, attempt, from, fencingToken, leaseMs, holder, unanswered };
     try {
-      return { hold, reply: await this.parts.store.adopt(request, commandTimeoutMs(leaseMs)) };
+      return { hold, reply: await store.adopt(request, commandTimeoutMs(leaseMs)) };
     } catch (error) {
       return { hold, reply: null, error };
     }

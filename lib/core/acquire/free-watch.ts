@@ -1,14 +1,14 @@
-import { onAbort } from '../abort-listener.js';
 import { type AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
 import { busyError, waitTimeoutError } from '../busy-errors.js';
 import { unansweredError } from '../error-texts.js';
+import { LocalWait } from '../local-wait.js';
 import { LockStoreError } from '../lock.errors.js';
 import { type LockEventMap, type LockEvents } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type Randomness } from '../randomness.js';
 import { type LockState } from '../store/lock-state.js';
-import { type LockStore } from '../store/lock-store.js';
+import { type OperatorStore } from '../store/capabilities.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, LOOK_AGAIN_MS, ROUNDING_MS, lookMs } from '../timing.js';
 
@@ -16,7 +16,6 @@ interface WatchParts {
   readonly clock: Clock;
   readonly random: Randomness;
   readonly timers: TimerQueue;
-  readonly store: LockStore;
   readonly events: LockEvents;
   readonly awaited: AwaitedCalls;
 }
@@ -41,21 +40,16 @@ export class FreeWatch {
    * Resolves when all keys were seen free in one look that began after this call.
    * @throws LockBusyError (`waitMs: 0`), LockWaitTimeoutError, LockStoreError, LockShutdownError, or `signal.reason`
    */
-  wait(keys: readonly string[], { waitMs, signal }: WaitLimits): Promise<void> {
+  wait(store: OperatorStore, keys: readonly string[], { waitMs, signal }: WaitLimits): Promise<void> {
     if (this.#closed) return Promise.reject(this.#closed());
     if (signal?.aborted) return Promise.reject(signal.reason);
     const { clock, timers, awaited } = this.parts;
-    const waiting = new Promise<void>((resolve, reject) => {
-      const watch = this.#watchOf(keys);
-      const caller = new FreeCaller({ keys, waitMs, startedAt: clock.now(), resolve, reject });
-      const stopListening = signal && onAbort(signal, () => caller.fail(signal.reason));
-      caller.limitBy(timers, () => {
-        stopListening?.();
-        watch.remove(caller);
-      });
-      watch.add(caller);
-    });
-    return awaited.keepAlive(waiting);
+    const watch = this.#watchOf(store, keys);
+    const wait = new LocalWait(timers, signal, () => watch.remove(caller));
+    const caller = new FreeCaller(wait, { keys, waitMs, startedAt: clock.now() });
+    caller.limitBy(timers);
+    watch.add(caller);
+    return awaited.keepAlive(wait.promise);
   }
 
   /** Ends all waits with an error; later calls fail with one as well. */
@@ -64,70 +58,46 @@ export class FreeWatch {
     for (const watch of this.#watches.values()) watch.fail(error);
   }
 
-  #watchOf(keys: readonly string[]): Watch {
+  #watchOf(store: OperatorStore, keys: readonly string[]): Watch {
     const name = JSON.stringify(keys.toSorted());
     let watch = this.#watches.get(name);
     if (!watch) {
-      watch = new Watch(keys, this.parts, () => void this.#watches.delete(name));
+      watch = new Watch(store, keys, this.parts, () => void this.#watches.delete(name));
       this.#watches.set(name, watch);
     }
     return watch;
   }
 }
 
-interface CallerParts {
-  readonly keys: readonly string[];
-  readonly waitMs: number;
-  readonly startedAt: number;
-  readonly resolve: () => void;
-  readonly reject: (reason: unknown) => void;
-}
-
 /** One call that waits. */
 class FreeCaller {
   /** What the last look of this call found: a lock that is held, or an error of the store. */
   #seen: LockState | LockStoreError | null = null;
-  #limit: ScheduledCall | null = null;
-  #cleanUp = (): void => undefined;
 
-  constructor(private readonly call: CallerParts) {}
+  constructor(
+    readonly wait: LocalWait,
+    private readonly call: { readonly keys: readonly string[]; readonly waitMs: number; readonly startedAt: number },
+  ) {}
 
-  limitBy(timers: TimerQueue, cleanUp: () => void): void {
+  limitBy(timers: TimerQueue): void {
     const { startedAt, waitMs } = this.call;
-    this.#cleanUp = cleanUp;
-    // Without an answer, nothing is known of the lock.
-    const onLast = (): void => this.fail(this.#limitError(timers.now()));
-    const onLimit = (): void => {
+    const onLast = (): void => this.wait.fail(this.#limitError(timers.now()));
+    this.wait.limitBy(startedAt + waitMs, () => {
       if (this.#seen) return onLast();
-      this.#limit = timers.schedule(startedAt + waitMs + FIRST_ANSWER_MS, onLast);
-    };
-    this.#limit = timers.schedule(startedAt + waitMs, onLimit);
-  }
-
-  onFree(): void {
-    this.#end();
-    this.call.resolve();
+      // Without an answer, nothing is known of the lock.
+      this.wait.limitBy(startedAt + waitMs + FIRST_ANSWER_MS, onLast);
+    });
   }
 
   onBusy(state: LockState): void {
     this.#seen = state;
-    if (this.call.waitMs === 0) this.fail(busyError(nameOf(state), { holder: holderOf(state) }));
+    if (this.call.waitMs === 0) this.wait.fail(busyError(nameOf(state), { holder: holderOf(state) }));
   }
 
   /** Another look may find a store that answers. */
   onError(error: unknown): void {
-    if (!(error instanceof LockStoreError) || !error.retryable || this.call.waitMs === 0) return this.fail(error);
+    if (!(error instanceof LockStoreError) || !error.retryable || this.call.waitMs === 0) return this.wait.fail(error);
     this.#seen = error;
-  }
-
-  fail(error: unknown): void {
-    this.#end();
-    this.call.reject(error);
-  }
-
-  #end(): void {
-    this.#limit?.cancel();
-    this.#cleanUp();
   }
 
   #limitError(now: number): Error {
@@ -158,6 +128,7 @@ class Watch {
   #looks = 0;
 
   constructor(
+    private readonly store: OperatorStore,
     private readonly keys: readonly string[],
     private readonly parts: WatchParts,
     private readonly onOver: () => void,
@@ -182,7 +153,7 @@ class Watch {
   }
 
   fail(error: () => Error): void {
-    for (const caller of this.#callers) caller.fail(error());
+    for (const { wait } of this.#callers) wait.fail(error());
   }
 
   /** Holds of this process need not be waited for until the next look. */
@@ -216,7 +187,7 @@ class Watch {
     this.#isAskedAgain = false;
     this.#lookedAt = this.parts.clock.now();
     const asking = [...this.#callers];
-    void Promise.all(this.keys.map((key) => this.parts.store.inspect(key))).then(
+    void Promise.all(this.keys.map((key) => this.store.inspect(key))).then(
       (states) => this.#onStates(asking, states),
       (error: unknown) => this.#onAnswer(asking, [], (caller) => caller.onError(error)),
     );
@@ -224,7 +195,7 @@ class Watch {
 
   #onStates(asking: readonly FreeCaller[], states: readonly LockState[]): void {
     const held = states.filter(({ mode }) => mode !== 'free');
-    this.#onAnswer(asking, held, (caller) => (held.length === 0 ? caller.onFree() : caller.onBusy(held[0]!)));
+    this.#onAnswer(asking, held, (caller) => (held.length === 0 ? caller.wait.succeed() : caller.onBusy(held[0]!)));
   }
 
   #onAnswer(asking: readonly FreeCaller[], held: readonly LockState[], tell: (caller: FreeCaller) => void): void {

@@ -17,6 +17,7 @@ import { findCurrentHold } from '../reentry/context.js';
 import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim } from '../store/fires.js';
+import { checkKeyOf, hasFires, hasOperators, hasPermits, storeWith } from '../store/capabilities.js';
 import { HolderTexts } from '../store/holder-text.js';
 import { type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { type LockState } from '../store/lock-state.js';
@@ -116,7 +117,9 @@ export class Locker implements WakeUpListener {
     claim?: FireClaim,
   ): LockRequest {
     // A key that is held was checked when it was acquired.
-    for (const key of keys) if (!findCurrentHold(key, this.holds)) this.store.checkKey(key);
+    for (const key of keys) if (!findCurrentHold(key, this.holds)) checkKeyOf(this.store, key);
+    if (options.permits > 0 || options.take > 1) storeWith(this.store, hasPermits, '`permits`');
+    if (claim) storeWith(this.store, hasFires, '`oncePer`');
     const distinct = keys.length === 1 ? keys : [...new Set(keys)];
     const name = distinct.length === 1 ? distinct[0]! : distinct.join(', ');
     const holder = this.#holderTexts.of(label.where, options.waitMs, options.note);
@@ -149,7 +152,7 @@ export class Locker implements WakeUpListener {
 
   async #acquireSeveral(request: LockRequest): Promise<Acquired> {
     const { keys, options, startedAt } = request;
-    const groups = this.store.groups(keys);
+    const groups = this.store.groups?.(keys) ?? keys.toSorted().map((key) => [key]);
     if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys }, itself);
     const parts: StoreHold[] = [];
     try {
@@ -201,12 +204,13 @@ export class Locker implements WakeUpListener {
    * @throws LockKeyError and LockReentryError at once; what `FreeWatch.wait` throws
    */
   waitUntilFree(keys: readonly string[], limits: WaitLimits): Promise<void> {
+    const store = storeWith(this.store, hasOperators, '`waitUntilFree()`');
     for (const key of keys) {
-      this.store.checkKey(key);
+      checkKeyOf(this.store, key);
       const outer = findCurrentHold(key, this.holds);
       if (outer) throw waitsForItselfError({ key, mode: outer.mode });
     }
-    return this.#inOwnContext(() => this.#freeWatch.wait([...new Set(keys)], limits));
+    return this.#inOwnContext(() => this.#freeWatch.wait(store, [...new Set(keys)], limits));
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {

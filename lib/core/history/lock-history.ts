@@ -1,8 +1,8 @@
 import { type Locker } from '../acquire/locker.js';
 import { EventListeners } from '../event-listeners.js';
-import { LockConfigurationError } from '../lock.errors.js';
 import { type LockEvent, type LockEventMap, type LockEvents } from '../lock.events.js';
 import { readHolderText } from '../store/holder-text.js';
+import { checkKeyOf, hasHistory, storeWith } from '../store/capabilities.js';
 import { type LockStore } from '../store/lock-store.js';
 import { HISTORY_FLUSH_MS } from '../timing.js';
 import { HistoryBuffer } from './history-buffer.js';
@@ -11,7 +11,6 @@ import {
   type LockHistoryEntry,
   type LockHistoryFacts,
   type LockHistoryQuery,
-  type LockHistoryStore,
   NO_FACTS,
   checkHistoryQuery,
 } from './history-entry.js';
@@ -30,11 +29,11 @@ export class LockHistory {
    */
   constructor(
     private readonly host: HistoryHost,
-    private readonly store: Pick<LockStore, 'clientId' | 'checkKey' | 'history'>,
+    private readonly store: LockStore,
     limits: HistoryLimits | null,
   ) {
     if (!limits) return;
-    const history = this.#kept('The option `history` of RedisLockModule');
+    const { history } = storeWith(store, hasHistory, 'the option `history` of RedisLockModule');
     const { clock, timers, reporter } = host;
     const { host: name, pid } = readHolderText(host.instance);
     this.#buffer = new HistoryBuffer({
@@ -59,8 +58,8 @@ export class LockHistory {
    */
   async read(options: Partial<LockHistoryQuery>): Promise<readonly LockHistoryEntry[]> {
     const query = checkHistoryQuery(options);
-    if (query.key !== undefined) this.store.checkKey(query.key);
-    const history = this.#kept('`history()`');
+    if (query.key !== undefined) checkKeyOf(this.store, query.key);
+    const { history } = storeWith(this.store, hasHistory, '`history()`');
     const read = async (): Promise<readonly LockHistoryEntry[]> => {
       if (this.#buffer) await this.host.timers.withTimeout(HISTORY_FLUSH_MS, this.#buffer.flush());
       return history.read(query);
@@ -72,14 +71,6 @@ export class LockHistory {
   async close(): Promise<void> {
     this.#listeners?.stop();
     await this.#buffer?.close();
-  }
-
-  #kept(what: string): LockHistoryStore {
-    if (this.store.history) return this.store.history;
-    throw new LockConfigurationError(
-      `${what} needs a store that keeps a history, and the \`store\` of this module has none. Give the store a \`history\` ` +
-        '(see LockHistoryStore), or leave the option out.',
-    );
   }
 }
 

@@ -1,6 +1,6 @@
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { Ending } from './ending.js';
-import { Hold, type WorkOutcome } from './hold.js';
+import { Hold, type HoldModule, type WorkOutcome } from './hold.js';
 import { Loss } from './loss.js';
 import { type TransferredHold } from './transfer-text.js';
 
@@ -25,7 +25,7 @@ export class CompositeHold extends Hold {
     this.#stops = parts.map((part) => part.onLost((error) => this.#lose(error)));
   }
 
-  get keeper(): object {
+  get keeper(): HoldModule {
     return this.parts[0]!.keeper;
   }
 

@@ -17,6 +17,12 @@ export interface HandleTracker {
   forget(): void;
 }
 
+/** The module of a hold. */
+export interface HoldModule {
+  /** Throws LockConfigurationError if its store cannot let a hold change hands. */
+  checkTransfer(): void;
+}
+
 /**
  * The base of all holds. The caller releases a hold, and then the hold ends. Nested calls that nobody awaits may still be
  * inside at the release; then the hold ends when the last of them has left.
@@ -48,7 +54,7 @@ export abstract class Hold implements Lock {
   }
 
   /** Identifies the module of this hold (its `Holds`): each module may hold the same key, in a store of its own. */
-  abstract readonly keeper: object;
+  abstract readonly keeper: HoldModule;
   abstract readonly mode: LockMode;
   abstract readonly owner: string;
   abstract readonly fencingTokens: readonly number[];
@@ -123,6 +129,7 @@ export abstract class Hold implements Lock {
   /** `transfer` of the handle of this lock. */
   async transferHandle(options: { leaseMs?: number } = {}): Promise<string> {
     const { leaseMs } = checkTransferOptions(options);
+    this.keeper.checkTransfer();
     this.checkHeld('transferring');
     // Whoever adopts it has the whole lease for that.
     await this.extendBy(leaseMs);

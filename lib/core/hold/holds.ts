@@ -8,6 +8,7 @@ import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { durationText } from '../printable.js';
 import { type Reporter } from '../reporter.js';
+import { hasAdoption, storeWith } from '../store/capabilities.js';
 import { type LockStore, type ReleaseReply } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
@@ -105,6 +106,10 @@ export class Holds implements HoldKeeper {
     if (hold.lost) throw hold.lost;
     if (hold.isEnded) throw releasedMeanwhileError(hold);
     if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'extended', renewal.cause);
+  }
+
+  checkTransfer(): void {
+    storeWith(this.parts.store, hasAdoption, '`transfer()`');
   }
 
   downgrade(hold: StoreHold): Promise<void> {

@@ -2,7 +2,7 @@ import { ofCallError, outerWriterError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type SlotOutcome, type SlotUse } from '../reentry/local-slot.js';
-import { Hold } from './hold.js';
+import { Hold, type HoldModule } from './hold.js';
 
 /** The hold of a nested call: it shares the outer hold, and has a turn of its own under it. */
 export class NestedHold extends Hold {
@@ -37,7 +37,7 @@ export class NestedHold extends Hold {
     this.outer.slotOf(key).leave(this.#useOf(key));
   }
 
-  get keeper(): object {
+  get keeper(): HoldModule {
     return this.#root.keeper;
   }
 

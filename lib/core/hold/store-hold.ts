@@ -8,14 +8,14 @@ import { type HoldRef, type LostReply } from '../store/lock-store.js';
 import { type Ending } from './ending.js';
 import { type Grant } from './grant.js';
 import { type Handover } from './handover.js';
-import { Hold, type WorkOutcome } from './hold.js';
+import { Hold, type HoldModule, type WorkOutcome } from './hold.js';
 import { type Lease, longer, remainingOf } from './lease.js';
 import { Loss, lossReasonOf } from './loss.js';
 import { type TransferredHold } from './transfer-text.js';
 import { type Carried } from './wheel.js';
 
 /** The part of `Holds` that a hold uses. */
-export interface HoldKeeper {
+export interface HoldKeeper extends HoldModule {
   readonly clock: Clock;
   /**
    * Asks the store for a longer lease; resolves when it is proven.

@@ -1,4 +1,5 @@
 import { type AwaitedCalls } from '../awaited-calls.js';
+import { checkKeyOf } from './capabilities.js';
 import { type LockStore } from './lock-store.js';
 
 /**
@@ -11,7 +12,7 @@ export async function askEach<T>(
   keys: readonly string[],
   ask: (key: string) => Promise<T>,
 ): Promise<T[]> {
-  for (const key of keys) store.checkKey(key);
+  for (const key of keys) checkKeyOf(store, key);
   const answers = await awaited.keepAlive(Promise.allSettled(keys.map(ask)));
   return answers.map((answer) => {
     if (answer.status === 'rejected') throw answer.reason;

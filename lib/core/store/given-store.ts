@@ -4,6 +4,7 @@ import { LockConfigurationError } from '../lock.errors.js';
 import { checkBoolean } from '../option-checks.js';
 import { reading, refuse } from '../read-options.js';
 import { type Reporter } from '../reporter.js';
+import { type FullLockStore } from './capabilities.js';
 import { type LockStore } from './lock-store.js';
 
 /** What a module tells the factory of its store. */
@@ -21,10 +22,10 @@ export interface LockStoreContext {
 /** Makes the store of one module. */
 export type LockStoreFactory = (context: LockStoreContext) => LockStore;
 
-const METHODS = {
-  checkKey: true, listen: true, open: true, groups: true, acquire: true, renew: true, release: true,
-  adopt: true, forceRelease: true, setPermits: true, inspect: true, lastRun: true, list: true, close: true,
-} satisfies Partial<Record<keyof LockStore, true>>; // prettier-ignore
+const REQUIRED: readonly (keyof LockStore)[] = ['listen', 'acquire', 'renew', 'release', 'close'];
+const OPTIONAL: readonly (keyof FullLockStore)[] = [
+  'open', 'checkKey', 'groups', 'withdraw', 'adopt', 'setPermits', 'lastRun', 'jobs', 'inspect', 'list', 'forceRelease',
+]; // prettier-ignore
 
 /** The stores that a module has used: each has one listener, and is closed with its module. */
 const used = new WeakSet<LockStore>();
@@ -63,12 +64,12 @@ export function checkStore(store: unknown, what = '`store`'): asserts store is L
 
 function checkMembers(given: object, what: string): void {
   const store = given as Readonly<Record<string, unknown>>;
-  const missing = Object.keys(METHODS).filter((name) => typeof store[name] !== 'function');
+  const missing = REQUIRED.filter((name) => typeof store[name] !== 'function');
   if (missing.length > 0) {
     const names = missing.map((name) => `\`${name}()\``).join(', ');
     throw new LockConfigurationError(`Expected ${what} to be a LockStore, but it lacks ${names}.`);
   }
-  const { clientId, keyPrefix, withdraw, reservesTokens, jobs, history } = store;
+  const { clientId, keyPrefix, reservesTokens, history } = store;
   // Wake-ups find their process by what is in front of the first dot of an attempt.
   if (typeof clientId !== 'string' || !/^[^.\s]+$/.test(clientId)) {
     refuse('store.clientId', clientId, 'a text without dots and spaces');
@@ -76,9 +77,11 @@ function checkMembers(given: object, what: string): void {
   if (keyPrefix !== undefined && typeof keyPrefix !== 'string') {
     refuse('store.keyPrefix', keyPrefix, 'a text or left out');
   }
-  if (withdraw !== undefined && typeof withdraw !== 'function')
-    refuse('store.withdraw', withdraw, 'a method or left out');
-  if (jobs !== undefined && typeof jobs !== 'function') refuse('store.jobs', jobs, 'a method or left out');
+  for (const name of OPTIONAL) {
+    if (store[name] !== undefined && typeof store[name] !== 'function') {
+      refuse(`store.${name}`, store[name], 'a method or left out');
+    }
+  }
   const isKept = ({ append, read }: Partial<LockHistoryStore>): boolean =>
     typeof append === 'function' && typeof read === 'function';
   if (history !== undefined && (typeof history !== 'object' || history === null || !isKept(history))) {

@@ -1,7 +1,5 @@
 import { type LockMode, type LockStoreError, type NodeAnswer } from '../lock.errors.js';
-import { type LockHistoryStore } from '../history/history-entry.js';
 import { type FireClaim, type GrantedFire } from './fires.js';
-import { type JobOfKey, type LastRun, type LockState, type UnreadableKey } from './lock-state.js';
 
 /**
  * How many fencing tokens the grant of a write lock reserves, its own and those behind it: for the callers of its process to
@@ -202,62 +200,35 @@ export interface WakeUpListener {
 
 /**
  * Where locks are kept. Every command may be repeated without harm. A command rejects with a `LockStoreError`; its
- * `retryable` says whether another try may help.
+ * `retryable` says whether another try may help. What else a store may do is in capabilities.ts.
  */
 export interface LockStore {
   /** Unique per store instance, and the first part of its attempt ids, by which wake-ups find their process. */
   readonly clientId: string;
+  listen(listener: WakeUpListener): void;
+  /** `timeoutMs` limits the command; `onLate` gets a reply that comes after that, or after a lost connection. */
+  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply>;
+  /** Replies in the order of the requests; never rejects. */
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]>;
+  release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply>;
+  /** Closes the connections that the store opened itself. */
+  close(): Promise<void>;
+
   /** What sets its locks apart from those of other stores on the same server; by default nothing does. */
   readonly keyPrefix?: string;
   /** Whether each grant for writing reserves `TOKENS_OF_A_WRITER` tokens, so that its process may hand the lock on. */
   readonly reservesTokens?: boolean;
-  /** Keeps what has happened to its locks; a store without it works, but not with the option `history`. */
-  readonly history?: LockHistoryStore;
-  /** Checks a key before anything is sent; throws `LockKeyError`. */
-  checkKey(key: string): void;
-  listen(listener: WakeUpListener): void;
   /** Connects, unless it has connected before; the first acquire does so, too. */
-  open(): void;
-  /** Splits keys into groups that one command can acquire together, in an order that is the same for every client. */
-  groups(keys: readonly string[]): readonly (readonly string[])[];
-  /** `timeoutMs` limits the command; `onLate` gets a reply that comes after that, or after a lost connection. */
-  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply>;
+  open?(): void;
+  /** Checks a key before anything is sent; throws `LockKeyError`. By default a key is a well-formed text of 1 to 1,024 bytes. */
+  checkKey?(key: string): void;
+  /**
+   * Splits keys into groups that one command can acquire together, in an order that is the same for every client. By default
+   * each acquire names one key.
+   */
+  groups?(keys: readonly string[]): readonly (readonly string[])[];
   /** Takes back an acquire that is under way. Returns true if it was not sent, so that it leaves nothing in the store. */
   withdraw?(attempt: string): boolean;
-  /** Replies in the order of the requests; never rejects. */
-  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]>;
-  release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply>;
-  /**
-   * Only one attempt can adopt a hold, and succeeds again when its command is sent again. `lost`: it has ended, or another one has
-   * adopted it; `revoked` as for a renewal. An attempt that was released adopts nothing.
-   */
-  adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply>;
-  /**
-   * Revokes the holds of all holders and notifies them; with `upToToken`, only those that were granted up to this fencing token.
-   * Returns false if there were none. Waiters go on waiting.
-   */
-  forceRelease(key: string, upToToken?: number): Promise<boolean>;
-  /**
-   * Sets how many permits the key has, whatever its requests say; 0 lets no reader in, null leaves it to the requests again. Grants
-   * to the waiters that fit now, and takes nothing from those who hold it. The number is kept for 30 days after the last use.
-   */
-  setPermits(key: string, permits: number | null): Promise<void>;
-  inspect(key: string): Promise<LockState>;
-  /** The last run of this job; without one, the run of any job of this key that began last. */
-  lastRun(key: string, job?: string): Promise<LastRun | null>;
-  /**
-   * The locks whose key begins with `prefix` and contains `contains`. One whose data cannot be read is among them, with a `problem`:
-   * it hides no other lock.
-   */
-  list(options: {
-    readonly prefix: string;
-    readonly contains?: string;
-    readonly limit: number;
-  }): AsyncIterable<LockState>;
-  /** The last run of each job whose key begins with `prefix`. Without it, a board shows the jobs of its own app only. */
-  jobs?(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<JobOfKey | UnreadableKey>;
-  /** Closes the connections that the store opened itself. */
-  close(): Promise<void>;
 }
 
 /** The answer of a store. One that throws, against its contract, is like one that rejects. */

@@ -11,7 +11,6 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
-import { LockConfigurationError } from '../../core/lock.errors.js';
 import {
   type JobOfKey,
   type LastRun,
@@ -182,14 +181,6 @@ export class QuorumLockStore implements LockStore {
 
   async forceRelease(key: string, upToToken?: number): Promise<boolean> {
     return (await this.#answers(key, (store) => store.forceRelease(key, upToToken))).some(Boolean);
-  }
-
-  async setPermits(key: string): Promise<never> {
-    throw new LockConfigurationError(
-      'A quorum of masters cannot keep permits (a counting semaphore): majorities could admit more holders. Use `setPermits` with a ' +
-        '`connection` to one Redis or a cluster.',
-      { key },
-    );
   }
 
   async inspect(key: string): Promise<LockState> {

@@ -49,116 +49,118 @@ export const HAND_OVER: readonly PortCase[] = [
     await a.ends(hold);
   }),
   // A hold that another client goes on with.
-  it('an adopted hold keeps its fencing token, its owner, its mode and the time of its grant', async (scene, a, b, c) => {
-    for (const mode of ['write', 'read'] as const) {
-      const hold = await a.eventuallyGranted('the first', { mode, owner: 'the owner' });
-      const before = await a.store.inspect(scene.key);
+  ...needing(['adoption'])([
+    it('an adopted hold keeps its fencing token, its owner, its mode and the time of its grant', async (scene, a, b, c) => {
+      for (const mode of ['write', 'read'] as const) {
+        const hold = await a.eventuallyGranted('the first', { mode, owner: 'the owner' });
+        const before = await a.store.inspect(scene.key);
+        const adopted = await b.adopted('the hold', hold);
+        const { holders, ...state } = await a.store.inspect(scene.key);
+        same([state.mode, state.fencingToken], [mode, hold.fencingToken], 'the mode and the last token');
+        const [{ attempt, owner, fencingToken, since }] = holders as [(typeof holders)[number]];
+        same([attempt, owner, fencingToken], [adopted.attempt, 'the owner', hold.fencingToken], 'the holder');
+        scene.sameTime(since.getTime(), before.holders[0]!.since.getTime(), 'the time of its grant');
+        await c.busy('another writer');
+        await b.ends(adopted);
+      }
+    }),
+    it('an adopted hold names its new holder', async (scene, a, b) => {
+      for (const mode of ['write', 'read'] as const) {
+        const hold = await a.eventuallyGranted('the first', { mode });
+        const adopted = await b.adopted('the hold', hold, { holder: 'host-2:7 Worker.run' });
+        await scene.reports('the holder', ['host-2', 7, 'Worker.run'], async () => {
+          const [holder] = (await a.store.inspect(scene.key)).holders;
+          return [holder?.host, holder?.pid, holder?.where];
+        });
+        await b.release(adopted);
+      }
+    }),
+    it('an adoption extends the lease, and never shortens it', async (scene, a, b, c) => {
+      const hold = await a.granted('the first', { leaseMs: 2_000 });
       const adopted = await b.adopted('the hold', hold);
-      const { holders, ...state } = await a.store.inspect(scene.key);
-      same([state.mode, state.fencingToken], [mode, hold.fencingToken], 'the mode and the last token');
-      const [{ attempt, owner, fencingToken, since }] = holders as [(typeof holders)[number]];
-      same([attempt, owner, fencingToken], [adopted.attempt, 'the owner', hold.fencingToken], 'the holder');
-      scene.sameTime(since.getTime(), before.holders[0]!.since.getTime(), 'the time of its grant');
+      await scene.time.pass(2_500);
       await c.busy('another writer');
-      await b.ends(adopted);
-    }
-  }),
-  it('an adopted hold names its new holder', async (scene, a, b) => {
-    for (const mode of ['write', 'read'] as const) {
-      const hold = await a.eventuallyGranted('the first', { mode });
-      const adopted = await b.adopted('the hold', hold, { holder: 'host-2:7 Worker.run' });
-      await scene.reports('the holder', ['host-2', 7, 'Worker.run'], async () => {
-        const [holder] = (await a.store.inspect(scene.key)).holders;
-        return [holder?.host, holder?.pid, holder?.where];
-      });
-      await b.release(adopted);
-    }
-  }),
-  it('an adoption extends the lease, and never shortens it', async (scene, a, b, c) => {
-    const hold = await a.granted('the first', { leaseMs: 2_000 });
-    const adopted = await b.adopted('the hold', hold);
-    await scene.time.pass(2_500);
-    await c.busy('another writer');
-    const again = await c.adopted('the hold', adopted, { leaseMs: SHORT_MS });
-    promised(again.remainingMs > SHORT_MS, 'the lease not to be shortened', again.remainingMs);
-  }),
-  it('a hold can be adopted once', async (scene, a, b, c) => {
-    const hold = await a.granted('the first');
-    const adopted = await b.adopted('the hold', hold);
-    const second = await c.adopt(hold);
-    promised(second.outcome === 'lost' && !second.revoked, 'a second adoption to be lost', second);
-    scene.lastToken(second.lastToken, hold.fencingToken);
-    await b.keeps(adopted);
-  }),
-  it('an adoption that is sent again returns the same reply, and counts once', async (scene, a, b, c) => {
-    const hold = await a.granted('the first');
-    const attempt = b.nextAttempt();
-    const adopted = await b.adopted('the hold', hold, { attempt });
-    await b.adopted('the hold, again,', hold, { attempt });
-    scene.holdsLeft(await b.release(adopted), 0);
-    await c.eventuallyGranted('another writer');
-  }),
-  it('what the first attempt still sends after the adoption changes nothing', async (scene, a, b, c) => {
-    const hold = await a.granted('the first');
-    const adopted = await b.adopted('the hold', hold);
-    await a.lost(hold);
-    same((await a.downgrade(hold)).outcome, 'lost', 'the outcome of a late downgrade');
-    const { outcome } = await a.release(hold);
-    // One of several servers may learn late that the first attempt is over.
-    promised(outcome === 'again' || scene.spreadMs > 0, 'a late release to end nothing', outcome);
-    await a.refused('a late acquire', 'released', hold.request);
-    await c.busy('another writer');
-    await b.keeps(adopted);
-    await b.ends(adopted);
-    await a.refused('a later acquire', 'released', hold.request);
-  }),
-  it('a hold that has ended, or with another token, cannot be adopted', async (_scene, a, b) => {
-    const gone = await a.granted('the first');
-    await a.release(gone);
-    const hold = await a.eventuallyGranted('the second');
-    for (const wrong of [gone, { ...hold, fencingToken: hold.fencingToken + 1 }]) {
-      const reply = await b.adopt(wrong);
-      promised(reply.outcome === 'lost' && !reply.revoked, 'it to be lost', reply);
-    }
-    await a.keeps(hold);
-  }),
-  it('a hold whose lease is over cannot be adopted', async (scene, a, b) => {
-    const hold = await a.granted('the first', { leaseMs: SHORT_MS });
-    await scene.leaseEnds(a);
-    same((await b.adopt(hold)).outcome, 'lost', 'the outcome');
-  }),
-  it('an attempt that was given back adopts nothing', async (_scene, a, b) => {
-    const hold = await a.granted('the first');
-    for (const unanswered of [false, true]) {
+      const again = await c.adopted('the hold', adopted, { leaseMs: SHORT_MS });
+      promised(again.remainingMs > SHORT_MS, 'the lease not to be shortened', again.remainingMs);
+    }),
+    it('a hold can be adopted once', async (scene, a, b, c) => {
+      const hold = await a.granted('the first');
+      const adopted = await b.adopted('the hold', hold);
+      const second = await c.adopt(hold);
+      promised(second.outcome === 'lost' && !second.revoked, 'a second adoption to be lost', second);
+      scene.lastToken(second.lastToken, hold.fencingToken);
+      await b.keeps(adopted);
+    }),
+    it('an adoption that is sent again returns the same reply, and counts once', async (scene, a, b, c) => {
+      const hold = await a.granted('the first');
       const attempt = b.nextAttempt();
-      await b.giveBack(attempt, { unanswered });
-      same((await b.adopt(hold, { attempt })).outcome, 'lost', 'the outcome');
-    }
-    await a.keeps(hold);
-    await b.adopted('the hold', hold);
-  }),
-  it('an acquire of the first attempt without an answer is refused long after the adoption', async (_scene, a, b) => {
-    const hold = await a.granted('the first');
-    const adopted = await b.adopted('the hold', hold, { unanswered: true });
-    await b.release(adopted);
-    for (let others = 0; others < 9; others += 1) {
-      await b.release(await b.eventuallyGranted('another one'));
-    }
-    await a.refused('a late acquire', 'released', hold.request);
-  }),
-  it('an adopted hold that an operator revokes is lost', async (scene, a, b, c) => {
-    const hold = await a.granted('the first');
-    const adopted = await b.adopted('the hold', hold);
-    await c.store.forceRelease(scene.key);
-    const renewed = await b.renew(adopted);
-    promised(renewed.outcome === 'lost' && renewed.revoked, 'it to be revoked', renewed);
-  }),
-  it('a hold that an operator revokes cannot be adopted', async (scene, a, b) => {
-    const hold = await a.granted('the first');
-    await b.store.forceRelease(scene.key);
-    const reply = await b.adopt(hold);
-    promised(reply.outcome === 'lost' && reply.revoked, 'it to be revoked', reply);
-  }),
+      const adopted = await b.adopted('the hold', hold, { attempt });
+      await b.adopted('the hold, again,', hold, { attempt });
+      scene.holdsLeft(await b.release(adopted), 0);
+      await c.eventuallyGranted('another writer');
+    }),
+    it('what the first attempt still sends after the adoption changes nothing', async (scene, a, b, c) => {
+      const hold = await a.granted('the first');
+      const adopted = await b.adopted('the hold', hold);
+      await a.lost(hold);
+      same((await a.downgrade(hold)).outcome, 'lost', 'the outcome of a late downgrade');
+      const { outcome } = await a.release(hold);
+      // One of several servers may learn late that the first attempt is over.
+      promised(outcome === 'again' || scene.spreadMs > 0, 'a late release to end nothing', outcome);
+      await a.refused('a late acquire', 'released', hold.request);
+      await c.busy('another writer');
+      await b.keeps(adopted);
+      await b.ends(adopted);
+      await a.refused('a later acquire', 'released', hold.request);
+    }),
+    it('a hold that has ended, or with another token, cannot be adopted', async (_scene, a, b) => {
+      const gone = await a.granted('the first');
+      await a.release(gone);
+      const hold = await a.eventuallyGranted('the second');
+      for (const wrong of [gone, { ...hold, fencingToken: hold.fencingToken + 1 }]) {
+        const reply = await b.adopt(wrong);
+        promised(reply.outcome === 'lost' && !reply.revoked, 'it to be lost', reply);
+      }
+      await a.keeps(hold);
+    }),
+    it('a hold whose lease is over cannot be adopted', async (scene, a, b) => {
+      const hold = await a.granted('the first', { leaseMs: SHORT_MS });
+      await scene.leaseEnds(a);
+      same((await b.adopt(hold)).outcome, 'lost', 'the outcome');
+    }),
+    it('an attempt that was given back adopts nothing', async (_scene, a, b) => {
+      const hold = await a.granted('the first');
+      for (const unanswered of [false, true]) {
+        const attempt = b.nextAttempt();
+        await b.giveBack(attempt, { unanswered });
+        same((await b.adopt(hold, { attempt })).outcome, 'lost', 'the outcome');
+      }
+      await a.keeps(hold);
+      await b.adopted('the hold', hold);
+    }),
+    it('an acquire of the first attempt without an answer is refused long after the adoption', async (_scene, a, b) => {
+      const hold = await a.granted('the first');
+      const adopted = await b.adopted('the hold', hold, { unanswered: true });
+      await b.release(adopted);
+      for (let others = 0; others < 9; others += 1) {
+        await b.release(await b.eventuallyGranted('another one'));
+      }
+      await a.refused('a late acquire', 'released', hold.request);
+    }),
+    it('an adopted hold that an operator revokes is lost', async (scene, a, b, c) => {
+      const hold = await a.granted('the first');
+      const adopted = await b.adopted('the hold', hold);
+      await c.store.forceRelease(scene.key);
+      const renewed = await b.renew(adopted);
+      promised(renewed.outcome === 'lost' && renewed.revoked, 'it to be revoked', renewed);
+    }),
+    it('a hold that an operator revokes cannot be adopted', async (scene, a, b) => {
+      const hold = await a.granted('the first');
+      await b.store.forceRelease(scene.key);
+      const reply = await b.adopt(hold);
+      promised(reply.outcome === 'lost' && reply.revoked, 'it to be revoked', reply);
+    }),
+  ]),
   // An operator revokes the holds of a lock.
   it('a revocation ends all holds, and reports whether there were any', async (scene, a, b, c) => {
     same(await c.store.forceRelease(scene.key), false, 'the answer for a lock that nobody ever held');

@@ -18,6 +18,7 @@ import {
   type RenewRequest,
   type WakeUp,
 } from '../../core/store/lock-store.js';
+import { type FullLockStore } from '../../core/store/capabilities.js';
 import { type ManualClock } from '../manual-clock.js';
 
 /** Fails with the expectation in words, and with the actual value. */
@@ -113,7 +114,7 @@ export class Client {
   readonly #spent = new Set<string>();
 
   constructor(
-    readonly store: LockStore,
+    readonly store: FullLockStore,
     readonly key: string,
     private readonly time: CaseTime,
   ) {
@@ -300,6 +301,8 @@ export interface LockStoreSupport {
   readonly permits?: boolean;
   /** One acquire can name several keys. @default true */
   readonly severalKeys?: boolean;
+  /** Holds change hands (`adopt`). @default true */
+  readonly adoption?: boolean;
   /** Fires of jobs are granted once. @default true */
   readonly claims?: boolean;
   /**
@@ -338,6 +341,7 @@ const ALL: Required<LockStoreSupport> = {
   queue: true,
   permits: true,
   severalKeys: true,
+  adoption: true,
   claims: true,
   sameGrant: true,
   shortLeases: true,
@@ -353,7 +357,7 @@ export class Scene {
   readonly time: CaseTime;
   readonly supports: Required<LockStoreSupport>;
   readonly spreadMs: number;
-  readonly #stores: LockStore[] = [];
+  readonly #stores: FullLockStore[] = [];
 
   constructor(private readonly options: LockStoreContractOptions) {
     this.time = new CaseTime(options.clock, options.deadlineMs ?? 4_000);
@@ -364,14 +368,15 @@ export class Scene {
   /** A client that listens. */
   async client(): Promise<Client> {
     const client = await this.silentClient();
-    client.store.open();
+    client.store.open?.();
     if (this.supports.wakeUps) await this.time.until('`onListening`', () => client.listenings > 0 || undefined);
     return client;
   }
 
   /** A client that was not opened. */
   async silentClient(): Promise<Client> {
-    const store = await this.options.open();
+    // Cases that need what the store lacks are left out, or fail at the first call of it.
+    const store = (await this.options.open()) as FullLockStore;
     this.#stores.push(store);
     return new Client(store, this.key, this.time);
   }

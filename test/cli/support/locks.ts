@@ -1,7 +1,8 @@
 import { randomAttempt } from '../../../lib/core/store/attempt-ids.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
 import { type LockHistoryFacts, NO_FACTS } from '../../../lib/core/history/history-entry.js';
-import { type AcquireRequest, type LockStore } from '../../../lib/core/store/lock-store.js';
+import { type FullLockStore } from '../../../lib/core/store/capabilities.js';
+import { type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { openLocks } from '../../../lib/cli/session.js';
 import { type Settings } from '../../../lib/cli/settings.js';
 import { type RedisLocks } from '../../../lib/redis/open-store.js';
@@ -14,7 +15,7 @@ export const openStoreOf = (connection: Settings['connection'], more: Partial<Se
 
 /** Sends one acquire for a caller with this text (`host:pid where`), and returns its attempt. */
 async function request(
-  locks: LockStore,
+  locks: Omit<FullLockStore, 'setPermits'>,
   key: string,
   holder: string,
   more: Partial<AcquireRequest> = {},
@@ -41,7 +42,7 @@ async function request(
 
 /** Has a caller hold a lock. */
 export async function hold(
-  locks: LockStore,
+  locks: Omit<FullLockStore, 'setPermits'>,
   key: string,
   holder = 'web-1:4321 OrdersService.charge',
   more: Partial<AcquireRequest> = {},
@@ -52,7 +53,7 @@ export async function hold(
 }
 
 /** Has a caller wait for a lock. */
-export async function wait(locks: LockStore, key: string, holder: string): Promise<string> {
+export async function wait(locks: Omit<FullLockStore, 'setPermits'>, key: string, holder: string): Promise<string> {
   const { attempt, outcome } = await request(locks, key, holder, { waiterLeaseMs: 600_000 });
   if (outcome !== 'busy') throw new Error(`${key} is not busy: ${outcome}`);
   return attempt;
@@ -71,7 +72,7 @@ export async function tell(
 
 /** Has an instance win the fire of a job, and run it; `outcome`: how the run ends, undefined while it goes on. */
 export async function runJob(
-  locks: LockStore,
+  locks: Omit<FullLockStore, 'setPermits'>,
   key: string,
   job: string,
   outcome?: 'done' | 'failed',

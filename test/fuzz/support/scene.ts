@@ -71,7 +71,7 @@ export async function startBareScene(answer: Answer, options: RedisLockModuleOpt
     reporter,
   });
   const locker = new Locker(systemRuntime(), store, reporter, 'fuzz:1');
-  store.open();
+  store.open?.();
   const close = async (): Promise<void> => {
     await settled(locker.close(0));
     await settled(store.close());

@@ -118,7 +118,7 @@ describe('a store of your own is refused', () => {
   });
 
   it.each<[string, unknown, string]>([
-    ['lacks a method', Object.assign(new FakeStore(), { groups: undefined }), 'it lacks `groups()`.'],
+    ['lacks a method', Object.assign(new FakeStore(), { renew: undefined }), 'it lacks `renew()`.'],
     ['is a promise', Promise.resolve(new FakeStore()), 'a promise (await it in forRootAsync)'],
     ['was made by a factory and lacks a method', () => ({ clientId: 'a' }), 'the result of the factory'],
   ])('if it %s', async (_what, store, expected) => {

@@ -6,7 +6,7 @@ import { waitWithin } from './call.js';
 import { type Plan, type PlannedLead } from './plan.js';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
-import { type LockStore } from '../../../lib/core/store/lock-store.js';
+import { type FullLockStore } from '../../../lib/core/store/capabilities.js';
 import { type ResolvedModuleOptions } from '../../../lib/redis-lock.options.js';
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
 import { SimCluster } from '../client/sim-cluster.js';
@@ -92,7 +92,7 @@ const DEFAULTS = { leaseMs: 10_000, waitMs: 5_000, maxHoldMs: Infinity, awaitRel
 
 /** The module of the library in one process. */
 export class Application {
-  readonly store: LockStore;
+  readonly store: Omit<FullLockStore, 'setPermits'>;
   readonly locker: Locker;
   readonly service: RedisLockService;
   readonly options: ResolvedModuleOptions;

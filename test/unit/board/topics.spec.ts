@@ -76,6 +76,7 @@ function setUp({
       fencingToken: 0,
       ...state,
     }),
+    lastRun: async () => null,
     async *jobs({ limit }: { readonly limit: number }): AsyncGenerator<JobOfKey> {
       yield* found.slice(0, limit);
     },

@@ -1,3 +1,4 @@
+import { type FullLockStore } from '../../../../lib/core/store/capabilities.js';
 import { LockKeyError } from '../../../../lib/core/lock.errors.js';
 import {
   type LockHistoryBatch,
@@ -19,7 +20,7 @@ import {
 import { lockStoreContract, ManualClock, MemoryLockServer, MemoryLockStore } from '../../../../lib/testing/index.js';
 
 /** What takes the place of methods of a store; `good` has the methods as they were. */
-type Change = (good: MemoryLockStore, store: MemoryLockStore) => Partial<LockStore>;
+type Change = (good: MemoryLockStore, store: MemoryLockStore) => Partial<FullLockStore>;
 
 function badStore(server: MemoryLockServer, change: Change): LockStore {
   const store = new MemoryLockStore(server);
