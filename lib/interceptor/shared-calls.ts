@@ -1,20 +1,14 @@
-import { onAbort } from '../core/abort-listener.js';
 import { type Locker } from '../core/acquire/locker.js';
-import { waitedMsOf } from '../core/acquire/request.js';
 import { type Key, keysOf } from '../core/call-arguments.js';
 import { CallContext } from '../core/call-context.js';
-import { busyError, waitTimeoutError } from '../core/busy-errors.js';
 import { shutdownError } from '../core/error-texts.js';
-import { type LockError } from '../core/lock.errors.js';
-import { type LockEvent } from '../core/lock.events.js';
+import { localLimitError, LocalWait } from '../core/local-wait.js';
 import { isInside } from '../core/reentry/context.js';
-import { type ScheduledCall } from '../core/timer-queue.js';
 import { type LockedCall } from './locked-call.js';
 
 /** A call that waits for the result of another one. */
 interface Sharer {
-  resolve(result: unknown): void;
-  reject(error: unknown): void;
+  readonly wait: LocalWait<unknown>;
   /** The module closes. */
   close(): void;
   /** From now on, its time is limited. */
@@ -80,11 +74,11 @@ export class SharedCalls {
     // The caller gets a promise of its own: that of `result` has a handler, so Node would not report a rejection of it.
     return result.then(
       (value) => {
-        for (const sharer of end()) sharer.resolve(value);
+        for (const { wait } of end()) wait.succeed(value);
         return value;
       },
       (error: unknown) => {
-        for (const sharer of end()) sharer.reject(error);
+        for (const { wait } of end()) wait.fail(error);
         throw error;
       },
     );
@@ -101,44 +95,22 @@ export class SharedCalls {
     const event = { where, template, key: keys.join(', '), keys, mode, note: undefined };
     const startedAt = clock.now();
     const context = new CallContext();
-    const shared = new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
-      events.emit('skipped', () => ({ ...event, reason: 'shared' }));
-      let limit: ScheduledCall | null = null;
-      const leave = (): void => {
-        run.sharers.delete(sharer);
-        this.locker.closing.delete(sharer);
-        limit?.cancel();
-        stopListening?.();
-      };
-      const fail = (error: unknown): void => {
-        leave();
-        reject(error);
-      };
-      const sharer: Sharer = {
-        resolve: (result) => {
-          leave();
-          resolve(result);
-        },
-        reject: fail,
-        close: () => fail(shutdownError()),
-        limit: () => {
-          const onLimit = (): void => fail(context.run(() => this.#limitError(event, waitMs, startedAt)));
-          limit = timers.schedule(clock.now() + waitMs, onLimit);
-        },
-      };
-      run.sharers.add(sharer);
-      if (run.isInside) sharer.limit();
-      const stopListening = signal && onAbort(signal, () => fail(signal.reason));
-      this.locker.closeWithModule(sharer);
-    });
-    return awaited.keepAlive(shared);
-  }
-
-  #limitError(event: LockEvent, waitMs: number, startedAt: number): LockError {
-    if (waitMs === 0) return busyError(event, { holder: HOLDER });
-    const waitedMs = waitedMsOf({ startedAt }, this.locker.clock.now());
-    this.locker.events.emit('timedOut', () => ({ ...event, waitedMs, holder: HOLDER }));
-    return waitTimeoutError(event, waitedMs, { holder: HOLDER, ahead: 0 });
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    events.emit('skipped', () => ({ ...event, reason: 'shared' }));
+    const leave = (): void => {
+      run.sharers.delete(sharer);
+      this.locker.closing.delete(sharer);
+    };
+    const wait = new LocalWait<unknown>(timers, signal, leave);
+    const limitError = () => localLimitError(this.locker, event, { waitMs, startedAt }, HOLDER);
+    const sharer: Sharer = {
+      wait,
+      close: () => wait.fail(shutdownError()),
+      limit: () => wait.limitBy(clock.now() + waitMs, () => wait.fail(context.run(limitError))),
+    };
+    run.sharers.add(sharer);
+    if (run.isInside) sharer.limit();
+    this.locker.closeWithModule(sharer);
+    return awaited.keepAlive(wait.promise);
   }
 }

@@ -1,12 +1,11 @@
-import { onAbort } from '../abort-listener.js';
 import { type Locker } from '../acquire/locker.js';
 import { eventOf, forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
-import { busyError, waitTimeoutError } from '../busy-errors.js';
 import { nestedUpgradeError, notReentrantError, unawaitedCallError, uncountedPermitError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { type Hold } from '../hold/hold.js';
 import { NestedHold } from '../hold/nested-hold.js';
-import { type LockError, type LockMode } from '../lock.errors.js';
+import { localLimitError, LocalWait } from '../local-wait.js';
+import { type LockMode } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { findCurrentHold, findUnendedHold, isStackDeep } from './context.js';
 import { type SlotOutcome } from './local-slot.js';
@@ -162,41 +161,24 @@ interface Turn {
 
 /** Waits within the same limits as an acquisition: `waitMs`, `signal` and the loss of the outer lock. */
 function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: LockRequest): Promise<SlotOutcome> {
-  const { waitMs, signal } = request.options;
-  return new Promise((resolve, reject) => {
-    let isSettled = false;
-    let cleanUp = (): void => undefined;
-    const settle = (outcome: SlotOutcome): void => {
-      isSettled = true;
-      cleanUp();
-      resolve(outcome);
-    };
-    signal?.throwIfAborted();
-    const leaveQueue = lock.enter(key, settle);
-    if (isSettled) return;
-    const cancel = (error: unknown): void => {
-      leaveQueue();
-      cleanUp();
-      reject(error);
-    };
-    const onLimit = (): void => cancel(limitError(locker, key, request));
-    if (waitMs === 0) return onLimit();
-    const limit = locker.timers.schedule(request.startedAt + waitMs, onLimit);
-    const stops = [outer.onLost(cancel), signal && onAbort(signal, () => cancel(signal.reason))];
-    cleanUp = () => {
-      limit.cancel();
-      for (const stop of stops) stop?.();
-    };
-  });
-}
-
-function limitError(locker: Locker, key: string, request: LockRequest): LockError {
-  const { mode, waitMs } = request.options;
-  const holder = 'a nested call of the same chain of calls';
-  if (waitMs === 0) return busyError({ key, mode }, { holder });
-  const waitedMs = waitedMsOf(request, locker.clock.now());
-  locker.events.emit('timedOut', () => ({ ...eventOf(request), key, keys: [key], mode, waitedMs, holder }));
-  return waitTimeoutError({ key, mode }, waitedMs, { holder, ahead: 0 });
+  const { startedAt, options } = request;
+  const { waitMs, signal, mode } = options;
+  signal?.throwIfAborted();
+  const stops: (() => void)[] = [];
+  const wait = new LocalWait<SlotOutcome>(locker.timers, signal, () => stops.forEach((stop) => stop()));
+  stops.push(lock.enter(key, (outcome) => wait.succeed(outcome)));
+  const onLimit = (): void => {
+    const event = { ...eventOf(request), key, keys: [key], mode };
+    const holder = 'a nested call of the same chain of calls';
+    wait.fail(localLimitError(locker, event, { waitMs, startedAt }, holder));
+  };
+  if (wait.isOver) return wait.promise;
+  if (waitMs === 0) onLimit();
+  else {
+    stops.push(outer.onLost((error) => wait.fail(error)));
+    wait.limitBy(startedAt + waitMs, onLimit);
+  }
+  return wait.promise;
 }
 
 function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
