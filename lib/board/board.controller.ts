@@ -15,7 +15,7 @@ import {
   VERSION_NEUTRAL,
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
-import { LockConfigurationError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
+import { LockBusyError, LockConfigurationError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
 import { printable } from '../core/printable.js';
 import { messageOf } from '../core/reporter.js';
 import { hasOperators, storeWith } from '../core/store/capabilities.js';
@@ -36,7 +36,7 @@ import {
   whyNoAction,
 } from './requests.js';
 import { type BoardMount, type BoardSettings } from './board.options.js';
-import { jobsIn } from '../interceptor/jobs.js';
+import { type Job, jobsIn } from '../interceptor/jobs.js';
 import { eventText, Feeds } from './live.js';
 import { instanceOf, readQuery } from './query.js';
 import { BoardTopics, OwnLosses } from './topics.js';
@@ -49,6 +49,8 @@ export const BOARD_MOUNT = Symbol.for('nestjs-redis-lock:board-mount');
 
 /** How long a browser waits before it connects again, in milliseconds. */
 const RETRY = Buffer.from('retry: 1000\n');
+/** How long the answer waits for the end of a run by hand, which goes on. */
+const RUN_ANSWER_MS = 1_000;
 /** As many characters as `by` of `forceRelease` may have. */
 const MAX_USER = 128;
 
@@ -62,6 +64,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
   #service: RedisLockService | undefined;
   #losses: OwnLosses | undefined;
   #topics: BoardTopics | undefined;
+  #jobs: readonly Job[] = [];
 
   constructor(
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
@@ -84,6 +87,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     this.#service = service;
     this.#losses = losses;
     const jobs = jobsIn(this.modules, connection);
+    this.#jobs = jobs;
     this.#topics = new BoardTopics({ service, store, hasHistory: history.isWritten, losses, jobs });
   }
 
@@ -118,8 +122,8 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const query = readQuery(given);
     if (typeof query === 'string') return refuseRequest(response, 400, query);
     if (!this.#feeds.isOpen) return refuseRequest(response, 503, 'The app stops, or too many pages are open.');
-    const { connection, refreshMs, canForceRelease } = this.settings;
-    const about = eventText('board', { connection: connection ?? null, refreshMs, canForceRelease });
+    const { connection = null, refreshMs, canForceRelease, canRunNow } = this.settings;
+    const about = eventText('board', { connection, refreshMs, canForceRelease, canRunNow });
     const stream = beginEvents(response);
     // Nest answers HEAD by the same route: a stream that carries nothing would never end.
     if (request.method === 'HEAD') return void stream.end();
@@ -133,11 +137,8 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     @Res() response: BoardResponse,
   ): Promise<void> {
     if (!this.settings.canForceRelease) return refuseRequest(response, 404, 'This board does not release locks.');
-    const problem = whyNoAction(request);
-    if (problem !== undefined)
-      return refuseRequest(response, 403, `This request does not come from the board. ${problem}`);
-    const user = await this.#userOf(request);
-    if (user === undefined) return refuseRequest(response, 403, 'The app does not know who you are.');
+    const user = await this.#actor(request, response);
+    if (user === undefined) return;
     const { key, token } = (body ?? {}) as { readonly key?: unknown; readonly token?: unknown };
     if (typeof key !== 'string') return refuseRequest(response, 400, 'The body has no `key`.');
     if (typeof token !== 'string' || !/^\d+$/.test(token) || !Number.isSafeInteger(Number(token)))
@@ -152,6 +153,40 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     } catch (error) {
       refuseRequest(response, statusOf(error), messageOf(error));
     }
+  }
+
+  @Post('run-now')
+  async runNow(@Req() request: BoardRequest, @Body() body: unknown, @Res() response: BoardResponse): Promise<void> {
+    if (!this.settings.canRunNow) return refuseRequest(response, 404, 'This board does not run jobs.');
+    const user = await this.#actor(request, response);
+    if (user === undefined) return;
+    const { key, name } = (body ?? {}) as { readonly key?: unknown; readonly name?: unknown };
+    const job = this.#jobs.find((one) => one.key === key && one.name === name);
+    if (!job) return refuseRequest(response, 400, 'This instance has no job with this `name` and `key`.');
+    logger.warn(printable(`${user} runs the job ${job.name} with the lock "${job.key}" by hand.`));
+    const fail = (error: unknown): void => {
+      if (!isAnswered) return refuseRequest(response, error instanceof LockBusyError ? 409 : 500, messageOf(error));
+      logger.error(printable(`The job ${job.name}, which ${user} runs by hand, failed: ${messageOf(error)}`));
+    };
+    let isAnswered = false;
+    const answerOnce = (status: number, isRunning: boolean): void => {
+      if (!isAnswered) answerJson(response, { isRunning }, status);
+      isAnswered = true;
+    };
+    const timer = setTimeout(answerOnce, RUN_ANSWER_MS, 202, true);
+    await job.run().then(() => answerOnce(200, false), fail);
+    clearTimeout(timer);
+  }
+
+  /** Who acts by a request; undefined: it was refused. */
+  async #actor(request: BoardRequest, response: BoardResponse): Promise<string | undefined> {
+    const problem = whyNoAction(request);
+    const user = problem === undefined ? await this.#userOf(request) : undefined;
+    const why = problem
+      ? `This request does not come from the board. ${problem}`
+      : 'The app does not know who you are.';
+    if (user === undefined) refuseRequest(response, 403, why);
+    return user;
   }
 
   async #userOf(request: BoardRequest): Promise<string | undefined> {

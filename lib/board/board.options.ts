@@ -14,6 +14,11 @@ export interface BoardActions {
    */
   forceRelease?: boolean;
   /**
+   * Whether the board can run a job with `oncePer` by hand, on the instance that serves the page.
+   * @default false
+   */
+  runNow?: boolean;
+  /**
    * Names who acts, for the log and the history, from the request: `(request) => request.user.name`. It may return a promise. Who it
    * cannot name (it throws or rejects, or the name is empty) may not act. Without it, the board acts as `board`.
    */
@@ -66,6 +71,7 @@ export interface BoardSettings {
   readonly connection: string | undefined;
   readonly refreshMs: number;
   readonly canForceRelease: boolean;
+  readonly canRunNow: boolean;
   readonly user: ((request: unknown) => unknown) | undefined;
 }
 
@@ -112,12 +118,14 @@ export function settingsOf(options: RedisLockBoardFactoryOptions, connection: st
   const own: RedisLockBoardFactoryOptions = readOptions(options, FACTORY_NAMES, OF);
   const { actions = {}, refreshMs = 2_000 } = own;
   checkDuration(refreshMs, 'refreshMs', REFRESH);
-  const { forceRelease = false, user }: BoardActions = readOptions(actions, ['forceRelease', 'user'], '`actions`');
+  const names = ['forceRelease', 'runNow', 'user'] satisfies readonly (keyof BoardActions)[];
+  const { forceRelease = false, runNow = false, user }: BoardActions = readOptions(actions, names, '`actions`');
   checkBoolean(forceRelease, 'actions.forceRelease');
+  checkBoolean(runNow, 'actions.runNow');
   if (user !== undefined && typeof user !== 'function') {
     refuse('actions.user', user, 'a function that returns the name of the user of a request');
   }
-  return { connection, refreshMs, canForceRelease: forceRelease, user };
+  return { connection, refreshMs, canForceRelease: forceRelease, canRunNow: runNow, user };
 }
 
 /** @throws LockConfigurationError, also when there is neither a guard nor `unguarded: true` */

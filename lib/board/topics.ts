@@ -273,7 +273,7 @@ export class BoardTopics {
   async #job({ name, key, nextMs }: Job) {
     const nowMs = Date.now();
     const next = nextMs(nowMs);
-    const job = { name, key, next, nextInMs: next === null ? null : Math.max(0, next - nowMs) };
+    const job = { name, key, isOwn: true, next, nextInMs: next === null ? null : Math.max(0, next - nowMs) };
     try {
       return { ...job, last: await this.sources.service.lastRun(key, name) };
     } catch (error) {
@@ -295,7 +295,7 @@ export class BoardTopics {
     }
     others.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
     return others.map((one) => {
-      const job = { key: one.key, next: null, nextInMs: null };
+      const job = { key: one.key, isOwn: false, next: null, nextInMs: null };
       return 'problem' in one
         ? { name: '', ...job, last: null, problem: one.problem }
         : { name: one.job, ...job, last: one };

@@ -7,6 +7,7 @@ import { CronTimeline } from '../schedule/cron-timeline.js';
 import { CronJobs } from '../schedule/fire-finder.js';
 import { methodsOf, scheduledMethod, scheduleOf } from '../schedule/scheduler.js';
 import { jobOf, type LockedCall, lockedCallOf } from './locked-call.js';
+import { runNow } from './run-now.js';
 
 type Modules = Pick<ModulesContainer, 'values'>;
 
@@ -17,6 +18,8 @@ export interface Job {
   readonly key: string;
   /** When it is due next, in milliseconds since the epoch; null when only the app knows. */
   readonly nextMs: (nowMs: number) => number | null;
+  /** Runs it by hand, on this instance. */
+  readonly run: () => Promise<unknown>;
 }
 
 /** A method of an object that is locked with `oncePer`. */
@@ -36,7 +39,9 @@ export function jobsIn(modules: Modules, connection: string | undefined): Job[] 
     // A scheduler calls its jobs without arguments: a key that needs some is that of no job.
     if (key === undefined) continue;
     const method = scheduledMethod(instance, call.name) ?? call.method;
-    jobs.set(idOf(name, key), { name, key, nextMs: (nowMs) => nextFire(call, method, cronJobs, nowMs) });
+    const run = (): Promise<unknown> =>
+      runNow(() => (instance as Record<string | symbol, () => unknown>)[call.name]!());
+    jobs.set(idOf(name, key), { name, key, nextMs: (nowMs) => nextFire(call, method, cronJobs, nowMs), run });
   }
   return [...jobs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }

@@ -117,13 +117,11 @@ tr.changed > * { background: var(--mark); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; margin: 0.5rem 0; }
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
-.tree, .tree ul { padding-left: 1.4rem; }
-.tree li { margin: 0.25rem 0; overflow-wrap: anywhere; }
+.tree, .tree ul { padding-left: 1.4rem; } .tree li { margin: 0.25rem 0; overflow-wrap: anywhere; }
 small { display: block; color: var(--soft); }
 .tools { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem 1rem; margin: 0.5rem 0; }
 input, select, button { font: inherit; color: inherit; padding: 0.3rem 0.7rem; border: 1px solid var(--soft); border-radius: 4px; background: var(--panel); }
-.tools > span { display: flex; align-items: center; gap: 0.4rem; }
-.tools input { width: 11rem; }
+.tools > span { display: flex; align-items: center; gap: 0.4rem; } .tools input { width: 11rem; }
 button { cursor: pointer; }
 button.danger { color: var(--bad-text); border-color: currentColor; background: var(--bad-page); }
 button:disabled { cursor: default; opacity: 0.7; }
@@ -134,9 +132,7 @@ dialog::backdrop { background: rgb(0 0 0 / 50%); }
 }
 @media (max-width: 45rem) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .tools > span { width: 100%; }
-  .tools label { flex: 0 0 7rem; }
-  .tools :is(input, select) { flex: 1; min-width: 0; }
+  .tools > span { width: 100%; } .tools label { flex: 0 0 7rem; } .tools :is(input, select) { flex: 1; min-width: 0; }
   table, tbody, tr, th, td { display: block; }
   tr { padding: 0.5rem 0; border-bottom: 1px solid var(--line); }
   th, td { display: flex; gap: 0.7rem; padding: 0.15rem 0.7rem; border: 0; }

@@ -87,13 +87,11 @@ setInterval(() => {
   }
 }, 500);
 
-const KEPT_NEWS = 5;
-
 /** Tells a screen reader something; each time it is told, even if the text is the same as before. */
 function tell(text) {
   const news = byId('news');
   news.append(el('p', {}, text));
-  if (news.childElementCount > KEPT_NEWS) news.firstElementChild.remove();
+  if (news.childElementCount > 5) news.firstElementChild.remove();
 }
 
 // Tables whose rows stay where they are when only their contents change.
@@ -332,40 +330,51 @@ function showTrouble() {
 
 // What a reader can do.
 
-/** The button that takes a lock away from the holders that are shown, after it has asked again. onDone gets a sentence about the outcome, and whether it is bad. */
-function releaseButton(seen, onDone) {
-  const button = el('button', { type: 'button', class: 'danger' }, 'Force release…');
+/** A button for an action, which asks first. question() gives its texts, its path and its body; onDone gets a sentence, and whether it is bad. */
+function actionButton(label, question, onDone) {
+  const button = el('button', { type: 'button', class: 'danger' }, label + '…');
   button.addEventListener('click', async () => {
-    const { key, token, holders } = seen();
-    const who = holders.map((one) => one.instance + ' ' + workOf(one) + ' with the token ' + one.token).join(', ');
-    const isWanted = await confirmed(
-      'Take this lock away?',
-      [printable(key), 'Held by ' + printable(who || 'nobody') + '. All its holders are told that they lost it, but their work may still be running. The next caller in the queue gets the lock.'],
-      'Force release',
-    );
+    const { title, key, text, path, body, done, not } = question();
+    const isWanted = await confirmed(title, [printable(key), printable(text)], label);
     button.focus();
     if (!isWanted) return;
     button.disabled = true;
-    const [text, isBad] = await forceRelease(key, token);
+    const { error, answer } = await post(path, body);
     button.disabled = false;
-    onDone(text, isBad);
-    tell(text);
+    const outcome = error === undefined ? done(answer) : not + ': ' + printable(error);
+    onDone(outcome, error !== undefined);
+    tell(outcome);
   });
   return button;
 }
 
-async function forceRelease(key, token) {
+/** The button that takes a lock away from the holders that are shown. */
+const releaseButton = (seen, onDone) =>
+  actionButton('Force release', () => {
+    const { key, token, holders } = seen();
+    const who = holders.map((one) => one.instance + ' ' + workOf(one) + ' with the token ' + one.token).join(', ') || 'nobody';
+    const text = 'Held by ' + who + '. All its holders are told that they lost it, but their work may still be running. The next caller in the queue gets the lock.';
+    const done = ({ wasHeld }) => (wasHeld ? 'Released. Its holders are told.' : 'Nobody held it any more.');
+    return { title: 'Take this lock away?', key, text, path: 'force-release', body: { key, token }, done, not: 'Not released' };
+  }, onDone);
+
+/** The button that runs a job by hand. */
+const runButton = (job, onDone) =>
+  actionButton('Run now', () => {
+    const { name, key } = job();
+    const text = name + ' runs on the instance that serves this page, under its lock. It uses up no fire.';
+    const done = ({ isRunning }) => name + (isRunning ? ' runs.' : ' has run.');
+    return { title: 'Run this job now?', key, text, path: 'run-now', body: { name, key }, done, not: name + ' did not run' };
+  }, onDone);
+
+async function post(path, content) {
   try {
-    const answer = await fetch(urlOf('force-release'), {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-lock-board': 'force-release' },
-      body: JSON.stringify({ key, token }),
-    });
+    const headers = { 'content-type': 'application/json', 'x-lock-board': path };
+    const answer = await fetch(urlOf(path), { method: 'POST', headers, body: JSON.stringify(content) });
     const body = await answer.json();
-    if (!answer.ok) return ['Not released: ' + printable(String(body.error ?? body.message ?? answer.status)), true];
-    return [body.wasHeld ? 'Released. Its holders are told.' : 'Nobody held it any more.', false];
+    return answer.ok ? { answer: body } : { error: String(body.error ?? body.message ?? answer.status) };
   } catch (error) {
-    return ['Not released: the app did not answer (' + printable(error.message) + ').', true];
+    return { error: 'the app did not answer (' + error.message + ').' };
   }
 }
 
@@ -479,13 +488,13 @@ const historyPager = () => pager('before', ['Newest entries', 'Older entries']);
  * A view with a heading, and the sentence empty in place of its table when that is empty. about gives a sentence on what is shown.
  * Both sentences depend on the state; until there is one, the view says nothing.
  */
-function listView({ title, table, itemsOf, about = () => '', empty, filters = [], pages, nextOf }) {
+function listView({ title, table, itemsOf, about = () => '', empty, filters = [], pages, nextOf, notice }) {
   const summary = el('p', { class: 'soft', hidden: '' });
   const nothing = el('p', { class: 'notice', hidden: '' });
   const heading = el('h2', { tabindex: '-1' }, title);
   const search = filters.length > 0 ? [searchBar(filters, shown.params)] : [];
   return {
-    element: el('section', {}, heading, summary, ...search, table.element, nothing, ...(pages ? [pages.element] : [])),
+    element: el('section', {}, heading, summary, ...search, ...(notice ? [notice] : []), table.element, nothing, ...(pages ? [pages.element] : [])),
     update: (state) => {
       const items = itemsOf(state);
       const isSearch = filters.some((name) => name !== 'sort' && shown.params[name]);
@@ -554,8 +563,6 @@ const withoutPlace = (waiters) =>
     : count(waiters, 'call waits without a place of its', 'calls wait without a place of their') + ' own in the queue: ' +
       'calls that are not fair, calls in a quorum, and calls behind another one of their process.';
 
-const firstHolder = ({ holders }) => (holders[0] ? holders[0].instance + ' ' + holders[0].where : 'nobody');
-
 /** All that waits, the longest first. */
 function waitsView() {
   const columns = [
@@ -566,7 +573,7 @@ function waitsView() {
     textColumn('Owner', ({ waiter }) => (waiter ? ownerOf(waiter) : '–')),
     textColumn('Place', ({ waiter }) => (waiter ? String(waiter.place) : '–'), { number: true }),
     leftColumn('Gives up in', ({ waiter }) => waiter?.leftMs ?? null, 'overdue'),
-    textColumn('Held by', ({ lock }) => firstHolder(lock)),
+    textColumn('Held by', ({ lock: { holders } }) => (holders[0] ? holders[0].instance + ' ' + holders[0].where : 'nobody')),
   ];
   return listView({
     title: 'What waits longest',
@@ -682,8 +689,11 @@ function jobsView() {
     timeColumn('Next fire', ({ next }) => next),
     leftColumn('Due in', ({ nextInMs }) => nextInMs, 'now'),
   ];
+  const outcome = el('p', { class: 'notice', hidden: '' });
+  columns.push(runColumn(showOutcome(outcome)));
   return listView({
     title: 'Jobs',
+    notice: outcome,
     table: makeTable('Jobs', columns, ({ key, name }) => name + ' ' + key),
     itemsOf: ({ jobs }) => jobs,
     about: ({ jobs, hasMore }) => (hasMore ? 'There are more than the ' + jobs.length + ' jobs that are shown.' : ''),
@@ -692,6 +702,21 @@ function jobsView() {
       'This app has no job that is locked with oncePer, and no run of one is known. Put @Locked with oncePer on a scheduled method to see its runs here.',
   });
 }
+
+/** A column of buttons that run jobs of this app by hand. */
+const runColumn = (onDone) => ({
+  title: 'By hand',
+  make: (cell) => {
+    let job;
+    const [button, none] = [runButton(() => job, onDone), el('span', {}, '–')];
+    cell.append(button, none);
+    return (item) => {
+      job = item;
+      button.hidden = !(item.isOwn && stream.about.canRunNow);
+      none.hidden = !button.hidden;
+    };
+  },
+});
 
 /** What the last losses were. */
 function lossesView() {

@@ -43,7 +43,7 @@ async function startFakeBoard(refreshMs: number): Promise<FakeBoard> {
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     await frozen.opened;
     const { url = '' } = request;
-    if (url === '/locks/force-release') {
+    if (request.method === 'POST') {
       actions.push(JSON.parse(Buffer.concat(await request.toArray()).toString()));
       response.writeHead(409, { 'content-type': 'application/json' });
       response.end(JSON.stringify({ error: 'Another caller holds this lock by now.' }));
@@ -60,7 +60,7 @@ async function startFakeBoard(refreshMs: number): Promise<FakeBoard> {
     asked.push(searchParams);
     streams.set(response, searchParams.get('view'));
     response.on('close', () => streams.delete(response));
-    response.write(eventText('board', { connection: null, refreshMs, canForceRelease: true }));
+    response.write(eventText('board', { connection: null, refreshMs, canForceRelease: true, canRunNow: true }));
   };
   const server = createServer((request, response) => void serve(request, response));
   closeLater({ close: async () => server.close().closeAllConnections() });
@@ -312,6 +312,20 @@ describe('the page of the board', () => {
   );
 
   it(
+    'runs a job by hand after it has asked, and says why it did not run',
+    async () => {
+      const { page, tell, actions, shows } = await open('jobs');
+      const job = { name: 'Reports.noon', key: 'noon', isOwn: true, next: null, nextInMs: null, last: null };
+      await tell('state', { jobs: [job, { ...job, name: 'Elsewhere', isOwn: false }], hasMore: false }, 'jobs');
+      await page.getByRole('button', { name: 'Run now' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Run now' }).click();
+      await shows('Reports.noon did not run: Another caller holds this lock by now.');
+      expect(actions).toEqual([{ name: 'Reports.noon', key: 'noon' }]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
     'notices that the app has stopped while its connection stays open, and connects again',
     async () => {
       const { page, tell, freeze, shows } = await open('', {}, 250);
@@ -339,7 +353,7 @@ describe('the page of the board', () => {
         ['waits', 'locks', listOf([lock])],
         ['blocking', 'blocking', { ...listOf([]), roots: [tree] }],
         ['instances', 'instances', { ...listOf([]), instances: [] }],
-        ['jobs', 'jobs', { jobs: [job], hasMore: false }],
+        ['jobs', 'jobs', { jobs: [{ ...job, isOwn: true }], hasMore: false }],
         ['losses', 'losses', { ...historyOf([entryView('1')]), isOwn: false }],
         ['history', 'history', historyOf([entryView('1')])],
       ];

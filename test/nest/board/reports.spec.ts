@@ -2,7 +2,8 @@ import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
 import { type Lock, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
-import { RedisLockBoardModule } from '../../../lib/board/index.js';
+import { type BoardActions, RedisLockBoardModule } from '../../../lib/board/index.js';
+import { logger } from '../../../lib/interceptor/lock-logger.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { startRequests } from '../support/requests.js';
@@ -58,7 +59,7 @@ describe('the board', () => {
     const { app, url } = await start({ keyPrefix: `${freshKey('jobs')}:` });
     const page = await readPage(`${url}/locks/events?view=jobs`);
     const { jobs } = await page.next('state', (state) => state);
-    const idle = { last: null, next: expect.any(Number), nextInMs: expect.any(Number) };
+    const idle = { isOwn: true, last: null, next: expect.any(Number), nextInMs: expect.any(Number) };
     expect(jobs).toEqual([
       { name: 'Reports.daily', key: NOON, ...idle },
       { name: 'Reports.noon', key: NOON, ...idle },
@@ -72,6 +73,30 @@ describe('the board', () => {
     const last = await page.next('state', (state) => state.jobs[2].last);
     expect(last).toMatchObject({ outcome: 'done', instance: expect.stringContaining(`:${process.pid}`) });
     expect(last.ranMs).toBeGreaterThanOrEqual(0);
+  });
+
+  it('runs a job by hand if it may, as often as it is asked, and names who does it', async () => {
+    const [keyPrefix, warn] = [`${freshKey('jobs')}:`, jest.spyOn(logger, 'warn')];
+    const ask = async (actions: BoardActions, body: object) => {
+      const imports = [RedisLockBoardModule.forRoot({ unguarded: true, refreshMs: 250, actions })];
+      const { app, get } = await startRequests('express', { imports, providers: [Cleanup] }, { locks: { keyPrefix } });
+      const headers = { 'content-type': 'application/json', 'x-lock-board': 'run-now' };
+      const run = (): Promise<{ status: number; text: string }> =>
+        get('locks/run-now', { method: 'POST', headers, body: JSON.stringify(body) });
+      return { cleanup: app.get(Cleanup), run };
+    };
+    const job = { name: 'Cleanup.run', key: SLOTS };
+    expect((await (await ask({}, job)).run()).status).toBe(404);
+    expect((await (await ask({ runNow: true }, { ...job, name: 'Other' })).run()).status).toBe(400);
+    const { cleanup, run } = await ask({ runNow: true, user: () => 'ada' }, job);
+    const spy = jest.spyOn(cleanup, 'run');
+    for (let i = 0; i < 2; i += 1) expect(JSON.parse((await run()).text)).toEqual({ isRunning: false });
+    expect(spy).toHaveBeenCalledTimes(2);
+    expect(warn).toHaveBeenLastCalledWith(`ada runs the job Cleanup.run with the lock "${SLOTS}" by hand.`);
+    const lock = await (await start({ keyPrefix })).locks.acquire(SLOTS);
+    const { status, text } = await run();
+    expect([status, JSON.parse(text).error]).toEqual([409, expect.stringContaining(`"${SLOTS}"`)]);
+    await lock.release();
   });
 
   it('shows the jobs of another app that has run them', async () => {

@@ -142,7 +142,12 @@ describe('the topics of the board', () => {
   });
 
   it('have at most 200 jobs, and say whether there are more', async () => {
-    const own = Array.from({ length: 203 }, (_, i) => ({ name: `Jobs.${i}`, key: `job ${i}`, nextMs: () => null }));
+    const own = Array.from({ length: 203 }, (_, i) => ({
+      name: `Jobs.${i}`,
+      key: `job ${i}`,
+      nextMs: () => null,
+      run: async () => undefined,
+    }));
     const found = own.map(({ name, key }) => run(name, key));
     const jobsOf = async (given: Given) =>
       (await setUp(given).topics.read(ask('jobs'))) as { jobs: Job[]; hasMore: boolean };
@@ -160,19 +165,19 @@ describe('the topics of the board', () => {
   });
 
   it('have the jobs of other apps behind those of this one, without a next fire', async () => {
-    const own = { name: 'Jobs.own', key: 'own', nextMs: () => null };
+    const own = { name: 'Jobs.own', key: 'own', nextMs: () => null, run: async () => undefined };
     const found = [run('Jobs.own', 'own'), run('Jobs.own', 'other'), run('Jobs.a', 'a')];
     const { jobs } = (await setUp({ jobs: [own], found }).topics.read(ask('jobs'))) as { jobs: object[] };
     const last = { fire: 1_000, instance: 'a:7', outcome: 'done', ranMs: 500 };
     expect(jobs).toEqual([
-      { name: 'Jobs.own', key: 'own', next: null, nextInMs: null, last: null },
-      { name: 'Jobs.a', key: 'a', next: null, nextInMs: null, last },
-      { name: 'Jobs.own', key: 'other', next: null, nextInMs: null, last },
+      { name: 'Jobs.own', key: 'own', isOwn: true, next: null, nextInMs: null, last: null },
+      { name: 'Jobs.a', key: 'a', isOwn: false, next: null, nextInMs: null, last },
+      { name: 'Jobs.own', key: 'other', isOwn: false, next: null, nextInMs: null, last },
     ]);
   });
 
   it('have a job of this app whose lock cannot be read, with the reason; an outage concerns all', async () => {
-    const own = { name: 'Jobs.own', key: 'own', nextMs: () => null };
+    const own = { name: 'Jobs.own', key: 'own', nextMs: () => null, run: async () => undefined };
     const jobsWith = (retryable: boolean) => {
       const error = new LockStoreError('NEWERDATA', { retryable });
       return setUp({ jobs: [own], lastRun: () => Promise.reject(error) }).topics.read(ask('jobs'));
@@ -234,7 +239,7 @@ describe('the topics of the board', () => {
       outcome: 'running',
     };
     const state = { readAt: new Date(now) };
-    const jobs = [{ name: 'Jobs.own', key: 'own', nextMs: () => null }];
+    const jobs = [{ name: 'Jobs.own', key: 'own', nextMs: () => null, run: async () => undefined }];
     const shown = await setUp({ jobs, state, lastRun: async () => running }).topics.read(ask('jobs'));
     expect(shown).toMatchObject({ jobs: [{ last: { ranMs: 7_000 } }] });
   });
