@@ -4,7 +4,6 @@ import { jobName } from './key.js';
 import { kindOf, MAX_PERMITS } from './option-checks.js';
 import { printable } from './printable.js';
 import { readOptions } from './read-options.js';
-import { askEach } from './store/ask-each.js';
 import { type LastRun, LIST_OPTION_NAMES, type ListOptions, type LockState } from './store/lock-state.js';
 import { checkKeyOf, hasFires, hasOperators, hasPermits, storeWith } from './store/capabilities.js';
 import { type LockStore } from './store/lock-store.js';
@@ -76,7 +75,14 @@ export class OperatorCalls {
     events.emit('forced', () => ({ ...lock, by }));
   }
 
-  #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
-    return askEach(this.store, this.locker.awaited, keysOf(key), ask);
+  /** Checks all keys, then asks for each of them; rejects only after all answers have come. */
+  async #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
+    const keys = keysOf(key);
+    for (const one of keys) checkKeyOf(this.store, one);
+    const answers = await this.locker.awaited.keepAlive(Promise.allSettled(keys.map(ask)));
+    return answers.map((answer) => {
+      if (answer.status === 'rejected') throw answer.reason;
+      return answer.value;
+    });
   }
 }
