@@ -8,7 +8,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { LOCK_CLOCK, LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { SleepyClock, StoppedClock } from '../../support/core/stopped-clock.js';
+import { type Clock, systemClock } from '../../../lib/core/clock.js';
 import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
 import { hashOf } from '../../support/redis/records.js';
 import { type RedisConnection } from '../../../lib/redis/client/redis-connection.js';
@@ -17,6 +17,51 @@ import { scriptsOnClock } from '../../support/redis/lock-commands.js';
 import { ownCluster } from '../../support/redis/own-topologies.js';
 
 afterEach(closeAll);
+
+/** The clock of a process that can be stopped: then no timer fires, and the time goes on. */
+class StoppedClock implements Clock {
+  readonly #due: (() => void)[] = [];
+  protected stoppedSince: number | null = null;
+
+  get isStopped(): boolean {
+    return this.stoppedSince !== null;
+  }
+
+  now = (): number => systemClock.now();
+
+  wallNow = (): number => systemClock.wallNow();
+
+  setTimer(callback: () => void, delayMs: number): () => void {
+    const fire = (): void => (this.isStopped ? void this.#due.push(fire) : callback());
+    const cancel = systemClock.setTimer(fire, delayMs);
+    return () => {
+      cancel();
+      const at = this.#due.indexOf(fire);
+      if (at >= 0) this.#due.splice(at, 1);
+    };
+  }
+
+  stop(): void {
+    this.stoppedSince = systemClock.now();
+  }
+
+  goOn(): void {
+    this.stoppedSince = null;
+    for (const fire of this.#due.splice(0)) fire();
+  }
+}
+
+/** The clock of a machine that can be suspended: then its monotonic clock stands still, too. */
+class SleepyClock extends StoppedClock {
+  #sleptMs = 0;
+
+  override now = (): number => (this.stoppedSince ?? systemClock.now()) - this.#sleptMs;
+
+  override goOn(): void {
+    if (this.stoppedSince !== null) this.#sleptMs += systemClock.now() - this.stoppedSince;
+    super.goOn();
+  }
+}
 
 /** Keeps the event loop busy, as a large JSON or a garbage collection does. */
 function block(ms: number): void {

@@ -9,7 +9,6 @@ import { buildPackage, forkScript, startChildApp } from '../../support/processes
 import { topology } from '../../support/topologies/topology.js';
 import { evalOf, lockCalls, plainWriter } from '../../support/redis/lock-commands.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { startLeader } from '../../support/processes/leader-app.js';
 
 afterEach(closeAll);
 
@@ -258,6 +257,32 @@ async function startTwo(leaseMs: number) {
   const second = await startLeader(options);
   await untilWaiting(await startApp(), options.key);
   return [first, second] as const;
+}
+
+/** What an instance told: that it was elected, has worked as the leader, or was demoted. */
+interface LeaderReport {
+  readonly kind: 'ready' | 'elected' | 'worked' | 'demoted';
+  readonly fencingToken: number;
+  readonly reason?: string;
+}
+
+/** Starts an instance that campaigns, and that works every `everyMs` milliseconds while it leads. */
+async function startLeader(options: { key: string; leaseMs: number; everyMs: number }) {
+  await buildPackage();
+  const module = { connection: topology.connection, drainMs: 500 };
+  const { child } = forkScript('leader-process.mjs', JSON.stringify({ module, ...options }));
+  const reports: LeaderReport[] = [];
+  child.on('message', (report: LeaderReport) => reports.push(report));
+  await eventually(() => reports.some(({ kind }) => kind === 'ready'), { timeoutMs: 30_000 });
+  return {
+    process: child,
+    reports,
+    /** Resolves with the next report of this kind from now on. */
+    next: (kind: LeaderReport['kind']) => {
+      const from = reports.length;
+      return eventually(() => reports.slice(from).find((report) => report.kind === kind), { timeoutMs: 30_000 });
+    },
+  };
 }
 
 describe('a leader in a process of its own', () => {
