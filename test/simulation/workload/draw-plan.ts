@@ -345,7 +345,10 @@ class BurstDrawer {
     const id = (this.nextId += 1);
     const afterLossMs = rng.chance(0.5) ? 0 : rng.float(0, 500);
     const [keys, options, steps] = [[key], this.#options(), isQuick ? [] : this.#steps(holdMs)];
-    return { id, slot, at, entry, keys, options, abortMs, holdMs, steps, listens: rng.chance(0.5), afterLossMs };
+    const call = { id, slot, at, entry, keys, options, abortMs, holdMs, steps, listens: rng.chance(0.5), afterLossMs };
+    // A call that asks for something else ends a turn long before its tokens are used up.
+    const plain = { mode: 'write', leaseMs: this.#leaseMs, waitMs: 6_000 } as const;
+    return this.profile.shares.plain ? { ...call, options: plain, abortMs: undefined, holdMs: 0, steps: [] } : call;
   }
 
   /** Often too short for a timer, and now and then longer than a turn. */

@@ -124,6 +124,8 @@ interface Shares {
   readonly severalKeys?: number;
   readonly kept?: number;
   readonly turns?: number;
+  /** All calls of a burst ask for the same. */
+  readonly plain?: boolean;
   readonly transfers?: number;
   readonly semaphores?: number;
   readonly leaders?: number;
@@ -284,6 +286,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   ),
   turnsSentinel: profile(SENTINEL, TURNS, faults(FAILOVERS, { stopSentinel: 8_000, kill: 10_000 })),
   turnsCluster: profile(CLUSTER, TURNS, faults(FAILOVERS, PROCESSES, { moveSlot: 5_000 })),
+  turnsPlain: profile(TURNS, { shares: { turns: 0.8, plain: true } }),
   several: profile(faults({ refuse: 6_000, stepClock: 6_000, foreignKey: 3_000 }), { shares: { severalKeys: 0.8 } }),
 
   quorum: profile(QUORUM),
