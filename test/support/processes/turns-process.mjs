@@ -34,9 +34,11 @@ async function work({ fencingToken }) {
   await nextTurn();
 }
 
-process.once('message', async () => {
+async function begin() {
   const call = () => locks.withLock(key, lock, work).catch((error) => failures.push(error.code));
   await Promise.all(Array.from({ length: callers }, call));
   process.send({ grants, failures });
-});
+}
+
+process.once('message', () => void begin());
 process.send({ isReady: true });
