@@ -1,44 +1,86 @@
-import { Controller, Headers, HttpCode, Injectable, Post, Req, UseInterceptors } from '@nestjs/common';
-import { LockInterceptor, lockKey } from '../../../lib/index.js';
+import { createHash } from 'node:crypto';
+import {
+  Body,
+  ConflictException,
+  Controller,
+  Headers,
+  HttpCode,
+  Injectable,
+  Post,
+  Req,
+  UnprocessableEntityException,
+  UseInterceptors,
+} from '@nestjs/common';
+import { currentLock, LockInterceptor, lockKey } from '../../../lib/index.js';
 
-/** Where answers are kept: a table with the key as its primary key, or Redis with a time to live. */
+/** What is kept of a request; without an `answer`, it has begun, and its call may have died. */
+interface RequestRow {
+  readonly hash: string;
+  readonly fencingToken: number;
+  readonly answer?: string;
+}
+
+/** Stands for a table with the id as its primary key. Each method is one statement there. */
 @Injectable()
-export class Answers {
-  readonly #byKey = new Map<string, string>();
+export class Requests {
+  readonly #rows = new Map<string, RequestRow>();
 
-  async get(key: string): Promise<string | undefined> {
-    return this.#byKey.get(key);
+  /** Inserts a row, or puts the token of this call into the row that is there. */
+  async begin(id: string, hash: string, fencingToken: number): Promise<RequestRow> {
+    const row = { hash, ...this.#rows.get(id), fencingToken };
+    this.#rows.set(id, row);
+    return row;
   }
 
-  async keep(key: string, answer: string): Promise<string> {
-    this.#byKey.set(key, answer);
-    return answer;
+  /** Refuses a call that lost its lock: another one has put its token into the row. */
+  async complete(id: string, fencingToken: number, answer: string): Promise<void> {
+    const row = this.#rows.get(id);
+    if (row?.fencingToken !== fencingToken) throw new ConflictException('A later call has this request.');
+    this.#rows.set(id, { ...row, answer });
   }
+}
+
+/** What the request changes. It does each id once, and returns its first answer for it again. */
+export abstract class PaymentProvider {
+  abstract charge(id: string, amount: number): Promise<string>;
 }
 
 /** A guard has set the user. */
 interface SignedIn {
-  readonly user: { readonly id: string };
+  readonly user: { readonly tenant: string; readonly id: string };
 }
 
 @Controller('payments')
 export class Payments {
-  charges = 0;
+  constructor(
+    private readonly requests: Requests,
+    private readonly provider: PaymentProvider,
+  ) {}
 
-  constructor(private readonly answers: Answers) {}
-
-  /** A client that repeats its request waits for the first one, and gets the same answer. Without the header: 400. */
+  /** A repeated request waits for the first one, for 5 seconds at most: then 409. Without the header: 400. */
   @Post()
   @HttpCode(200)
   @UseInterceptors(
-    LockInterceptor.for('payment:<0.user.id>:<0.headers.idempotency-key>', { waitMs: 5_000, status: 409 }),
+    LockInterceptor.for('payment:<0.user.tenant>:<0.user.id>:<0.headers.idempotency-key>', {
+      waitMs: 5_000,
+      status: 409,
+    }),
   )
-  async pay(@Req() { user }: SignedIn, @Headers('idempotency-key') key: string): Promise<string> {
-    // With the user: two users may send the same key.
-    const id = lockKey`${user.id}:${key}`;
-    const answer = await this.answers.get(id);
-    if (answer !== undefined) return answer;
-    this.charges += 1;
-    return this.answers.keep(id, `charge ${this.charges}`);
+  async pay(
+    @Req() { user }: SignedIn,
+    @Headers('idempotency-key') key: string,
+    @Body() order: { readonly amount: number },
+  ): Promise<string> {
+    // Two users may send the same key.
+    const id = lockKey`${user.tenant}:${user.id}:${key}`;
+    const hash = createHash('sha256').update(JSON.stringify(order)).digest('hex');
+    const { fencingToken } = currentLock();
+    const row = await this.requests.begin(id, hash, fencingToken);
+    if (row.hash !== hash) throw new UnprocessableEntityException('This key belongs to a request with another body.');
+    if (row.answer !== undefined) return row.answer;
+    // A call that died may have charged already: the provider recognises the id.
+    const answer = await this.provider.charge(id, order.amount);
+    await this.requests.complete(id, fencingToken, answer);
+    return answer;
   }
 }

@@ -29,7 +29,7 @@ import { ask as askGraphql, startGraphql } from '../support/transports-graphql.j
 import { ask as askGateway, startGateways } from '../support/transports-ws.js';
 import { ChargeOrder, ChargeOrderHandler } from './recipe-cqrs.js';
 import { OrdersResolver } from './recipe-graphql.js';
-import { Answers, Payments } from './recipe-idempotent.js';
+import { PaymentProvider, Payments, Requests } from './recipe-idempotent.js';
 import { Seats } from './recipe-websocket.js';
 import { blocksOf, shownFiles } from '../support/shown-code.js';
 
@@ -248,39 +248,92 @@ describe('the recipe of an idempotent endpoint', () => {
   /** In place of a guard that checks who is signed in. */
   const signIn = { canActivate: (context: ExecutionContext) => Boolean(signedIn(context.switchToHttp().getRequest())) };
   const signedIn = (request: { headers: Record<string, string>; user?: object }) =>
-    (request.user = { id: request.headers['x-user'] });
+    (request.user = { tenant: request.headers['x-tenant'], id: request.headers['x-user'] });
+
+  /** Charges each id once. */
+  class Provider implements PaymentProvider {
+    readonly charges = new Map<string, string>();
+
+    async charge(id: string, amount: number): Promise<string> {
+      if (!this.charges.has(id)) this.charges.set(id, `charge ${this.charges.size + 1} of ${amount}`);
+      return this.charges.get(id)!;
+    }
+  }
 
   const start = async () => {
-    const providers = [Answers, { provide: APP_GUARD, useValue: signIn }];
+    const provider = new Provider();
+    const providers = [
+      Requests,
+      { provide: PaymentProvider, useValue: provider },
+      { provide: APP_GUARD, useValue: signIn },
+    ];
     const { app, acquired } = await startInstance({ controllers: [Payments], providers }, new Work());
     const url = `${await app.getUrl()}/payments`;
-    const pay = (headers: Record<string, string>, user = 'ann') =>
-      fetch(url, { method: 'POST', headers: { 'x-user': user, ...headers } });
-    return { acquired, payments: app.get(Payments), pay };
+    const pay = (key: string | undefined, { user = 'ann', tenant = 't', amount = 5 } = {}) =>
+      fetch(url, {
+        method: 'POST',
+        headers: {
+          'x-user': user,
+          'x-tenant': tenant,
+          'content-type': 'application/json',
+          ...(key === undefined ? {} : { 'idempotency-key': key }),
+        },
+        body: JSON.stringify({ amount }),
+      });
+    return { acquired, provider, requests: app.get(Requests), pay };
   };
 
   it('charges once for requests that are repeated', async () => {
-    const { acquired, payments, pay } = await start();
+    const { acquired, provider, pay } = await start();
     const key = freshKey();
-    const answers = await Promise.all([1, 2, 3].map(() => pay({ 'idempotency-key': key })));
-    expect(await Promise.all(answers.map((answer) => answer.text()))).toEqual(['charge 1', 'charge 1', 'charge 1']);
-    expect(payments.charges).toBe(1);
-    expect(acquired).toEqual(Array.from({ length: 3 }, () => lockKey`payment:${'ann'}:${key}`));
+    const answers = await Promise.all([1, 2, 3].map(() => pay(key)));
+    const texts = await Promise.all(answers.map((answer) => answer.text()));
+    expect(texts).toEqual(['charge 1 of 5', 'charge 1 of 5', 'charge 1 of 5']);
+    expect(provider.charges.size).toBe(1);
+    expect(acquired).toEqual(Array.from({ length: 3 }, () => lockKey`payment:${'t'}:${'ann'}:${key}`));
   });
 
-  it('gives no user the answer of another one', async () => {
-    const { payments, pay } = await start();
+  it('gives no user the answer of another user or tenant', async () => {
+    const { provider, pay } = await start();
     const key = freshKey();
-    const answers = await Promise.all(['ann', 'bob'].map((user) => pay({ 'idempotency-key': key }, user)));
+    const answers = await Promise.all([pay(key), pay(key, { user: 'bob' }), pay(key, { tenant: 'u' })]);
     const texts = await Promise.all(answers.map((answer) => answer.text()));
-    expect(texts.toSorted()).toEqual(['charge 1', 'charge 2']);
-    expect(payments.charges).toBe(2);
+    expect(texts.toSorted()).toEqual(['charge 1 of 5', 'charge 2 of 5', 'charge 3 of 5']);
+    expect(provider.charges.size).toBe(3);
+  });
+
+  it('answers 422 to a key that comes with another body', async () => {
+    const { provider, pay } = await start();
+    const key = freshKey();
+    expect((await pay(key)).status).toBe(200);
+    expect((await pay(key, { amount: 6 })).status).toBe(422);
+    expect(provider.charges.size).toBe(1);
+  });
+
+  it('does not charge again for a call that died between its charge and its answer', async () => {
+    const { provider, requests, pay } = await start();
+    const complete = jest.spyOn(requests, 'complete').mockRejectedValueOnce(new Error('The process died.'));
+    const key = freshKey();
+    expect((await pay(key)).status).toBe(500);
+    const repeated = await pay(key);
+    expect([repeated.status, await repeated.text()]).toEqual([200, 'charge 1 of 5']);
+    expect(provider.charges.size).toBe(1);
+    expect(complete).toHaveBeenCalledTimes(2);
+  });
+
+  it('refuses the answer of a call that lost its lock to a later one', async () => {
+    const { requests } = await start();
+    await requests.begin('id', 'hash', 1);
+    await requests.begin('id', 'hash', 2);
+    expect(await rejection(requests.complete('id', 1, 'late'))).toBeInstanceOf(ConflictException);
+    await requests.complete('id', 2, 'answer');
+    expect(await requests.begin('id', 'hash', 3)).toMatchObject({ answer: 'answer' });
   });
 
   it('answers 400 to a request without a key', async () => {
-    const { payments, pay } = await start();
-    expect((await pay({})).status).toBe(400);
-    expect(payments.charges).toBe(0);
+    const { provider, pay } = await start();
+    expect((await pay(undefined)).status).toBe(400);
+    expect(provider.charges.size).toBe(0);
   });
 });
 
