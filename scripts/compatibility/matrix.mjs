@@ -1,7 +1,7 @@
 // The checks of each app, as a tree of steps: the steps in `next` need the result of their step.
 //
-// A step runs `node args…` in the folder of its app. A step with `node` uses that version of Node, and `{tools}` in an
-// argument is a folder of packages; both come from the app "tools". `{root}` is this repository, and `{app}` the folder of the
+// A step runs `node args…` in the folder of its app, or in `cwd` below it. A step with `node` uses that version of Node, and
+// `{tools}` in an argument is a folder of packages; both come from the app "tools". `{root}` is this repository, and `{app}` the folder of the
 // app, also in `env`, which has further variables. `versions` names the packages whose versions are printed.
 // A step with `reports` ends with a list of what it checked. `limitMs` is how long it may take, if more than two minutes.
 
@@ -81,6 +81,29 @@ const faults = (library, name, env) => ownTests(`faults on one server, ${library
 /** The tests of an app. */
 const appTests = (title, args, ...packages) => ({ title, args, versions: [...APP, ...packages] });
 
+/** The app that the CLI makes, after `nest add` of the package. */
+const added = () => ({
+  title: 'nest new',
+  args: [NEST, 'new', 'app', '--skip-install', '--skip-git', '-p', 'npm'],
+  versions: ['@nestjs/cli'],
+  next: [
+    {
+      title: 'nest add',
+      cwd: 'app',
+      args: [`{app}/${NEST}`, 'add', 'nestjs-redis-lock', '--skip-install'],
+      versions: ['@nestjs/cli'],
+      next: [
+        {
+          title: 'the app with the module',
+          args: ['node_modules/typescript/bin/tsc', '-p', 'app/tsconfig.build.json', '--types', 'node'],
+          versions: ['@nestjs/core', 'typescript'],
+          next: [run('the app with the module', 'started-app.mjs')],
+        },
+      ],
+    },
+  ],
+});
+
 export const APPS = {
   'nest-11-commonjs': [
     appTests('Jest as Nest 11 configures it', [JEST, '--runInBand'], 'jest', 'typescript'),
@@ -108,6 +131,8 @@ export const APPS = {
     compile('typescript-7', 'commonjs', [...COMMONJS, 'bundler']),
     bundle('rspack', ['--builder', 'rspack', '--rspackPath', 'rspack.config.cjs'], ['@rspack/core']),
   ],
+  'nest-add-11': [added()],
+  'nest-add-12': [added()],
   'nest-12-vitest': [appTests('Vitest', ['node_modules/vitest/vitest.mjs', 'run'], 'vitest', 'vite')],
   'older-clients': [
     conformance('ioredis'),

@@ -89,7 +89,7 @@ export class Steps {
     const more = Object.entries(step.env ?? {}).map(([name, value]) => [name, fill(value)]);
     const env = { ...this.context.env, ...Object.fromEntries(more) };
     const program = step.node ? this.#programOf(step.node) : process.execPath;
-    const options = { cwd, env, limitMs: step.limitMs ?? STEP_WITHIN_MS };
+    const options = { cwd: join(cwd, step.cwd ?? ''), env, limitMs: step.limitMs ?? STEP_WITHIN_MS };
     const { ok, output, time } = await runChild(program, step.args.map(fill), options);
     const report = step.reports ? reportOf(output) : undefined;
     // A process may end early without an error, when it has nothing left to wait for.
@@ -130,9 +130,10 @@ function reportOf(output) {
 /** Fills an empty folder with the app of that name. */
 function createApp(name, folder, tarball) {
   cpSync(join(TEMPLATES, name), folder, { recursive: true });
+  copyFileSync(tarball, join(folder, 'package.tgz'));
+  if (name.startsWith('nest-add')) copyFileSync(join(SHARED, 'started-app.mjs'), join(folder, 'started-app.mjs'));
   const source = join(folder, 'src');
   if (!existsSync(source)) return;
-  copyFileSync(tarball, join(folder, 'package.tgz'));
   if (CLIENT_APPS.includes(name)) {
     // The files that import no library of clients.
     cpSync(join(SHARED, 'any-client'), source, { recursive: true });
