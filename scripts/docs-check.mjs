@@ -52,7 +52,8 @@ const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'COD
 function documentsOf() {
   const docs = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).sort();
   const inDocs = docs.filter((path) => path.endsWith('.md')).map((path) => join('docs', path));
-  const examples = readdirSync(join(root, 'examples')).map((name) => join('examples', name, 'README.md'));
+  const readmes = readdirSync(join(root, 'examples')).map((name) => join('examples', name, 'README.md'));
+  const examples = readmes.filter((path) => existsSync(join(root, path)));
   return ['README.md', ...FOR_CONTRIBUTORS, join('sample-app', 'README.md'), ...examples, ...inDocs].map((path) => {
     const source = readFileSync(join(root, path), 'utf8');
     const blocks = [];
