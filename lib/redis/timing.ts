@@ -31,9 +31,6 @@ export const reconnectDelayMs = (failures: number): number => Math.min(50 * fail
 /** The pause before a cluster is asked for its slots again, so that a failover does not cause a storm of questions. */
 export const SLOTS_RETRY_MS = 100;
 
-/** The pause before a database is selected again that the server refused: a right or a passing state may change. */
-export const SELECT_RETRY_MS = 500;
-
 // The health of a connection
 
 /** How many times its usual answer time a connection may stay silent before it counts as dead. */

@@ -1,5 +1,5 @@
 import * as ioredis from 'ioredis';
-import { ioredisLibrary } from '../../lib/redis/client/ioredis/ioredis.js';
+import { ioredisLibrary } from '../../lib/redis/client/ioredis.js';
 import { clientConformance } from './support/conformance.js';
 import { likeIoredis } from './support/like-ioredis.js';
 

@@ -1,5 +1,5 @@
 import { createClient, createCluster } from 'redis';
-import { nodeRedisLibrary } from '../../lib/redis/client/node-redis/node-redis.js';
+import { nodeRedisLibrary } from '../../lib/redis/client/node-redis.js';
 import { clientConformance } from './support/conformance.js';
 import { type GivenClient } from './support/subject.js';
 

@@ -1,6 +1,6 @@
 import { Belief, Losses, LossReports, Nesting, Siblings } from './judge/beliefs.js';
 import { Callers, Leads } from './judge/callers.js';
-import { Calm, Moved, Recovered, REPLICA_MS } from './judge/calm.js';
+import { Calm, Moved, Recovered } from './judge/calm.js';
 import { Facts, KEY_PREFIX, RECOVERY_MS } from './judge/facts.js';
 import { Grants, Operators, Order, Owners } from './judge/grants.js';
 import { HandOvers, LocalWaits } from './judge/hand-overs.js';
@@ -62,20 +62,13 @@ class Probe {
     const { network } = this.facts;
     const keys = new Set(network.servers.flatMap((server) => server.keys));
     for (const app of apps) {
-      // A process that made no call for long may have to notice first that its client is gone.
-      if (app.given && app.given.status !== 'ready') continue;
       for (const key of keys) await this.#probe(key.slice(KEY_PREFIX.length), app);
     }
   }
 
   async #probe(key: string, app: Application): Promise<void> {
     const { world } = this.facts;
-    let outcome = await this.#call(key, app);
-    if (outcome === 'LockStoreError' && app.given && world.violations.length === 0) {
-      // Its server may be a replica since its last call.
-      await world.run(world.now + REPLICA_MS);
-      outcome = await this.#call(key, app);
-    }
+    const outcome = await this.#call(key, app);
     if (world.violations.length > 0 || outcome === 'granted') return;
     world.violate('3: at the end, each key can be locked', `${key} in ${app.process.name}: ${outcome}`);
   }

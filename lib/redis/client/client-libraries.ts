@@ -1,7 +1,7 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { checkClient, type ClientLibrary, type ClientParts } from './client-library.js';
-import { ioredisLibrary, iovalkeyLibrary } from './ioredis/ioredis.js';
-import { nodeRedisLibrary } from './node-redis/node-redis.js';
+import { ioredisLibrary, iovalkeyLibrary } from './ioredis.js';
+import { nodeRedisLibrary } from './node-redis.js';
 import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisConnection } from './redis-connection.js';
 

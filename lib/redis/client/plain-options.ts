@@ -35,7 +35,7 @@ export interface PlainAccess {
   readonly protocol?: 2 | 3 | undefined;
 }
 
-export interface SentinelGroup {
+interface SentinelGroup {
   readonly sentinels: readonly ServerAddress[];
   readonly name: string;
   readonly username?: string | undefined;
@@ -163,7 +163,7 @@ function readNode(node: RedisNodeAddress | string | number, name: string): Redis
   );
 }
 
-function readUrl(text: string, name: string): RedisConnectionOptions {
+export function readUrl(text: string, name: string): RedisConnectionOptions {
   if (!isRedisUrl(text)) {
     const got = /^[a-z][a-z0-9+.-]*:\/\//i.exec(text)?.[0] ?? 'another text';
     throw new LockConfigurationError(

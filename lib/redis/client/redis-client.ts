@@ -49,17 +49,12 @@ interface BaseClient {
   on<E extends keyof ClientEvents>(event: E, listener: (...args: ClientEvents[E]) => void): () => void;
   once(event: keyof ClientEvents, listener: () => void): () => void;
 
-  /** Rejects when the first try fails; a client of our own goes on trying. */
+  /** Rejects when the first try fails; the client goes on trying. Each try has a deadline in every state. */
   connect(): Promise<void>;
   /** Cuts the connection, and opens it again. */
   reconnect(): void;
   /** Closes a connection of ours; resolves when its sockets have ended, or after a short limit. */
   close(): Promise<void>;
-  /**
-   * Until the returned function is called: replaces the socket of a connection of ours each time it is not ready in time, and
-   * reopens the connection when it has ended.
-   */
-  supervise(): () => void;
 
   /**
    * Opens one more connection of our own to subscribe by; null while a cluster knows no node. It takes other commands before it
@@ -82,8 +77,6 @@ export interface SingleClient extends BaseClient {
   readonly isCluster: false;
   /** Where commands go, for people: never a password. */
   readonly address: string;
-  /** The database of each connection that it opens. */
-  readonly database: number;
   /** Where the present connection leads; null while there is none. */
   readonly peer: ServerAddress | null;
 
@@ -91,11 +84,6 @@ export interface SingleClient extends BaseClient {
   duplicate(): SingleClient;
   /** Ends the connection at once. */
   disconnect(): void;
-  /**
-   * SELECT of `database`; rejects when the server refuses it. It sends nothing where the library never takes a connection as ready
-   * before that answer.
-   */
-  select(): Promise<void>;
   /** Lets the next command through at a node of a cluster to which its slot is moving. */
   asking(): void;
   /** INFO, of the usual sections or of that one. */
@@ -115,8 +103,6 @@ export interface SingleClient extends BaseClient {
 export interface ClusterClient extends BaseClient {
   readonly isCluster: true;
 
-  /** Opens one more cluster client of our own to the same cluster. */
-  duplicate(): ClusterClient;
   nodes(role: 'master' | 'all'): readonly SingleClient[];
   /** The connection to the master that serves a storage key, as far as it is known. */
   masterOf(storageKey: string): SingleClient | undefined;

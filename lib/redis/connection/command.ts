@@ -48,12 +48,9 @@ export interface CommandHost {
   readonly isClosed: boolean;
   /** Whether the client has ended, and stays closed. */
   readonly hasEnded: boolean;
-  /** Why the server refuses the database of the present connection. */
-  readonly refusedDatabase: Error | null;
   liveClient(): RedisClient;
   /** Whether a command is sent at once. */
   isReady(to: Destination): boolean;
-  isInDatabase(client: SingleClient): boolean;
   /** Why no lock may be granted by the server for this key. */
   refusal(key: string): LockStoreError | null;
   /** A command that was sent at `sentAt` was answered, or has no answer in time. */
@@ -209,19 +206,12 @@ export abstract class Command implements CommandRequest {
       const text = `Redis sent the reply of another command ${forSubject(subject)}.`;
       throw new LockStoreError(text, { key: keyOfSubject(subject) });
     }
-    if (answers.some(isGrant)) this.#checkGrant();
-    return answers;
-  }
-
-  /** The server may have become unsafe since its connection began. */
-  #checkGrant(): void {
-    const { host } = this;
-    const key = keyOfSubject(this.subject) ?? '';
-    const refusal = host.refusal(key);
+    if (!answers.some(isGrant)) return answers;
+    // The server may have become unsafe since its connection began.
+    const key = keyOfSubject(subject) ?? '';
+    const refusal = this.host.refusal(key);
     if (refusal) throw renamedError(refusal, key, true);
-    const client = host.liveClient();
-    if (client.isCluster || host.isInDatabase(client)) return;
-    throw host.refusedDatabase ?? new Error('the answer may come from another database');
+    return answers;
   }
 
   /** `epoch`: that of the connection when the command was sent. */
@@ -245,7 +235,6 @@ export abstract class Command implements CommandRequest {
     if (this.#isOver || host.isClosed) throw new Error('the connection was closed');
     const to = { node: nodeOf(host.liveClient(), this), storageKey };
     if (host.isReady(to)) return to;
-    if (host.refusedDatabase) throw host.refusedDatabase;
     const { lastError, losses } = host.state;
     if (lastError && !isRetryable(lastError)) throw lastError;
     if (host.hasEnded || losses - this.#lossesBefore >= MAX_CONNECTION_LOSSES) {

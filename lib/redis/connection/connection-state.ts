@@ -1,4 +1,4 @@
-import { connectionErrorOf } from './redis-errors.js';
+import { withoutSecrets } from './redis-errors.js';
 import { NEVER_READY, readableText } from './error-advice.js';
 
 /** The state of a client's connection, as its events report it. */
@@ -46,15 +46,10 @@ export class ConnectionState {
 
   /** Returns the text of the error, or null when it repeats the one before: in an outage, each retry fails alike. */
   onError(error: Error): string | null {
-    // A library also reports a command of its own that was lost with its connection: that says nothing of the reason.
-    if (error.name === 'MaxRetriesPerRequestError') return null;
     const before = this.lastError && readableText(this.lastError);
-    const isOfSentinels = error.message.startsWith('All sentinels are unreachable');
-    // A library says so even when the sentinels are reachable, and only their master is not.
-    if (isOfSentinels && before !== undefined && !error.message.includes('Last error')) return null;
-    this.lastError = connectionErrorOf(error);
+    this.lastError = withoutSecrets(error);
     // While no sentinel knows a master, no connection begins that could be lost.
-    if (isOfSentinels) this.#countLoss();
+    if (error.message.startsWith('All sentinels are unreachable')) this.#countLoss();
     const text = readableText(this.lastError);
     return text === before ? null : text;
   }

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Clock, setDeadline } from '../../core/clock.js';
+import { type Clock } from '../../core/clock.js';
 import { FreshMap } from '../../core/fresh-map.js';
 import { type LockStoreError } from '../../core/lock.errors.js';
-import { type Reporter, withoutRepeats } from '../../core/reporter.js';
+import { type Reporter } from '../../core/reporter.js';
 import { TimerQueue } from '../../core/timer-queue.js';
-import { type LeadsToMaster, type RedisClient, type SingleClient } from '../client/redis-client.js';
-import { GREETING_MS, NODE_INFO_TIMEOUT_MS, SELECT_RETRY_MS } from '../timing.js';
+import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
+import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
 import {
   type Command,
@@ -18,24 +18,14 @@ import {
 } from './command.js';
 import { ConnectionState } from './connection-state.js';
 import { ifElsewhere } from './demotion.js';
-import { adviceOn, readableText } from './error-advice.js';
-import { isLost, isReadOnly, storeError } from './redis-errors.js';
+import { adviceOn } from './error-advice.js';
+import { isReadOnly, isRetryable, storeError } from './redis-errors.js';
 import { ServerId } from './server-id.js';
 import { SilenceWatch } from './silence-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
 
 /** A command that is a script; `echo`: see `ScriptCall`. */
 export type ScriptRequest = CommandRequest & Pick<ScriptCall, 'echo'>;
-
-/** A SELECT that was sent by the present connection. */
-interface Selection {
-  isDone: boolean;
-  /** Why the server refuses it. */
-  refusal: Error | null;
-  /** When it is sent again after a refusal, on the monotonic clock. */
-  retryAt: number;
-  cancelDeadline: () => void;
-}
 
 const ignore = (): void => undefined;
 
@@ -64,12 +54,10 @@ export class Connection implements CommandHost {
   readonly #commands = new FreshMap<Command, true>();
   /** The clients whose sockets are being closed. */
   readonly #closing = new WeakSet<RedisClient>();
-  /** Null: the present connection is in database 0, or nothing was sent by it yet. */
-  #selection: Selection | null = null;
   #stopWatching: (() => void) | null = null;
+  /** Ends the wait for the first connection, which has a warning of its own. */
   #stopWarning = ignore;
   #stopMove = ignore;
-  readonly #warn = withoutRepeats((line) => this.reporter.warn(line));
 
   constructor(
     client: RedisClient,
@@ -161,7 +149,7 @@ export class Connection implements CommandHost {
     this.isClosed = true;
     this.timers.close();
     (this.#stopWatching ??= ignore)();
-    this.#forgetConnection();
+    this.#serverId.forget();
     await this.#client.close();
     // ioredis never settles a command that it meant to send again.
     for (const command of this.#commands.keys()) command.fail(new Error('the connection was closed'));
@@ -182,7 +170,6 @@ export class Connection implements CommandHost {
       client.on('ready', () => this.#onReady(client)),
       client.on('ended', () => this.state.changed()),
       client.on('error', (error) => this.#onError(error)),
-      this.#inOwnContext(() => client.supervise()),
     ];
     if (client.isCluster) stops.push(this.#nodes.watch(client));
     return () => {
@@ -193,26 +180,23 @@ export class Connection implements CommandHost {
   #onReady(client: RedisClient): void {
     this.#silence.onReady(client);
     this.state.onReady();
+    this.#stopWarning = ignore;
     this.identify();
     this.state.changed();
   }
 
   #onClose(): void {
     this.state.onClose();
-    this.#forgetConnection();
+    this.#serverId.forget();
     this.#beginEpoch();
   }
 
   #onError(error: Error): void {
     const news = this.state.onError(error);
-    if (news !== null) this.reporter.debug(`Redis connection: ${news}`);
+    const isRefusal = !isRetryable(error) && this.#stopWarning === ignore;
+    if (news !== null && isRefusal) this.reporter.warn(refusedText(news, error));
+    else if (news !== null) this.reporter.debug(`Redis connection: ${news}`);
     this.state.changed();
-  }
-
-  #forgetConnection(): void {
-    this.#serverId.forget();
-    this.#selection?.cancelDeadline();
-    this.#selection = null;
   }
 
   #beginEpoch(): void {
@@ -220,7 +204,7 @@ export class Connection implements CommandHost {
     this.state.changed();
   }
 
-  // The server and its database
+  // The server
 
   /** Asks which server it is, and what it is, unless it was asked a moment ago: the answer comes before that of the next command. */
   identify(): void {
@@ -254,38 +238,6 @@ export class Connection implements CommandHost {
     });
   }
 
-  /** Why the server refuses the database of the present connection; null: it does not, as far as known. */
-  get refusedDatabase(): Error | null {
-    return this.#selection?.refusal ?? null;
-  }
-
-  /** Whether the client is known to be in its database. A new connection is in database 0, and a library may go on there. */
-  isInDatabase(client: SingleClient): boolean {
-    return this.#selection?.isDone ?? client.database === 0;
-  }
-
-  /** Commands wait for the answer: one that was sent before could take a lock in another database. */
-  #select(client: SingleClient): void {
-    this.#selection?.cancelDeadline();
-    const selection: Selection = { isDone: false, refusal: null, retryAt: Infinity, cancelDeadline: ignore };
-    this.#selection = selection;
-    const end = (refusal: Error | null): void => {
-      if (this.#selection !== selection) return;
-      selection.cancelDeadline();
-      Object.assign(selection, { isDone: !refusal, refusal, retryAt: this.clock.now() + SELECT_RETRY_MS });
-      if (refusal) this.#warn(refusedText(refusal));
-      this.state.changed();
-    };
-    this.#inOwnContext(() => {
-      selection.cancelDeadline = setDeadline(this.clock, () => client.reconnect(), GREETING_MS);
-      // The loss of a connection is an event, too.
-      client.select().then(
-        () => end(null),
-        (error: Error) => isLost(error) || end(namedAfter(error, client.database)),
-      );
-    });
-  }
-
   // What its commands ask for and report
 
   /** Whether the client has ended, and stays closed. */
@@ -300,9 +252,7 @@ export class Connection implements CommandHost {
     if (!client.isWritable) return false;
     if (client.isCluster) return this.#nodes.isReady(client, to);
     this.identify();
-    if (this.isInDatabase(client)) return true;
-    if (!this.#selection || this.clock.now() >= this.#selection.retryAt) this.#select(client);
-    return false;
+    return true;
   }
 
   /** A command that was sent at `sentAt` was answered, however late. */
@@ -344,8 +294,5 @@ export class Connection implements CommandHost {
   }
 }
 
-const refusedText = (error: Error): string =>
-  `Redis grants no lock while it refuses the database: ${readableText(error)}. ${adviceOn(error, false)}`;
-
-const namedAfter = (error: Error, database: number): Error =>
-  Object.assign(new Error(`${readableText(error)} (SELECT ${database})`), { name: error.name });
+const refusedText = (reason: string, error: Error): string =>
+  `Redis grants no lock while it refuses the connection: ${reason}. ${adviceOn(error, false)}`;

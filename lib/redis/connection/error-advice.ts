@@ -46,8 +46,6 @@ const STAYING = adviceBy({
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
   [LACKS_RIGHT]: `The user lacks a right: see ${sectionText('rights')}.`,
-  'without a host':
-    'Set `cluster-preferred-endpoint-type` of Redis to ip, or to hostname with a `cluster-announce-hostname`, or use node-redis.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   'not allowed in cluster mode': 'A cluster has only database 0: leave out `db` in `connection`.',
@@ -108,7 +106,6 @@ export function readableText(error: Error): string {
   return printable(text.slice(0, MAX_SHOWN))
     .replace(/^ERR (Error running script \(call to \w+\): )?(@?\w+: ?\d+: )+/, '')
     .replace(/ script: \w+, on @\w+:\d+\.?$/, '')
-    .replace(/ Retrying from scratch after \d+ms\./, '')
     .replace(/ If you want to connect from external computers .*$/s, '')
     .replace(/ Please report this\.$/, '')
     .replace(/\.$/, '');

@@ -10,14 +10,11 @@ export const isRetryable = (error: unknown): boolean =>
 
 /** There was no connection to send a command by, and the client did not queue it. */
 export const isUnsent = (error: Error): boolean =>
-  error.name === 'UnsentError' || /Stream isn't writeable|Cluster isn't ready/.test(error.message);
+  error.name === 'UnsentError' || /Stream isn't writeable/.test(error.message);
 
 /** There was no connection, or it was lost before the answer came: the command may be sent again. */
 export const isLost = (error: Error): boolean =>
-  error.name === 'LostError' ||
-  error.name === 'MaxRetriesPerRequestError' ||
-  isUnsent(error) ||
-  /Connection is closed|connection close/.test(error.message);
+  error.name === 'LostError' || isUnsent(error) || /Connection is closed|connection close/.test(error.message);
 
 /** The server does not know a script: after a restart, a failover, or SCRIPT FLUSH. */
 export const isNoScript = (error: Error): boolean => /\bNOSCRIPT\b/.test(error.message);
@@ -41,14 +38,14 @@ export function readRedirect(error: unknown, asked: ServerAddress): Redirect | n
 
 /** What is known of a failed command besides its error. */
 interface FailedCommand {
-  /** Why the last connection failed: the error of ioredis for a command that could not be sent says little. */
+  /** Why the last connection failed: the error of a command that could not be sent says nothing of it. */
   readonly connectionError?: Error | undefined;
   readonly wasSent?: boolean;
   /** The client is not one of a cluster. */
   readonly isSingle?: boolean;
 }
 
-/** Wraps an error of ioredis. */
+/** Wraps the error of a command. */
 export function storeError(subject: Subject, error: unknown, failed: FailedCommand = {}): LockStoreError {
   if (error instanceof LockStoreError) return error;
   const [cause, ...more] = reasonsOf(error as Error, failed.connectionError);
@@ -74,27 +71,15 @@ function reasonsOf(error: Error, connectionError: Error | undefined): [cause: Er
   if (error.name === 'ReplyError') return [error];
   // A refused log-in will be refused again.
   if (connectionError && !isRetryable(connectionError)) return [connectionError];
-  // For a command without a connection, ioredis says only which of its options to change.
   if (isLost(error)) return [connectionError ?? new Error('the connection was lost')];
   return connectionError ? [error, connectionError] : [error];
 }
 
-/** An error of ioredis: with the command, and for a cluster with the error of its last node. */
-type ClientError = Error & { readonly command?: { readonly name?: string }; readonly lastNodeError?: ClientError };
-
-const isOfLogIn = ({ command, lastNodeError }: ClientError): boolean =>
-  /^(auth|hello)$/i.test(command?.name ?? '') || (lastNodeError !== undefined && isOfLogIn(lastNodeError));
-
-/** The error of a log-in contains user and password, in the arguments of its command, and somebody may log all of it. */
-function withoutSecrets(error: ClientError): Error {
-  if (!isOfLogIn(error)) return error;
+/**
+ * The error of a log-in of ioredis contains user and password, in the arguments of its command, and somebody may log all of it.
+ */
+export function withoutSecrets(error: Error & { readonly command?: { readonly name?: string } }): Error {
+  if (!/^(auth|hello)$/i.test(error.command?.name ?? '')) return error;
   const { name, message, stack } = error;
   return Object.assign(new Error(message), { name, stack });
-}
-
-/** Why a connection failed, from the error event of a client; the text of a cluster only says that all nodes failed. */
-export function connectionErrorOf(error: ClientError): Error {
-  const { lastNodeError } = error;
-  if (lastNodeError && isLost(lastNodeError)) return new Error('no node of the cluster could be reached');
-  return withoutSecrets(lastNodeError ?? error);
 }

@@ -1,7 +1,7 @@
 import { type Reporter } from '../../core/reporter.js';
 import { NEVER_READY, adviceOn, readableText } from './error-advice.js';
 import { type RedisClient } from '../client/redis-client.js';
-import { connectionErrorOf } from './redis-errors.js';
+import { withoutSecrets } from './redis-errors.js';
 
 /**
  * Warns once when the first connection of a client fails, and says when there is one: an application may start before its Redis, and
@@ -15,7 +15,7 @@ export function warnOfFailedStart(client: RedisClient, reporter: Reporter): () =
   const onFailure = (error: Error = new Error(NEVER_READY)): void => {
     if (isMissing) return;
     isMissing = true;
-    const reason = connectionErrorOf(error);
+    const reason = withoutSecrets(error);
     const text = `Redis is not available yet (${where()}), and is tried again until it is: ${readableText(reason)}.`;
     reporter.warn(`${text} ${adviceOn(reason, false)}`);
   };

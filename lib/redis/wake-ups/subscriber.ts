@@ -40,14 +40,12 @@ export class Subscriber {
   #isLeft = false;
   #cancelDeadline: (() => void) | undefined;
   #stopMove = (): void => undefined;
-  readonly #stopSupervision: () => void;
 
   constructor(
     private readonly parts: SubscriberParts,
     private readonly listener: SubscriberListener,
   ) {
     const { client, debug } = parts;
-    this.#stopSupervision = client.supervise();
     client.on('error', (error) => debug(`Redis subscriber: ${readableText(error)}`));
     const unlessLeft = (react: () => void) => (): void => void (this.#isLeft || react());
     client.on('message', (_channel, message) => unlessLeft(() => listener.onMessage(message))());
@@ -83,13 +81,11 @@ export class Subscriber {
   leave(): void {
     this.#isLeft = true;
     this.#onClose();
-    this.#stopSupervision();
     this.parts.client.disconnect();
   }
 
   async close(): Promise<void> {
     this.#cancelDeadline?.();
-    this.#stopSupervision();
     await this.parts.client.close();
   }
 

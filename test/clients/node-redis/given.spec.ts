@@ -1,7 +1,7 @@
 import { RESP_TYPES, createClient } from 'redis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
-import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis/node-redis.js';
+import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis.js';
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { isUnsent } from '../../../lib/redis/connection/redis-errors.js';
 import { closeAll, closeLater, freshKey, openAdmin } from '../../support/apps/lock-app.js';

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
-import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis/node-redis.js';
+import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis.js';
 import { loadNodeRedis } from '../../../lib/redis/client/optional-peers.cjs';
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { closeAll, closeLater } from '../../support/apps/lock-app.js';

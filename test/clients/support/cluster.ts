@@ -1,5 +1,5 @@
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
-import { closeAll, closeLater, freshKey, openAdmin } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady, writesDuring } from './subject.js';
@@ -140,16 +140,6 @@ export function clusterConformance(subject: Subject): void {
       await subscriber.close();
     });
 
-    it('has duplicates', async () => {
-      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
-      const copy = closeLater(cluster.duplicate());
-      await untilReady(copy);
-      expect(copy.masterAddressOf('lock:a')).toEqual({ host: HOST, port: node.port });
-      expect(await copy.evaluate("return redis.call('INCR', KEYS[1])", [1, 'lock:a'])).toBe(1);
-      await copy.close();
-      expect(cluster.status).toBe('ready');
-    });
-
     it('closes all of its connections', async () => {
       const cluster = await new SubjectClients(subject).connectedCluster(node.port);
       await cluster.evaluate('return 1', [1, 'lock:a']);
@@ -161,12 +151,10 @@ export function clusterConformance(subject: Subject): void {
 
     it('comes back when its only node does not answer for a while', async () => {
       const cluster = await new SubjectClients(subject).connectedCluster(node.port);
-      const stop = cluster.supervise();
       cluster.reconnect();
       await eventually(() => cluster.status !== 'ready');
       await untilReady(cluster);
       expect(await cluster.evaluate('return 1', [1, 'lock:a'])).toBe(1);
-      stop();
     });
 
     it('reaches nodes by the addresses of its `natMap`', async () => {

@@ -171,42 +171,26 @@ export function faultConformance(subject: Subject): void {
       await eventually(() => client.status === 'ended' && connecting.error !== undefined);
     });
 
-    it('is replaced under supervision while the server accepts it and stays silent', async () => {
+    it('is replaced while the server accepts it and stays silent', async () => {
       const { url, sockets } = await startSilentServer();
       const client = new SubjectClients(subject).open(url);
-      const stop = client.supervise();
       client.connect().catch(() => undefined);
       await eventually(() => sockets.length >= 3 && sockets[0]!.closed && sockets[1]!.closed, { timeoutMs: 20_000 });
       expect(client.isWritable).toBe(false);
-      stop();
       await client.close();
       await eventually(() => sockets.every(({ closed }) => closed));
     }, 30_000);
 
-    it('is replaced under supervision, until the server answers', async () => {
+    it('is replaced, until the server answers', async () => {
       const proxy = await proxyTo();
       const client = await connected(proxy.url);
-      const stop = client.supervise();
       proxy.blackhole(true);
       client.reconnect();
       const closed = new Promise<void>((resolve) => client.once('connected', () => client.once('closed', resolve)));
       await closed;
       proxy.blackhole(false);
       await untilReady(client);
-      stop();
     }, 30_000);
-
-    it('is opened again under supervision when it has ended', async () => {
-      const client = await connected(redisUrl());
-      const stop = client.supervise();
-      const record = recordOf(client);
-      client.disconnect();
-      await eventually(() => record.includes('ended'));
-      await untilReady(client);
-      stop();
-      client.disconnect();
-      await eventually(() => client.status === 'ended');
-    });
 
     it('is subscribed to nothing when it is opened again', async () => {
       const [proxy, admin, channel] = [await proxyTo(), openAdmin(), freshKey('channel')];

@@ -1,7 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { createCluster } from 'redis';
-import { LockStoreError, type RedisLockModuleOptions } from '../../../lib/index.js';
-import { itLikeIoredis, itOnNodeRedis, LIBRARY } from '../../support/clients/library.js';
+import { type RedisLockModuleOptions } from '../../../lib/index.js';
+import { itLikeIoredis, LIBRARY } from '../../support/clients/library.js';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { givenCluster, givenIoredisCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -9,7 +9,6 @@ import { expectWoken, untilRenewed, untilWaiting } from '../../support/waiting/w
 import { closeAll, closeLater, freshKey, type LockApp, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { ownCluster } from '../../support/redis/own-topologies.js';
-import { rejection } from '../../support/waiting/rejection.js';
 import { type StartedCluster } from '../../../scripts/topologies.mjs';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
@@ -134,7 +133,7 @@ describe('a cluster', () => {
     await lock.release();
   });
 
-  itOnNodeRedis.each(['MOVED', 'ASK'])(
+  it.each(['MOVED', 'ASK'])(
     'that names no hosts is reached at the host that was asked, also by a redirection (%s)',
     async (kind) => {
       const { cluster, decoy, connection } = await startBehindEndpoint();
@@ -149,18 +148,6 @@ describe('a cluster', () => {
       expect(await target.exists(`lock:${key}`)).toBe(1);
       expect(await decoy.admin.dbsize()).toBe(0);
       await lock.release();
-    },
-  );
-
-  itLikeIoredis.each(['unknown-endpoint', 'hostname'])(
-    'whose nodes name no hosts is refused with what to do, since the library cannot use it (%s)',
-    async (endpointType) => {
-      const { connection } = await startBehindEndpoint(endpointType);
-      const { locks } = await startApp({ connection });
-      const error = await rejection<LockStoreError>(locks.acquire(keyOn(1), { waitMs: 3_000 }));
-      expect(error).toBeInstanceOf(LockStoreError);
-      expect(error.message).toMatch(/names its nodes without a host.*cluster-preferred-endpoint-type/);
-      expect(error.retryable).toBe(false);
     },
   );
 });

@@ -59,7 +59,7 @@ describe('a Redis that is down when the app starts', () => {
     const { locks } = await startApp({ connection: open(port!) });
     await eventually(() => told().length > 0);
     expect(told()[0]).toContain(`127.0.0.1:${port}`);
-    expect(told()[0]).toMatch(/connect ECONNREFUSED|no node of the cluster could be reached/);
+    expect(told()[0]).toMatch(/connect ECONNREFUSED/);
     // Long enough for several tries.
     for (let i = 0; i < 2; i += 1) await locks.acquire(freshKey(), { waitMs: 500 }).catch(() => undefined);
     expect(told()).toHaveLength(1);

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { createLockScripts, LockStoreError, LockWaitTimeoutError } from '../../../lib/index.js';
 import { documentedRights } from '../../../scripts/topologies.mjs';
-import { LIBRARY, itLikeIoredis, itOnNodeRedis } from '../../support/clients/library.js';
+import { itLikeIoredis, itOnNodeRedis } from '../../support/clients/library.js';
 import { appClient } from '../../support/redis/connections.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -193,7 +193,7 @@ describe('the documented rights', () => {
   });
 
   it('are enough on a cluster, with those that the library needs', async () => {
-    const more = LIBRARY === 'node-redis' ? ['+cluster|slots'] : ['+cluster|slots', '+cluster|info'];
+    const more = ['+cluster|slots'];
     const { admin, port } = await startClusterNode();
     const { username, password } = asLocks(port);
     const run = async (rights: readonly string[]) => {

@@ -59,7 +59,7 @@ export class Calm extends Judging implements Rule {
 }
 
 /** A given client whose server has become a replica is left after three seconds of refusals (lib/redis/timing.ts). */
-export const REPLICA_MS = 4_000;
+const REPLICA_MS = 4_000;
 
 /** When the last fault is over for a while, no call fails because of Redis any more. */
 export class Recovered extends Judging implements Rule {

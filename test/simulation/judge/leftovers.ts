@@ -225,9 +225,7 @@ export class ProcessEnd {
     this.#checkNothing(app);
     const { process } = app;
     const unanswered = [...this.facts.network.of(process).clients].filter(
-      // A client of the application may stay connected to a server that is gone.
-      (client) =>
-        client.unanswered > 0 && client !== app.given && client.cluster !== (app.given ?? 0) && !isIdle(client),
+      (client) => client.unanswered > 0 && !isIdle(client),
     );
     if (unanswered.length > 0)
       this.#violate(app, `commands without an answer: ${unanswered.map((client) => client.text).join(', ')}`);

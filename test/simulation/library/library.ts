@@ -1,4 +1,4 @@
-import { type ClusterOptions, type RedisOptions } from 'ioredis';
+import { type RedisOptions } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { type LockError, type LockLostError, type LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type openStore } from '../../../lib/redis/open-store.js';
@@ -7,8 +7,6 @@ import { type RedisLockService } from '../../../lib/redis-lock.service.js';
 import { type resolveLockOptions } from '../../../lib/core/lock.options.js';
 import { type enterLock } from '../../../lib/core/reentry/enter-lock.js';
 import { type runWithLock } from '../../../lib/core/reentry/run.js';
-import { SimCluster } from '../client/sim-cluster.js';
-import { type NodeAddress } from '../client/sim-pool.js';
 import { SimRedis } from '../client/sim-redis.js';
 import { type Network } from '../network/network.js';
 import { createLoader } from './typescript-loader.mjs';
@@ -49,12 +47,7 @@ export function loadLibrary(bug?: PlantedBug): Library {
       super(ports.network!, options);
     }
   }
-  class Cluster extends SimCluster {
-    constructor(nodes: readonly NodeAddress[], options: ClusterOptions) {
-      super(ports.network!, nodes, options);
-    }
-  }
-  const packages = { ioredis: { Redis, Cluster }, '@nestjs/common': NEST };
+  const packages = { ioredis: { Redis }, '@nestjs/common': NEST };
   const load = createLoader({ changes: bug ? [bug] : [], packages });
   const { createLockScripts } = load('lib/redis/scripts/lock-scripts.ts');
   const { LockError, LockLostError, LockStoreError } = load('lib/core/lock.errors.ts');

@@ -219,7 +219,7 @@ const ROWS: readonly Row[] = [
     ['fencing'], 'turnsProcesses', 6],
   ['core/hold/store-hold', 'a lock that was downgraded is handed on',
     'return this.#mode === this.#grantedMode && !this.isExtended', 'return !this.isExtended',
-    ['turns: a hold is handed on as it was granted'], 'turns', 6, 2],
+    ['turns: a hold is handed on as it was granted'], 'turns', 12, 12],
   ['core/hold/store-hold', 'a lock that was extended is handed on',
     '!this.isExtended && isAnswered', 'isAnswered', ['turns: a hold is handed on as it was granted'], 'turns', 9, 7],
   ['core/hold/store-hold', 'a lock with an unanswered command is handed on',

@@ -9,9 +9,7 @@ import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { type FullLockStore } from '../../../lib/core/store/capabilities.js';
 import { type ResolvedModuleOptions } from '../../../lib/redis-lock.options.js';
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
-import { SimCluster } from '../client/sim-cluster.js';
-import { type NodeAddress } from '../client/sim-pool.js';
-import { SimRedis } from '../client/sim-redis.js';
+import { SimCluster, SimRedis } from '../client/sim-redis.js';
 import { type Library } from '../library/library.js';
 import { type Network } from '../network/network.js';
 import { type SimProcess } from '../world/sim-process.js';
@@ -164,13 +162,13 @@ export class Application {
   }
 }
 
-type Connection = { readonly cluster?: readonly NodeAddress[] };
+type Connection = { readonly cluster?: readonly object[] };
 
 function givenClient(
   network: Network,
   connection: Connection = { host: 'redis', port: 0 } as object,
 ): Application['given'] {
   const { cluster } = connection;
-  const client = cluster ? new SimCluster(network, cluster) : new SimRedis(network, connection as RedisOptions);
-  return client.on('error', () => undefined);
+  const options = { ...(connection as RedisOptions), lazyConnect: true };
+  return cluster ? new SimCluster(network, cluster) : new SimRedis(network, options);
 }

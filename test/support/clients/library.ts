@@ -11,8 +11,5 @@ const isNodeRedis = LIBRARY === 'node-redis';
  */
 export const itLikeIoredis = itWhen(!isNodeRedis);
 
-/** node-redis gives up a connection whose SELECT is refused. */
-export const givesUpRefusedDatabases = isNodeRedis;
-
 /** For tests of how node-redis does without. */
 export const itOnNodeRedis = itWhen(isNodeRedis);

@@ -1,9 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { Cluster as ValkeyCluster, Valkey } from 'iovalkey';
 import { createClient, createCluster, createSentinel } from 'redis';
 import { type RedisConnection } from '../../../lib/index.js';
 import { SOON_CLOSED, closeLater } from '../apps/lock-app.js';
 import { LIBRARY } from '../clients/library.js';
+import { OwnConnection } from '../../../lib/redis/client/connection.js';
 import { redisUrl } from '../topologies/topology.js';
 
 const ignore = (): void => undefined;
@@ -163,6 +165,13 @@ interface Duplicated {
   duplicate(options: object): Duplicated;
 }
 
+/** The connections of a subscriber are opened in this context, also those that replace another one. */
+const ofSubscriber = new AsyncLocalStorage<true>();
+const openSubscriber: (this: OwnConnection) => OwnConnection = Reflect.get(OwnConnection.prototype, 'openSubscriber');
+OwnConnection.prototype.openSubscriber = function (): OwnConnection {
+  return ofSubscriber.run(true, () => openSubscriber.call(this));
+};
+
 /** A client whose subscriber connection takes another route than its commands. */
 export function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()): RedisConnection {
   const { client } = appClient(url);
@@ -170,18 +179,9 @@ export function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()):
   const route = { host, port: Number(port) };
   const given = client as Duplicated;
   const copy = given.duplicate.bind(given);
-  const reroute = (options: { readonly socket?: object }) => ({ ...options, socket: { ...options.socket, ...route } });
-  let copies = 0;
-  const duplicate = (options: object): Duplicated => {
-    copies += 1;
-    // The first one is for commands.
-    if (copies === 1) return copy(options);
-    if (LIBRARY !== 'node-redis') return copy({ ...options, ...route });
-    // Each connection is a duplicate of this one.
-    const model = copy(options);
-    const ofModel = model.duplicate.bind(model);
-    return Object.assign(model, { duplicate: (own: object) => ofModel(reroute(own)) });
-  };
+  const reroute = (options: { readonly socket?: object }) =>
+    LIBRARY === 'node-redis' ? { ...options, socket: { ...options.socket, ...route } } : { ...options, ...route };
+  const duplicate = (options: object): Duplicated => copy(ofSubscriber.getStore() ? reroute(options) : options);
   return Object.assign(given, { duplicate }) as RedisConnection;
 }
 

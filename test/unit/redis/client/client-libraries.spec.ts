@@ -8,7 +8,7 @@ import { openClient, libraryOf } from '../../../../lib/redis/client/client-libra
 import { checkClient } from '../../../../lib/redis/client/client-library.js';
 import { type SingleClient } from '../../../../lib/redis/client/redis-client.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
-import { thrownBy } from '../../../support/waiting/rejection.js';
+import { rejection, thrownBy } from '../../../support/waiting/rejection.js';
 
 const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
 const ALL = ['ioredis', 'iovalkey', 'redis'];
@@ -29,20 +29,22 @@ function failToLoad(resultOf: (name: string) => object | undefined): void {
 
 const remove = (...names: string[]): void => failToLoad((name) => (names.includes(name) ? missing(name) : undefined));
 
-/** The object of the library behind a client. */
-const behind = (connection: string | object): object =>
-  (openClient(connection, parts) as unknown as { readonly client: object }).client;
-
 afterEach(() => jest.restoreAllMocks());
 
 describe('the library that opens a connection', () => {
   it.each([
     ['ioredis if it is installed', [], ioredis],
     ['else iovalkey', ['ioredis'], iovalkey],
-  ])('is %s', (_which, removed, { Redis, Cluster }) => {
+  ])('is %s', async (_which, removed, { Redis }) => {
     remove(...removed);
-    for (const to of ['redis://127.0.0.1:1', { port: 1 }]) expect(behind(to)).toBeInstanceOf(Redis);
-    expect(behind({ cluster: [{ port: 1 }] })).toBeInstanceOf(Cluster);
+    const connect = jest.spyOn(Redis.prototype, 'connect');
+    const places = ['redis://127.0.0.1:1', { port: 1 }, { cluster: [{ host: '127.0.0.1', port: 1 }] }];
+    for (const [i, to] of places.entries()) {
+      const client = openClient(to, parts);
+      await rejection(client.connect());
+      expect(connect).toHaveBeenCalledTimes(i + 1);
+      await client.close();
+    }
   });
 
   it('is asked for when none is installed', () => {
@@ -70,21 +72,20 @@ describe('the library that opens a connection', () => {
   it('is not needed for duplicates of a given client, which come from its own copy', async () => {
     remove(...ALL);
     const sentinels = [{ host: '127.0.0.1', port: 1 }];
-    const given = new iovalkey.Redis({ port: 1, lazyConnect: true });
+    const given = new iovalkey.Redis({ host: '127.0.0.1', port: 1, lazyConnect: true });
     const behindSentinels = new iovalkey.Redis({ sentinels, name: 'mymaster', lazyConnect: true });
-    const duplicate = jest.spyOn(given, 'duplicate');
+    const connect = jest.spyOn(iovalkey.Redis.prototype, 'connect');
     const client = openClient(given, parts) as SingleClient;
-    const copies = [client.duplicate(), client.openSubscriber() as SingleClient];
+    const copies = [client, client.duplicate(), client.openSubscriber() as SingleClient];
+    for (const copy of copies) await rejection(copy.connect());
+    const ports = connect.mock.contexts.map((one) => (one as iovalkey.Redis).options.port);
+    expect([ports.length >= copies.length, new Set(ports)]).toEqual([true, new Set([1])]);
+    expect(connect.mock.contexts).not.toContain(given);
     const master = openClient(behindSentinels, parts);
+    const before = connect.mock.calls.length;
     const watch = master.watchMaster(() => undefined)!;
-    const made = duplicate.mock.results.map(({ value }) => value as iovalkey.Redis);
-    expect(made.map(({ options }) => [options.port, options.lazyConnect])).toEqual([
-      [1, true],
-      [1, false],
-      [1, false],
-    ]);
-    for (const one of made) expect(one).toBeInstanceOf(iovalkey.Redis);
-    await Promise.all([client, ...copies, watch, master].map((one) => one.close()));
+    expect(connect.mock.calls.length).toBe(before + 1);
+    await Promise.all([...copies, watch, master].map((one) => one.close()));
     expect([given.status, behindSentinels.status]).toEqual(['wait', 'wait']);
   });
 });

@@ -6,7 +6,7 @@ import {
   SimpleError,
   SocketClosedUnexpectedlyError,
 } from 'redis';
-import { errorOfCommand, errorOfConnection } from '../../../../lib/redis/client/node-redis/connection.js';
+import { errorOfCommand, errorOfConnection } from '../../../../lib/redis/client/node-redis.js';
 import { isLost, isRetryable, isUnsent } from '../../../../lib/redis/connection/redis-errors.js';
 
 /** As a bundler leaves it that renames classes. */

@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events';
-import { type Redis } from 'ioredis';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
-import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis.js';
+import { type SingleClient } from '../../../../lib/redis/client/redis-client.js';
+import { lostError } from '../../../../lib/redis/client/client-library.js';
 import { WakeUpChannel } from '../../../../lib/redis/wake-ups/wake-up-channel.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
@@ -13,15 +12,22 @@ interface Asked<T> {
 }
 
 /** A connection that subscribes: the test says when it is ready, and answers each question. */
-class FakeSubscriber extends EventEmitter {
+class FakeSubscriber {
   status = 'connecting';
-  readonly options = {};
   /** How often the server was asked which one it is. */
   readonly infos: Asked<string>[] = [];
   readonly subscriptions: ({ name: string } & Asked<void>)[] = [];
+  readonly events = new EventEmitter();
 
-  /** By it, a client is recognised; nothing calls it. */
-  evalsha(): void {}
+  on(event: string, listener: (...args: unknown[]) => void): () => void {
+    this.events.on(event, listener);
+    return () => void this.events.off(event, listener);
+  }
+
+  once(event: string, listener: () => void): () => void {
+    this.events.once(event, listener);
+    return () => void this.events.off(event, listener);
+  }
 
   info(): Promise<string> {
     return new Promise((resolve, reject) => this.infos.push({ confirm: resolve, refuse: reject }));
@@ -32,20 +38,24 @@ class FakeSubscriber extends EventEmitter {
   }
 
   disconnect(): void {
-    if (this.status === 'end') return;
-    for (const asked of [...this.infos, ...this.subscriptions]) asked.refuse(new Error('Connection is closed.'));
-    this.#become('close', 'end');
+    if (this.status === 'ended') return;
+    for (const asked of [...this.infos, ...this.subscriptions]) asked.refuse(lostError());
+    this.#become('closed', 'ended');
+  }
+
+  async close(): Promise<void> {
+    this.disconnect();
   }
 
   #become(...statuses: string[]): void {
     for (const status of statuses) {
       this.status = status;
-      this.emit(status);
+      this.events.emit(status);
     }
   }
 
   ready(): void {
-    this.#become('connect', 'ready');
+    this.#become('connected', 'ready');
   }
 }
 
@@ -62,15 +72,13 @@ function open() {
     onMessagesMissed: () => void told.push('gap'),
     onWakeUp: (attempt: string, wakeUp: WakeUp) => void told.push([attempt, wakeUp]),
   };
-  const duplicate = () => {
+  const openSubscriber = () => {
     subscribers.push(new FakeSubscriber());
     return subscribers.at(-1);
   };
-  const clients = new IoredisClients({ clock, random: systemRandomness, reporter });
-  const client = clients.of({ duplicate, options: {} } as unknown as Redis);
   let checks = 0;
   const commands = {
-    liveClient: () => client,
+    liveClient: () => ({ isCluster: false, openSubscriber }) as unknown as SingleClient,
     serverId: null as string | null,
     checkServer: () => void (checks += 1),
   };
@@ -106,7 +114,7 @@ describe('the wake-up channel', () => {
 
   it('reports no gap when the connection is lost before the answer, but after the next one', async () => {
     const { told, reporter, connect } = open();
-    (await connect()).refuse(new Error('Connection is closed.'));
+    (await connect()).refuse(lostError());
     await settled();
     expect([told, reporter.lines]).toEqual([[], []]);
     (await connect()).confirm();
@@ -140,7 +148,7 @@ describe('the wake-up channel', () => {
     await settled();
     told.splice(0);
     for (const message of ['wake c.1', 'revoked c.2', 'granted c.3 77 1000 2500', 'wake', 'other c.4', '']) {
-      latest().emit('message', 'wake:c', message);
+      latest().events.emit('message', 'wake:c', message);
     }
     expect(told).toEqual([
       ['c.1', { kind: 'wake' }],
@@ -151,7 +159,7 @@ describe('the wake-up channel', () => {
 
   it('passes on a grant as a wake-up while the server that made it is unknown', () => {
     const { latest, told } = open();
-    latest().emit('message', 'wake:c', 'granted c.3 77 1000 2500');
+    latest().events.emit('message', 'wake:c', 'granted c.3 77 1000 2500');
     expect(told).toEqual([['c.3', { kind: 'wake' }]]);
   });
 });
@@ -164,7 +172,7 @@ describe('the server of the wake-up channel', () => {
     subscription.confirm();
     await settled();
     expect(channel.serverId).toBe('aaa');
-    latest().emit('close');
+    latest().events.emit('closed');
     expect(channel.serverId).toBeNull();
   });
 
@@ -190,9 +198,9 @@ describe('the server of the wake-up channel', () => {
     expect(subscribers).toHaveLength(1);
     commands.serverId = 'bbb';
     channel.follow();
-    expect([subscribers[0]!.status, channel.serverId]).toEqual(['end', null]);
+    expect([subscribers[0]!.status, channel.serverId]).toEqual(['ended', null]);
     await clock.advance(0);
-    subscribers[0]!.emit('message', 'wake:c', 'wake c.1');
+    subscribers[0]!.events.emit('message', 'wake:c', 'wake c.1');
     await listen('bbb');
     expect([told, channel.serverId]).toEqual([['listening', 'gap'], 'bbb']);
   });
@@ -259,7 +267,7 @@ describe('the heartbeat of the wake-up channel', () => {
       channel.expectMessages();
       await clock.advance(1_000);
     }
-    expect(subscribers.map(({ status }) => status)).toEqual(['end', 'connecting']);
+    expect(subscribers.map(({ status }) => status)).toEqual(['ended', 'connecting']);
     await listen();
     expect(told).toEqual(['listening', 'gap']);
     await channel.close();
@@ -280,15 +288,15 @@ describe('the heartbeat of the wake-up channel', () => {
     const { subscribers, latest, clock, channel } = open();
     latest().ready();
     await clock.advance(2_500);
-    expect(subscribers.map(({ status }) => status)).toEqual(['end', 'connecting']);
+    expect(subscribers.map(({ status }) => status)).toEqual(['ended', 'connecting']);
     await channel.close();
   });
 
   it('waits for its connection with one listener, however often the master moves meanwhile', async () => {
     const { subscribers, latest, clock, channel } = open();
-    const listenersBefore = latest().listenerCount('connect');
+    const listenersBefore = latest().events.listenerCount('connected');
     for (let move = 0; move < 12; move += 1) channel.move(() => false);
-    expect(latest().listenerCount('connect')).toBe(listenersBefore + 1);
+    expect(latest().events.listenerCount('connected')).toBe(listenersBefore + 1);
     latest().ready();
     await clock.advance(1_000);
     expect(subscribers).toHaveLength(2);

@@ -1,8 +1,12 @@
 import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { type SentinelConnection, Sentinels } from '../../../../lib/redis/client/sentinel-watch.js';
+import { OwnConnection } from '../../../../lib/redis/client/connection.js';
+import { type Operands } from '../../../../lib/redis/client/redis-client.js';
+import { Sentinels } from '../../../../lib/redis/client/sentinels.js';
+import { type ServerAddress } from '../../../../lib/redis/client/server-address.js';
 import { SENTINEL_COMMAND_TIMEOUT_MS } from '../../../../lib/redis/timing.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
+import { type FakeSession, planOfFake } from '../../../support/redis/fake-session.js';
 
 const [OLD, NEW, OTHER] = ['10.0.0.1', '10.0.0.2', '10.0.0.3'] as const;
 const PORT = 6379;
@@ -10,63 +14,30 @@ const PORT = 6379;
 /** What each sentinel answers: the host of a master, nothing at all (null), or that it is down (an error). */
 type Answer = string | null | Error;
 
-class FakeSentinel implements SentinelConnection {
-  isReady = true;
-  onMessage!: SentinelConnection['onMessage'];
-  readonly listeners = new Set<(channel: string, text: string) => void>();
-
-  constructor(private readonly answer: Answer) {
-    this.onMessage = (listener) => void this.listeners.add(listener);
-  }
-
-  onReady(listener: () => void): void {
-    if (!(this.answer instanceof Error)) queueMicrotask(listener);
-  }
-
-  onError(listener: (error: Error) => void): void {
-    if (this.answer instanceof Error) queueMicrotask(() => listener(this.answer as Error));
-  }
-
-  onClosed(): void {}
-
-  onEnded(): void {}
-
-  async command(_name: string, subcommand: string): Promise<unknown> {
-    if (subcommand === 'SENTINELS') return [];
-    return this.answer === null ? new Promise(() => undefined) : [this.answer, String(PORT)];
-  }
-
-  async subscribe(): Promise<unknown> {
-    return [];
-  }
-
-  async ping(): Promise<unknown> {
-    return 'PONG';
-  }
-
-  reconnect(): void {}
-
-  async close(): Promise<void> {}
-}
-
 function start(answers: readonly Answer[]) {
   const clock = new FakeClock();
-  const links: FakeSentinel[] = [];
+  const parts = { clock, random: systemRandomness, reporter: new FakeReporter() };
+  const links: FakeSession[][] = answers.map(() => []);
   const group = {
     name: 'mymaster',
     sentinels: answers.map((_, i) => ({ host: `10.1.0.${i}`, port: 26_379 })),
     isOpenToOthers: false,
-    reachedBy: <T>(at: T): T => at,
-    open: ({ host }: { host: string }) => {
-      const link = new FakeSentinel(answers[Number(host.split('.')[3])]!);
-      links.push(link);
-      return link;
+    answerMs: SENTINEL_COMMAND_TIMEOUT_MS,
+    open: (at: ServerAddress) => {
+      const i = Number(at.host.split('.')[3]);
+      const answer = answers[i]!;
+      const reply = ([, subcommand]: Operands): unknown => {
+        if (answer instanceof Error) return answer;
+        if (subcommand === 'SENTINELS') return [];
+        return answer === null ? new Promise(() => undefined) : [answer, String(PORT)];
+      };
+      return OwnConnection.opened(planOfFake(at, reply, links[i]), parts);
     },
   };
-  const sentinels = new Sentinels(group, { clock, random: systemRandomness, reporter: new FakeReporter() });
+  const sentinels = new Sentinels(group, parts);
   const announce = (sentinel: number, host: string): void => {
     const switched = `mymaster ${OLD} ${PORT} ${host} ${PORT}`;
-    for (const listener of links[sentinel]!.listeners) listener('+switch-master', switched);
+    for (const { listener } of links[sentinel]!) listener.onMessage('+switch-master', switched);
   };
   const master = () => sentinels.master(new AbortController().signal).then(({ host }) => host);
   return { clock, sentinels, announce, master };

@@ -1,40 +1,57 @@
-import { setMaxListeners } from 'node:events';
 import { isIP } from 'node:net';
-import { type Clock } from '../../core/clock.js';
 import { withoutRepeats } from '../../core/reporter.js';
 import { readableText } from '../connection/error-advice.js';
-import { CONNECT_TIMEOUT_MS, MAX_SENTINELS, SENTINEL_COMMAND_TIMEOUT_MS, SENTINEL_PING_MS } from '../timing.js';
+import {
+  CONNECT_TIMEOUT_MS,
+  MAX_SENTINEL_RETRIES,
+  MAX_SENTINELS,
+  SENTINEL_COMMAND_TIMEOUT_MS,
+  SENTINEL_PING_MS,
+} from '../timing.js';
 import { type ClientParts } from './client-library.js';
-import { type LeadsToMaster, type MasterWatch } from './redis-client.js';
-import { type ServerAddress, addressText, isSameAddress } from './server-address.js';
+import { type ConnectionPlan, inTime, OwnConnection, type Target } from './connection.js';
+import { type LeadsToMaster, type MasterWatch, type SingleClient } from './redis-client.js';
+import { type RedisNatMap } from './redis-connection.js';
+import { addressText, isSameAddress, reachedBy, type ServerAddress } from './server-address.js';
 
 /** Every sentinel announces the first when its view changes; the leader of a failover announces the second before that. */
 const [SWITCHED, PROMOTED] = ['+switch-master', '+promoted-slave'] as const;
-
-/** A connection of our own to a sentinel. Each command has a deadline, and rejects with a `ReplyError` for a refusal. */
-export interface SentinelConnection {
-  readonly isReady: boolean;
-  onError(listener: (error: Error) => void): void;
-  onReady(listener: () => void): void;
-  onClosed(listener: () => void): void;
-  onEnded(listener: () => void): void;
-  onMessage(listener: (channel: string, text: string) => void): void;
-  command(name: string, ...words: readonly string[]): Promise<unknown>;
-  subscribe(...channels: readonly string[]): Promise<unknown>;
-  ping(): Promise<unknown>;
-  reconnect(): void;
-  close(): Promise<void>;
-}
 
 /** A group of sentinels. */
 export interface SentinelGroup {
   readonly name: string;
   readonly sentinels: readonly ServerAddress[];
+  /** How long one of them may take to answer. */
+  readonly answerMs: number;
   /** Whether sentinels that others report are watched, too. */
   readonly isOpenToOthers: boolean;
-  reachedBy(address: ServerAddress): ServerAddress;
+  readonly natMap?: RedisNatMap | undefined;
   /** Connects by itself. Where addresses change, sentinels that the application does not name may be gone for good. */
-  open(address: ServerAddress, isNamed: boolean): SentinelConnection;
+  open(address: ServerAddress, isNamed: boolean): SingleClient;
+}
+
+/** How the master of some sentinels is reached. */
+interface SentinelPlan extends Omit<SentinelGroup, 'open'> {
+  readonly sentinel: (at: ServerAddress) => ConnectionPlan;
+  readonly master: (at: ServerAddress) => ConnectionPlan & { readonly target: Target };
+}
+
+/** Turns it into the plan of a connection, which asks for the master each time that it is opened. */
+export function planBySentinels({ sentinel, master, ...group }: SentinelPlan, parts: ClientParts): ConnectionPlan {
+  const open = (at: ServerAddress, isNamed: boolean): SingleClient =>
+    OwnConnection.opened({ ...sentinel(at), ...(!isNamed && { maxFailures: MAX_SENTINEL_RETRIES }) }, parts);
+  const sentinels = new Sentinels({ ...group, open }, parts);
+  const [first] = group.sentinels;
+  return {
+    ...master(first!),
+    address: `sentinel ${group.name} of ${addressText(first!)}`,
+    target: async (signal) => {
+      const at = await sentinels.master(signal);
+      const { target } = master(at);
+      return { open: (listener) => target.open(listener), onReplica: () => sentinels.refute(at) };
+    },
+    watchMaster: (onMaster) => sentinels.watch(onMaster),
+  };
 }
 
 /** Which master a sentinel names. */
@@ -85,20 +102,39 @@ export class Sentinels {
 
   /** Asks all sentinels at once; one that does not answer is waited for until more than half agree, or for a second. */
   async master(signal: AbortSignal): Promise<ServerAddress> {
-    const over = new AbortController();
-    setMaxListeners(0, over.signal);
-    signal.addEventListener('abort', () => over.abort(), { signal: over.signal });
-    const answers: ServerAddress[] = [];
-    const asks = [...this.#known].map(async ([name, at]) => {
-      answers.push(await this.#ask(at, name, over.signal));
-    });
+    const { clock } = this.parts;
+    const [connections, answers]: [SingleClient[], ServerAddress[]] = [[], []];
+    let isLate = false;
+    let [cancelLate, giveUp] = [(): void => undefined, (): void => undefined];
     const areAgreed = (): boolean =>
       answers.filter((one) => isSameAddress(one, this.#master ?? {})).length * 2 > this.#known.size;
-    const areEnough = (isLate: boolean): boolean => areAgreed() || (isLate && answers.length > 0);
+    const enough = new Promise<void>((resolve, reject) => {
+      giveUp = () => reject(new Error('no answer in time'));
+      const check = (): void => void ((areAgreed() || (isLate && answers.length > 0)) && resolve());
+      cancelLate = clock.setTimer(() => {
+        isLate = true;
+        check();
+      }, SENTINEL_COMMAND_TIMEOUT_MS);
+      const asks = [...this.#known].map(async ([name, at]) => {
+        const connection = this.group.open(at, true);
+        connections.push(connection);
+        const ask = this.#ask(connection, name);
+        answers.push(await inTime(ask, CONNECT_TIMEOUT_MS + SENTINEL_COMMAND_TIMEOUT_MS, clock));
+        check();
+      });
+      void Promise.allSettled(asks).then((ends) => {
+        if (answers.length > 0) return resolve();
+        const reasons = ends.flatMap((end) => (end.status === 'rejected' ? [(end.reason as Error).message] : []));
+        return reject(new Error(`All sentinels are unreachable. Last error: ${reasons.at(-1)}`));
+      });
+    });
+    signal.addEventListener('abort', giveUp);
     try {
-      await untilAnswered(asks, areEnough, this.parts.clock);
+      await enough;
     } finally {
-      over.abort();
+      signal.removeEventListener('abort', giveUp);
+      cancelLate();
+      for (const connection of connections) void connection.close();
     }
     if (!areAgreed()) this.settle();
     return this.#master!;
@@ -120,7 +156,7 @@ export class Sentinels {
 
   /** A sentinel has answered, or announced a switch. */
   heard(sentinel: string, announced: ServerAddress, isAnnouncement: boolean): ServerAddress {
-    const master = this.group.reachedBy(announced);
+    const master = reachedBy(announced, this.group.natMap);
     const before = this.#views.get(sentinel);
     const isNews = isAnnouncement || !before || !isSameAddress(before.master, master);
     if (isAnnouncement) this.#announcements += 1;
@@ -143,6 +179,14 @@ export class Sentinels {
     this.#decide();
   }
 
+  /** The master that a sentinel names; null: it knows none of the name. */
+  async askForMaster(connection: SingleClient): Promise<ServerAddress | null> {
+    const { name, answerMs } = this.group;
+    const answer = connection.call(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
+    const [host, port] = ((await inTime(answer, answerMs, this.parts.clock)) ?? []) as string[];
+    return host ? { host, port: Number(port) } : null;
+  }
+
   #decide(): void {
     const views = [...this.#known.keys()].flatMap((name) => this.#views.get(name) ?? []);
     const votesFor = ({ master }: View): number => views.filter((one) => isSameAddress(one.master, master)).length;
@@ -157,63 +201,12 @@ export class Sentinels {
     for (const listener of this.#listeners) listener(best.master, isFirst);
   }
 
-  /** By a connection of its own. */
-  async #ask(at: ServerAddress, name: string, signal: AbortSignal): Promise<ServerAddress> {
-    const connection = this.group.open(at, true);
-    try {
-      await new Promise<void>((resolve, reject) => {
-        connection.onReady(resolve);
-        connection.onError(reject);
-        connection.onClosed(() => reject(new Error('the connection was closed')));
-        signal.addEventListener('abort', () => reject(new Error('no answer in time')));
-      });
-      const master = await askForMaster(connection, this.group.name);
-      if (!master) throw new Error(`the sentinel knows no master of the name "${this.group.name}"`);
-      return this.heard(name, master, false);
-    } finally {
-      void connection.close();
-    }
+  async #ask(connection: SingleClient, name: string): Promise<ServerAddress> {
+    await connection.connect();
+    const master = await this.askForMaster(connection);
+    if (!master) throw new Error(`the sentinel knows no master of the name "${this.group.name}"`);
+    return this.heard(name, master, false);
   }
-}
-
-/** Resolves when the answers are enough, or all there will be; `isLate`: after a second. */
-function untilAnswered(
-  asks: readonly Promise<void>[],
-  areEnough: (isLate: boolean) => boolean,
-  clock: Clock,
-): Promise<void> {
-  let cancels: readonly (() => void)[] = [];
-  const enough = new Promise<void>((resolve, reject) => {
-    let isLate = false;
-    const fail = (reason: string): void => reject(new Error(reason));
-    const check = (): void => void (areEnough(isLate) && resolve());
-    const onAllAnswered = (ends: readonly PromiseSettledResult<void>[]): void => {
-      if (ends.some(({ status }) => status === 'fulfilled')) return resolve();
-      const reasons = ends.flatMap((end) => (end.status === 'rejected' ? [(end.reason as Error).message] : []));
-      fail(`All sentinels are unreachable. Last error: ${reasons.at(-1)}`);
-    };
-    cancels = [
-      clock.setTimer(() => {
-        isLate = true;
-        check();
-      }, SENTINEL_COMMAND_TIMEOUT_MS),
-      clock.setTimer(
-        () => fail('All sentinels are unreachable. Last error: no answer in time'),
-        CONNECT_TIMEOUT_MS + SENTINEL_COMMAND_TIMEOUT_MS,
-      ),
-    ];
-    for (const ask of asks) ask.then(check, () => undefined);
-    void Promise.allSettled(asks).then(onAllAnswered);
-  });
-  return enough.finally(() => {
-    for (const cancel of cancels) cancel();
-  });
-}
-
-async function askForMaster(connection: SentinelConnection, name: string): Promise<ServerAddress | null> {
-  const answer = await connection.command('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
-  const [host, port] = (answer ?? []) as string[];
-  return host ? { host, port: Number(port) } : null;
 }
 
 /**
@@ -222,7 +215,7 @@ async function askForMaster(connection: SentinelConnection, name: string): Promi
  * one per sentinel and store: a library would open one per sentinel and connection, asks the sentinel that comes first, and
  * misses what that sentinel learns while the library connects.
  */
-export class SentinelWatch implements MasterWatch {
+class SentinelWatch implements MasterWatch {
   readonly #links = new Map<string, SentinelLink>();
   readonly #stops: (() => void)[];
   #isRefused = false;
@@ -241,7 +234,7 @@ export class SentinelWatch implements MasterWatch {
     this.repeat();
   }
 
-  /** Reports the present master once more, for a connection that a library has opened by what one sentinel says. */
+  /** Reports the present master once more, for a connection whose search began before that. */
   repeat(): void {
     if (this.sentinels.current) this.#onMaster(this.sentinels.current, true);
   }
@@ -255,22 +248,22 @@ export class SentinelWatch implements MasterWatch {
   #add(sentinel: ServerAddress, isNamed: boolean): void {
     const name = addressText(sentinel);
     const { sentinels, parts } = this;
+    const { group } = sentinels;
     if (this.#isClosed || this.#links.has(name)) return;
     if (!isNamed && !sentinels.add(sentinel)) return;
-    const connection = sentinels.group.open(sentinel, isNamed);
+    const connection = group.open(sentinel, isNamed);
     const debug = withoutRepeats((line) => parts.reporter.debug(line));
-    connection.onError((error) => debug(`Redis sentinel: ${readableText(error)}`));
-    connection.onEnded(() => {
+    connection.on('error', (error) => debug(`Redis sentinel: ${readableText(error)}`));
+    connection.once('ended', () => {
       this.#links.delete(name);
       if (!isNamed) sentinels.remove(name);
     });
-    const { group } = sentinels;
     const listener: SentinelListener = {
       onMaster: (master, isAnnouncement) => void sentinels.heard(name, master, isAnnouncement),
-      onSentinel: (other) => group.isOpenToOthers && this.#add(group.reachedBy(other), false),
+      onSentinel: (other) => group.isOpenToOthers && this.#add(reachedBy(other, group.natMap), false),
       onRefused: (error) => this.#onRefused(error),
     };
-    this.#links.set(name, new SentinelLink(connection, group.name, listener, parts.clock));
+    this.#links.set(name, new SentinelLink(connection, sentinels, listener, parts));
   }
 
   #onRefused({ message }: Error): void {
@@ -303,14 +296,14 @@ class SentinelLink {
   #cancelPing: (() => void) | undefined;
 
   constructor(
-    private readonly connection: SentinelConnection,
-    private readonly name: string,
+    private readonly connection: SingleClient,
+    private readonly sentinels: Sentinels,
     private readonly listener: SentinelListener,
-    private readonly clock: Clock,
+    private readonly parts: ClientParts,
   ) {
-    connection.onMessage((channel, text) => this.#onMessage(channel, text.split(' ')));
-    connection.onClosed(() => (this.#isListening = false));
-    connection.onReady(() => this.#reconnectUnless([this.#askMaster(), this.#askSentinels(), this.#subscribe()]));
+    connection.on('message', (channel, text) => this.#onMessage(channel, text.split(' ')));
+    connection.on('closed', () => (this.#isListening = false));
+    connection.on('ready', () => this.#reconnectUnless([this.#askMaster(), this.#askSentinels(), this.#subscribe()]));
     this.#pingLater();
   }
 
@@ -320,13 +313,13 @@ class SentinelLink {
   }
 
   async #askMaster(): Promise<void> {
-    const master = await askForMaster(this.connection, this.name);
+    const master = await this.sentinels.askForMaster(this.connection);
     if (master) this.listener.onMaster(master, false);
   }
 
   async #askSentinels(): Promise<void> {
-    const others = (await this.connection.command('SENTINEL', 'SENTINELS', this.name)) as string[][];
-    for (const fields of others) {
+    const answer = this.connection.call(['SENTINEL', 'SENTINELS', this.sentinels.group.name]);
+    for (const fields of (await this.#inTime(answer)) as string[][]) {
       const valueOf = (field: string) => fields[fields.indexOf(field) + 1]!;
       if (valueOf('flags').includes('disconnected')) continue;
       this.listener.onSentinel({ host: valueOf('ip'), port: Number(valueOf('port')) });
@@ -336,7 +329,7 @@ class SentinelLink {
   /** Sent together with the question for the master, and after it: every change after that answer is announced. */
   async #subscribe(): Promise<void> {
     try {
-      await this.connection.subscribe(SWITCHED, PROMOTED);
+      await this.#inTime(Promise.all([SWITCHED, PROMOTED].map((channel) => this.connection.subscribe(channel))));
       this.#isListening = true;
     } catch (error) {
       if ((error as Error).name !== 'ReplyError') throw error;
@@ -346,25 +339,30 @@ class SentinelLink {
 
   /** `+switch-master`: `name host port host port`; `+promoted-slave`: `slave name host port @ name host port`. */
   #onMessage(channel: string, words: readonly string[]): void {
+    const { name } = this.sentinels.group;
     const announce = (at: number): void =>
       this.listener.onMaster({ host: words[at]!, port: Number(words[at + 1]) }, true);
-    if (channel === SWITCHED && words[0] === this.name) announce(3);
-    if (channel === PROMOTED && words[5] === this.name) announce(2);
+    if (channel === SWITCHED && words[0] === name) announce(3);
+    if (channel === PROMOTED && words[5] === name) announce(2);
   }
 
   #pingLater(): void {
-    this.#cancelPing = this.clock.setTimer(() => {
-      if (this.connection.isReady) {
-        this.#reconnectUnless([this.#isListening ? this.connection.ping() : this.#askMaster()]);
+    this.#cancelPing = this.parts.clock.setTimer(() => {
+      if (this.connection.isWritable) {
+        this.#reconnectUnless([this.#isListening ? this.#inTime(this.connection.call(['ping'])) : this.#askMaster()]);
       }
       this.#pingLater();
     }, SENTINEL_PING_MS);
   }
 
-  /** Reconnects when an answer is missing at the deadline that the connection has for each. A refusal is an answer. */
+  #inTime<T>(answer: Promise<T>): Promise<T> {
+    return inTime(answer, this.sentinels.group.answerMs, this.parts.clock);
+  }
+
+  /** Reconnects when an answer is missing at its deadline. A refusal is an answer. */
   #reconnectUnless(answers: readonly Promise<unknown>[]): void {
     Promise.all(answers).catch((error: Error) => {
-      if (error.name !== 'ReplyError' && this.connection.isReady) this.connection.reconnect();
+      if (error.name !== 'ReplyError' && this.connection.isWritable) this.connection.reconnect();
     });
   }
 }

@@ -1,0 +1,348 @@
+import { MAX_REDIRECTS, NODE_INFO_TIMEOUT_MS, reconnectDelayMs, SLOTS_REFRESH_MS, SLOTS_RETRY_MS } from '../timing.js';
+import { readRedirect } from '../connection/redis-errors.js';
+import { type ClientParts, unsentError } from './client-library.js';
+import { slotOf } from './cluster-slots.js';
+import { type ConnectionPlan, inTime, OwnClient, OwnConnection, type Session } from './connection.js';
+import { type ClusterClient, type Operands, type SingleClient } from './redis-client.js';
+import { type RedisNatMap } from './redis-connection.js';
+import { addressText, namedBy, reachedBy, type ServerAddress } from './server-address.js';
+
+/** Which master serves some slots, and its replicas, by the addresses that they announce. */
+interface Shard {
+  readonly from: number;
+  readonly to: number;
+  readonly master: ServerAddress;
+  readonly replicas: readonly ServerAddress[];
+}
+
+/** Reads the answer to CLUSTER SLOTS of the node that was `asked`. */
+function readShards(answer: unknown, asked: ServerAddress): Shard[] {
+  const shards = listOf(answer).map((shard): Shard => {
+    const [from, to, master, ...replicas] = listOf(shard);
+    if (!isSlot(from) || !isSlot(to)) throw malformed();
+    return { from, to, master: readNode(master, asked), replicas: replicas.map((node) => readNode(node, asked)) };
+  });
+  if (shards.length === 0) throw new Error('CLUSTERDOWN the node knows of no slots');
+  return shards;
+}
+
+function readNode(node: unknown, asked: ServerAddress): ServerAddress {
+  const [host, port] = listOf(node);
+  if ((host !== null && typeof host !== 'string') || !Number.isSafeInteger(port)) throw malformed();
+  return { host: namedBy(asked, host), port: port as number };
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) throw malformed();
+  return value;
+}
+
+const isSlot = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < 16_384;
+
+const malformed = (): Error => new Error('the answer to CLUSTER SLOTS is no list of slots');
+
+/** How a cluster is reached. */
+export interface ClusterPlan {
+  /** Some of its nodes. */
+  readonly seeds: () => Promise<readonly ServerAddress[]>;
+  readonly refreshMs?: number | undefined;
+  /** How a node is reached. */
+  readonly node: (at: ServerAddress) => ConnectionPlan;
+  readonly natMap?: RedisNatMap | undefined;
+}
+
+interface Node {
+  readonly at: ServerAddress;
+  readonly connection: OwnConnection;
+  isMaster: boolean;
+}
+
+type Attach = (node: SingleClient) => () => void;
+
+/**
+ * A cluster by connections of our own. The cluster clients of the libraries queue commands, send them again and hide which node has
+ * them, so only their options are used.
+ */
+export class OwnCluster extends OwnClient implements ClusterClient {
+  readonly isCluster = true;
+  readonly endsForGood = false;
+  readonly #nodes = new Map<string, Node>();
+  /** The master of each slot. */
+  readonly #masters: (ServerAddress | undefined)[] = [];
+  /** What is attached to each node, and what it left there. */
+  readonly #attached = new Map<Attach, Map<OwnConnection, () => void>>();
+  /** The connections to subscribe by, each with the address of its node. */
+  readonly #subscribers = new Map<OwnConnection, string>();
+  /** The question for the slots that is under way. */
+  #refresh: Promise<void> | null = null;
+  #isRefreshDue = false;
+  /** How many questions in a row had no answer. */
+  #unanswered = 0;
+  #over = new AbortController();
+  #cancelRefresh = (): void => undefined;
+
+  constructor(
+    private readonly plan: ClusterPlan,
+    parts: ClientParts,
+  ) {
+    super(parts);
+  }
+
+  get isWritable(): boolean {
+    return this.status === 'ready';
+  }
+
+  get streams(): readonly Session['stream'][] {
+    return this.nodes('all').flatMap(({ streams }) => streams);
+  }
+
+  reconnect(): void {
+    if (this.status !== 'ready') return;
+    for (const node of this.nodes('all')) node.reconnect();
+    this.lose(undefined);
+  }
+
+  watchMaster(): null {
+    return null;
+  }
+
+  nodes(role: 'master' | 'all'): readonly OwnConnection[] {
+    const nodes = [...this.#nodes.values()].filter(({ isMaster }) => role === 'all' || isMaster);
+    return nodes.map(({ connection }) => connection);
+  }
+
+  masterOf(storageKey: string): OwnConnection | undefined {
+    return this.#nodeAt(this.masterAddressOf(storageKey));
+  }
+
+  masterAddressOf(storageKey: string): ServerAddress | undefined {
+    return this.#masters[slotOf(storageKey)];
+  }
+
+  reachedBy(address: ServerAddress): ServerAddress {
+    return reachedBy(address, this.plan.natMap);
+  }
+
+  openNode(address: ServerAddress): OwnConnection | null {
+    if (this.#nodes.size === 0) return null;
+    return OwnConnection.opened({ ...this.plan.node(address), endsForGood: true }, this.parts);
+  }
+
+  /** A node of a cluster hears what is published at any of them. One that left the cluster may stay up, but hears no more. */
+  openSubscriber(): OwnConnection | null {
+    const nodes = [...this.#nodes.values()];
+    const node = nodes[Math.floor(this.parts.random.fraction() * nodes.length)];
+    if (!node) return null;
+    const subscriber = this.openNode(node.at)!;
+    this.#subscribers.set(subscriber, addressText(node.at));
+    subscriber.once('ended', () => this.#subscribers.delete(subscriber));
+    return subscriber;
+  }
+
+  attachToNodes(attach: Attach): () => void {
+    const places = new Map<OwnConnection, () => void>();
+    this.#attached.set(attach, places);
+    for (const node of this.nodes('all')) places.set(node, attach(node));
+    return () => {
+      this.#attached.delete(attach);
+      for (const detach of places.values()) detach();
+    };
+  }
+
+  refreshSlots(onDone: () => void): void {
+    void this.#refreshOnce().then(onDone);
+  }
+
+  protected override open(): void {
+    this.#over = new AbortController();
+    void this.#refreshOnce();
+  }
+
+  protected override drop(): Promise<unknown> {
+    this.#cancelRefresh();
+    this.#over.abort();
+    return Promise.all([...this.#nodes.keys()].map((name) => this.#remove(name)));
+  }
+
+  /** Sends a script. Follows redirections: the view of the slots may be outdated, or the slot may be moving. */
+  protected override async send(words: Operands): Promise<unknown> {
+    // EVALSHA, the hash, the number of keys, and the first of them.
+    const slot = slotOf(String(words[3] ?? ''));
+    let at = this.#masters[slot];
+    let asking = false;
+    for (let redirects = 0; ; redirects++) {
+      const node = this.#nodeAt(at);
+      if (!node) throw unsentError();
+      if (!node.isWritable) await untilWritable(node);
+      try {
+        if (asking) node.asking();
+        return await node.send(words);
+      } catch (error) {
+        const redirect = readRedirect(error, at!);
+        // A node that has lost the others says so, while they may have another master for its slots.
+        if ((error as Error).message.startsWith('CLUSTERDOWN')) this.#refreshSoon();
+        if (!redirect || redirects === MAX_REDIRECTS || this.status === 'ended') throw error;
+        at = this.reachedBy(redirect.address);
+        asking = redirect.isAsk;
+        if (!asking) this.#masters[slot] = at;
+        this.#add(at, true);
+        this.#refreshSoon();
+      }
+    }
+  }
+
+  #nodeAt(at: ServerAddress | undefined): OwnConnection | undefined {
+    return at && this.#nodes.get(addressText(at))?.connection;
+  }
+
+  /** Adds a node, and connects to it if it is a master; returns its name. */
+  #add(at: ServerAddress, isMaster: boolean): string {
+    const name = addressText(at);
+    let node = this.#nodes.get(name);
+    if (!node) {
+      const connection = new OwnConnection(this.plan.node(at), this.parts);
+      // The slots of a node that is gone may have another master.
+      connection.on('closed', () => this.#refreshSoon());
+      node = { at, connection, isMaster };
+      this.#nodes.set(name, node);
+      for (const [attach, places] of this.#attached) places.set(connection, attach(connection));
+    }
+    node.isMaster = isMaster;
+    if (isMaster && node.connection.status === 'idle') node.connection.connect().catch(() => undefined);
+    return name;
+  }
+
+  #remove(name: string): Promise<void> {
+    const { connection } = this.#nodes.get(name)!;
+    this.#nodes.delete(name);
+    const closing = connection.close();
+    for (const places of this.#attached.values()) {
+      places.get(connection)?.();
+      places.delete(connection);
+    }
+    return closing;
+  }
+
+  // The slots
+
+  #refreshOnce(): Promise<void> {
+    if (this.status === 'idle' || this.status === 'ended') return Promise.resolve();
+    return (this.#refresh ??= this.#refreshNow(this.#over.signal).finally(() => (this.#refresh = null)));
+  }
+
+  async #refreshNow(signal: AbortSignal): Promise<void> {
+    this.#isRefreshDue = false;
+    try {
+      const shards = await this.#askForSlots(signal);
+      if (signal.aborted) return;
+      this.#unanswered = 0;
+      this.#update(shards);
+      this.#refreshIn(this.plan.refreshMs ?? SLOTS_REFRESH_MS);
+      if (this.status === 'ready') return;
+      this.become('connected');
+      this.become('ready');
+    } catch (error) {
+      if (!signal.aborted) this.#onUnanswered(error as Error);
+    }
+  }
+
+  /**
+   * Asks one node after the other, and does not wait for long for one that hangs: resolves with the first answer, and rejects with the
+   * last error when there is none. At random, because a node that has lost the others answers, too, as if all were as before. The nodes
+   * that the application named may be the ones that do not answer.
+   */
+  async #askForSlots(signal: AbortSignal): Promise<Shard[]> {
+    const { clock, random } = this.parts;
+    const known = [...[...this.#nodes.values()].map(({ at }) => at), ...(await this.plan.seeds())];
+    const order = [...new Map(known.map((at) => [addressText(at), at])).values()].map((at) => ({
+      at,
+      rank: random.fraction(),
+    }));
+    const candidates = order.toSorted((a, b) => a.rank - b.rank).map(({ at }) => at);
+    const opened = new Set<OwnConnection>();
+    let cancelPatience = (): void => undefined;
+    let cancelAll = (): void => undefined;
+    let pending = 0;
+    let isOver = false;
+    let lastError = new Error('no address is known');
+    const answer = new Promise<Shard[]>((resolve, reject) => {
+      cancelAll = () => reject(new Error('the connection was closed'));
+      signal.addEventListener('abort', cancelAll);
+      const askNext = (): void => {
+        const at = candidates.shift();
+        if (!at) return void (pending === 0 && reject(lastError));
+        pending += 1;
+        cancelPatience();
+        cancelPatience = clock.setTimer(askNext, NODE_INFO_TIMEOUT_MS);
+        this.#askNode(at, opened).then(resolve, (error: Error) => {
+          if (isOver) return;
+          pending -= 1;
+          lastError = error;
+          this.emit('nodeError', addressText(at));
+          askNext();
+        });
+        return undefined;
+      };
+      askNext();
+    });
+    return answer.finally(() => {
+      isOver = true;
+      cancelPatience();
+      signal.removeEventListener('abort', cancelAll);
+      for (const connection of opened) connection.disconnect();
+    });
+  }
+
+  async #askNode(at: ServerAddress, opened: Set<OwnConnection>): Promise<Shard[]> {
+    let node = this.#nodeAt(at);
+    if (!node?.isWritable) {
+      node = new OwnConnection({ ...this.plan.node(at), endsForGood: true }, this.parts);
+      opened.add(node);
+      await node.connect();
+    }
+    return readShards(await inTime(node.send(['cluster', 'slots']), NODE_INFO_TIMEOUT_MS, this.parts.clock), at);
+  }
+
+  /** Takes over what a node has answered: connects to masters, and leaves nodes that are gone. */
+  #update(shards: readonly Shard[]): void {
+    const gone = new Set(this.#nodes.keys());
+    this.#masters.length = 0;
+    for (const { from, to, master, replicas } of shards) {
+      const at = this.reachedBy(master);
+      this.#masters.length = Math.max(this.#masters.length, to + 1);
+      this.#masters.fill(at, from, to + 1);
+      gone.delete(this.#add(at, true));
+      for (const replica of replicas) gone.delete(this.#add(this.reachedBy(replica), false));
+    }
+    for (const name of gone) void this.#remove(name);
+    for (const [subscriber, at] of this.#subscribers) if (!this.#nodes.has(at)) subscriber.disconnect();
+  }
+
+  /** Nobody has told the slots: commands go on by the connections that there are, and nodes say if a slot has moved. */
+  #onUnanswered(error: Error): void {
+    if (this.status !== 'ready' || !this.nodes('all').some((node) => node.isWritable)) return this.lose(error);
+    this.#unanswered += 1;
+    this.#refreshIn(reconnectDelayMs(this.#unanswered));
+  }
+
+  #refreshSoon(): void {
+    if (this.status !== 'ready' || this.#isRefreshDue) return;
+    this.#refreshIn(SLOTS_RETRY_MS);
+    this.#isRefreshDue = true;
+  }
+
+  #refreshIn(delayMs: number): void {
+    this.#cancelRefresh();
+    this.#isRefreshDue = false;
+    this.#cancelRefresh = this.parts.clock.setTimer(() => void this.#refreshOnce(), delayMs);
+  }
+}
+
+/** Nothing waits for a node that was lost: its slots may have another master by then. */
+async function untilWritable(node: OwnConnection): Promise<void> {
+  if (node.status === 'closed' || node.status === 'ended') throw unsentError();
+  await node.connect().catch(() => {
+    throw unsentError();
+  });
+}

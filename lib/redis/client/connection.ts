@@ -1,0 +1,388 @@
+import { EventEmitter } from 'node:events';
+import { type Clock, setDeadline } from '../../core/clock.js';
+import { CLOSE_TIMEOUT_MS, GREETING_MS, reconnectDelayMs } from '../timing.js';
+import { type ClientParts, lostError, readScan, readTime, readWait, unsentError } from './client-library.js';
+import {
+  type ClientEvents,
+  type ClientStatus,
+  type LeadsToMaster,
+  type MasterWatch,
+  type Operands,
+  type SingleClient,
+} from './redis-client.js';
+import { type ServerAddress } from './server-address.js';
+
+/**
+ * One socket to one server by a client of a library, which connects at once and never reconnects: what a library does about a lost
+ * connection, a silent server and the commands of both differs too much.
+ */
+export interface Session {
+  readonly isWritable: boolean;
+  /** Where it leads; null for a Unix socket, and while that is not known. */
+  readonly peer: ServerAddress | null;
+  /** Rejects in the words of the port. What is not written when the session ends is never sent. */
+  send(words: Operands): Promise<unknown>;
+  subscribe(channel: string): Promise<unknown>;
+  /** Ends at once, whatever it is doing; resolves when its socket has ended. */
+  end(): Promise<unknown>;
+  /** The socket, where the library writes each command by itself. */
+  readonly stream?: { cork?(): void; uncork?(): void } | undefined;
+}
+
+/** Receives what becomes of a session; after `onOver`, nothing counts. */
+export interface SessionListener {
+  onConnected(): void;
+  onReady(): void;
+  onMessage(channel: string, text: string): void;
+  onOver(error?: Error): void;
+}
+
+/** What a connection leads to. */
+export interface Target {
+  open(listener: SessionListener): Session;
+  /** Behind Sentinel: a server that is a replica is left before it gets a command, and reported. */
+  onReplica?(): void;
+}
+
+/** How a connection is opened, each time that it is. */
+export interface ConnectionPlan {
+  /** For people: never a password. */
+  readonly address: string;
+  /** Whether it stays closed once it has ended. */
+  readonly endsForGood: boolean;
+  readonly connectTimeout: number;
+  /** After so many failed tries in a row, it ends; without a number, never. */
+  readonly maxFailures?: number;
+  /** Where it leads now: behind Sentinel, a question. `signal`: the answer is of no use any more. */
+  readonly target: Target | ((signal: AbortSignal) => Promise<Target>);
+  /** `repeat` reports the present master once more. */
+  readonly watchMaster?: (onMaster: (leadsToMaster: LeadsToMaster) => void) => MasterWatch & { repeat(): void };
+}
+
+const ignore = (): void => undefined;
+
+/** The answer, unless it takes longer. */
+export async function inTime<T>(answer: Promise<T>, ms: number, clock: Clock): Promise<T> {
+  let cancel = ignore;
+  const late = new Promise<never>((_resolve, reject) => {
+    cancel = setDeadline(clock, () => reject(new Error('no answer in time')), ms);
+  });
+  return Promise.race([answer, late]).finally(() => cancel());
+}
+
+/** What a connection and a cluster of our own have in common: they are opened again and again until they are told to end. */
+export abstract class OwnClient {
+  readonly #events = new EventEmitter().setMaxListeners(0);
+  #status: ClientStatus = 'idle';
+  #failures = 0;
+  #cancelRetry = ignore;
+  #closing: Promise<unknown> = Promise.resolve();
+
+  constructor(protected readonly parts: ClientParts) {}
+
+  abstract readonly endsForGood: boolean;
+  protected abstract readonly streams: readonly Session['stream'][];
+
+  /** Opens it; the state is `connecting`. */
+  protected abstract open(): void;
+  /** Ends what is open, or is being opened, without a report; resolves when its sockets have ended. */
+  protected abstract drop(): Promise<unknown>;
+  protected abstract send(words: Operands): Promise<unknown>;
+
+  get status(): ClientStatus {
+    return this.#status;
+  }
+
+  protected get failures(): number {
+    return this.#failures;
+  }
+
+  on<E extends keyof ClientEvents>(event: E, listener: (...args: ClientEvents[E]) => void): () => void {
+    this.#events.on(event, listener as (...args: unknown[]) => void);
+    return () => void this.#events.off(event, listener as (...args: unknown[]) => void);
+  }
+
+  once(event: keyof ClientEvents, listener: () => void): () => void {
+    const remove = this.on(event, () => {
+      remove();
+      listener();
+    });
+    return remove;
+  }
+
+  connect(): Promise<void> {
+    if (this.#status === 'ready') return Promise.resolve();
+    const ready = new Promise<void>((resolve, reject) => {
+      let lastError: Error | undefined;
+      const settle = (settleBy: () => void): void => {
+        for (const stop of stops) stop();
+        settleBy();
+      };
+      const fail = (): void => settle(() => reject(lastError ?? lostError()));
+      const stops = [
+        this.on('error', (error) => (lastError = error)),
+        this.on('ready', () => settle(resolve)),
+        this.on('closed', fail),
+        this.on('ended', fail),
+      ];
+    });
+    if (this.#status === 'idle' || this.#status === 'ended') this.begin();
+    return ready;
+  }
+
+  disconnect(): void {
+    if (this.#status === 'ended') return;
+    const wasOpen = this.#status !== 'idle' && this.#status !== 'closed';
+    this.#cancelRetry();
+    this.#status = 'ended';
+    this.#closing = this.drop();
+    if (wasOpen) this.emit('closed');
+    this.emit('ended');
+  }
+
+  async close(): Promise<void> {
+    this.disconnect();
+    await inTime(this.#closing, CLOSE_TIMEOUT_MS, this.parts.clock).catch(ignore);
+  }
+
+  inOneWrite(send: () => void): void {
+    const { streams } = this;
+    for (const stream of streams) stream?.cork?.();
+    try {
+      send();
+    } finally {
+      for (const stream of streams) stream?.uncork?.();
+    }
+  }
+
+  evaluateSha(sha1: string, operands: Operands): Promise<unknown> {
+    return this.send(['evalsha', sha1, ...operands]);
+  }
+
+  evaluate(text: string, operands: Operands): Promise<unknown> {
+    return this.send(['eval', text, ...operands]);
+  }
+
+  protected emit<E extends keyof ClientEvents>(event: E, ...args: ClientEvents[E]): void {
+    // Without a listener, an emitter throws its errors.
+    if (this.#events.listenerCount(event) > 0) this.#events.emit(event, ...args);
+  }
+
+  protected begin(): void {
+    this.#cancelRetry();
+    this.#status = 'connecting';
+    this.emit('connecting');
+    this.open();
+  }
+
+  protected become(status: 'connected' | 'ready'): void {
+    if (status === 'ready') this.#failures = 0;
+    this.#status = status;
+    this.emit(status);
+  }
+
+  /** It is over; `isEnd`: for good. */
+  protected lose(error: Error | undefined, isEnd = false): void {
+    this.#status = isEnd ? 'ended' : 'closed';
+    if (error) this.emit('error', error);
+    this.emit('closed');
+    if (isEnd) this.emit('ended');
+    else if (this.#status === 'closed') this.#retry();
+  }
+
+  /** It could not even begin, so that nothing is lost. */
+  protected fail(error: Error): void {
+    this.#status = 'closed';
+    this.emit('error', error);
+    if (this.#status === 'closed') this.#retry();
+  }
+
+  #retry(): void {
+    this.#failures += 1;
+    const begin = (): void => void (this.#status === 'closed' && this.begin());
+    this.#cancelRetry = this.parts.clock.setTimer(begin, reconnectDelayMs(this.#failures));
+  }
+}
+
+/** A connection of our own: one session after the other. */
+export class OwnConnection extends OwnClient implements SingleClient {
+  readonly isCluster = false;
+  #session: Session | null = null;
+  #search: AbortController | null = null;
+  /** Ends the present session; `onEnd` is called unless it is over already. */
+  #cut: (onEnd: () => void) => Promise<unknown> = async () => undefined;
+
+  constructor(
+    private readonly plan: ConnectionPlan,
+    parts: ClientParts,
+  ) {
+    super(parts);
+  }
+
+  /** Connects by itself. */
+  static opened(plan: ConnectionPlan, parts: ClientParts): OwnConnection {
+    const connection = new OwnConnection(plan, parts);
+    connection.begin();
+    return connection;
+  }
+
+  get isWritable(): boolean {
+    return this.status === 'ready' && this.#session!.isWritable;
+  }
+
+  get endsForGood(): boolean {
+    return this.plan.endsForGood;
+  }
+
+  get address(): string {
+    return this.plan.address;
+  }
+
+  get peer(): ServerAddress | null {
+    return this.status === 'connected' || this.status === 'ready' ? this.#session!.peer : null;
+  }
+
+  get streams(): readonly Session['stream'][] {
+    return [this.#session?.stream];
+  }
+
+  reconnect(): void {
+    if (this.#session) void this.#cut(() => this.#onLoss());
+    else if (this.status === 'closed') this.begin();
+  }
+
+  duplicate(): OwnConnection {
+    return OwnConnection.opened({ ...this.plan, endsForGood: false }, this.parts);
+  }
+
+  openSubscriber(): OwnConnection {
+    return this.duplicate();
+  }
+
+  /** A search that began before the last report may end with another server. */
+  watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null {
+    const watch = this.plan.watchMaster?.(onMaster);
+    if (!watch) return null;
+    const stop = this.on('connected', () => watch.repeat());
+    const close = (): Promise<void> => {
+      stop();
+      return watch.close();
+    };
+    return { close };
+  }
+
+  send(words: Operands): Promise<unknown> {
+    return this.isWritable ? this.#session!.send(words) : Promise.reject(unsentError());
+  }
+
+  call(words: readonly string[]): Promise<unknown> {
+    return this.send(words);
+  }
+
+  /** It is valid for the next command only, which reports a refusal. */
+  asking(): void {
+    this.send(['asking']).catch(ignore);
+  }
+
+  /** By as many promises as a script: its answer counts before that of a script behind it. */
+  info(section?: 'server'): Promise<string> {
+    return this.send(section ? ['info', section] : ['info']) as Promise<string>;
+  }
+
+  async time(): Promise<number> {
+    return readTime(await this.send(['time']));
+  }
+
+  async scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]]> {
+    return readScan(await this.send(['scan', cursor, 'match', pattern, 'count', count]));
+  }
+
+  async wait(replicas: number, timeoutMs: number): Promise<number> {
+    return readWait(await this.send(['wait', replicas, timeoutMs]));
+  }
+
+  async subscribe(channel: string): Promise<void> {
+    if (!this.isWritable) throw unsentError();
+    await this.#session!.subscribe(channel);
+  }
+
+  protected override open(): void {
+    const { target } = this.plan;
+    if (typeof target === 'function') void this.#searchFor(target);
+    else this.#openAt(target);
+  }
+
+  protected override drop(): Promise<unknown> {
+    this.#search?.abort();
+    return this.#cut(ignore);
+  }
+
+  async #searchFor(find: (signal: AbortSignal) => Promise<Target>): Promise<void> {
+    const search = (this.#search = new AbortController());
+    try {
+      const target = await find(search.signal);
+      if (!search.signal.aborted) this.#openAt(target);
+    } catch (error) {
+      if (!search.signal.aborted) this.fail(error as Error);
+    }
+  }
+
+  /** The session has a deadline in every state: a server may accept it, and stay silent. */
+  #openAt(target: Target): void {
+    const { clock } = this.parts;
+    let isOver = false;
+    let cancelDeadline = ignore;
+    const expect = (ms: number): void => {
+      cancelDeadline();
+      cancelDeadline = setDeadline(clock, () => void end(() => this.#onLoss()), ms);
+    };
+    const end = async (onEnd: () => void): Promise<unknown> => {
+      if (isOver) return undefined;
+      isOver = true;
+      cancelDeadline();
+      const session = this.#session;
+      this.#session = null;
+      const ended = session?.end();
+      onEnd();
+      return ended;
+    };
+    const onMaster = (): void => {
+      cancelDeadline();
+      if (!isOver) this.become('ready');
+    };
+    const onReplica = (): void => {
+      target.onReplica!();
+      void end(() => this.#onLoss(new Error('the server that the sentinels name is a replica')));
+    };
+    this.#cut = end;
+    expect(this.plan.connectTimeout + GREETING_MS);
+    try {
+      const session = target.open({
+        onConnected: () => {
+          if (isOver) return;
+          expect(GREETING_MS);
+          this.become('connected');
+        },
+        onReady: () => void (isOver || (target.onReplica ? this.#checkRole(onMaster, onReplica) : onMaster())),
+        onMessage: (channel, text) => void (isOver || this.emit('message', channel, text)),
+        onOver: (error) => void end(() => this.#onLoss(error)),
+      });
+      if (isOver) void session.end();
+      else this.#session = session;
+    } catch (error) {
+      // The application may have changed the options of its client since.
+      void end(() => this.#onLoss(error as Error));
+    }
+  }
+
+  /** What does not say which role it has counts as a master. */
+  async #checkRole(onMaster: () => void, onReplica: () => void): Promise<void> {
+    const info = await this.#session!.send(['info', 'replication']).catch(() => '');
+    if (/^role:slave/m.test(String(info))) onReplica();
+    else onMaster();
+  }
+
+  #onLoss(error?: Error): void {
+    this.lose(error, this.endsForGood || this.failures >= (this.plan.maxFailures ?? Infinity));
+  }
+}

@@ -1,0 +1,290 @@
+import { resolveSrv, type SrvRecord } from 'node:dns';
+import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import { LockConfigurationError } from '../../core/lock.errors.js';
+import {
+  CONNECT_TIMEOUT_MS,
+  DISCONNECT_TIMEOUT_MS,
+  IOREDIS_CONNECT_TIMEOUT_MS,
+  SENTINEL_COMMAND_TIMEOUT_MS,
+} from '../timing.js';
+import {
+  checkDuplicate,
+  type ClientLibrary,
+  type ClientParts,
+  type Clients,
+  hasMethod,
+  type ServerPlace,
+  warnOfKeyPrefix,
+} from './client-library.js';
+import { OwnCluster } from './cluster.js';
+import { type ConnectionPlan, OwnConnection, type Session, type SessionListener, type Target } from './connection.js';
+import { loadIoredis, loadIovalkey } from './optional-peers.cjs';
+import { readUrl, withoutUrl } from './plain-options.js';
+import { type RedisClient } from './redis-client.js';
+import { type RedisAddress, type RedisClusterOptions } from './redis-connection.js';
+import { planBySentinels } from './sentinels.js';
+import { addressText, type ServerAddress } from './server-address.js';
+
+/** Makes a client of the library, of the same copy as the one of the application, with some options changed. */
+type Make = (changes: RedisOptions) => Redis;
+
+/**
+ * Whatever the application chose for its own connections: ours queue nothing, send nothing again, never reconnect by themselves, and
+ * have no other deadlines than those of the store.
+ */
+const OWN_OPTIONS: RedisOptions = {
+  lazyConnect: true,
+  keyPrefix: undefined,
+  readOnly: false,
+  enableOfflineQueue: false,
+  enableAutoPipelining: false,
+  autoResendUnfulfilledCommands: false,
+  // ioredis leaves the rejection of a subscription unhandled when the connection closes meanwhile.
+  autoResubscribe: false,
+  reconnectOnError: null,
+  retryStrategy: () => null,
+  commandTimeout: undefined,
+  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+};
+
+/** What a client may have chosen for its commands, or to reach the master, and what a sentinel does not know. */
+const NOT_FOR_SENTINELS: RedisOptions = {
+  sentinels: undefined,
+  path: undefined,
+  Connector: undefined,
+  db: 0,
+  connectionName: undefined,
+  socketTimeout: undefined,
+  stringNumbers: false,
+  protocol: 2,
+  replyMapping: undefined,
+  himportFieldsets: undefined,
+  enableReadyCheck: false,
+};
+
+const ignore = (): void => undefined;
+
+function openSession(client: Redis, listener: SessionListener): Session {
+  const ended = new Promise((resolve) => client.once('end', resolve));
+  const { db = 0 } = client.options;
+  client.on('error', (error) => listener.onOver(error));
+  client.on('connect', () => {
+    reportGreeting(client, listener);
+    listener.onConnected();
+  });
+  client.on('ready', () => {
+    // ioredis sends SELECT, too, and takes the connection as ready when it is refused.
+    if (db === 0) return listener.onReady();
+    client.select(db).then(
+      () => listener.onReady(),
+      (error: Error) => listener.onOver(namedAfter(error, db)),
+    );
+  });
+  client.on('close', () => listener.onOver()).on('end', () => listener.onOver());
+  client.on('message', (channel, text) => listener.onMessage(channel, text));
+  client.connect().catch(ignore);
+  return {
+    get isWritable() {
+      return client.status === 'ready' && client.stream.writable;
+    },
+    get peer() {
+      const { remoteAddress, remotePort } = client.stream ?? {};
+      if (remotePort === undefined) return null;
+      return { host: (remoteAddress ?? '').replace(/^::ffff:/, ''), port: remotePort };
+    },
+    get stream() {
+      return client.stream;
+    },
+    // Each promise more costs all commands: redis-errors.ts reads the errors of ioredis.
+    send: ([name, ...words]) => client.call(String(name), ...words),
+    subscribe: (channel) => client.subscribe(channel),
+    end: () => {
+      // ioredis would set a timer to destroy a socket that has ended.
+      if (client.status === 'close' || client.status === 'end') return ended;
+      client.disconnect(false);
+      (client.stream as Redis['stream'] | undefined)?.destroy();
+      return ended;
+    },
+  };
+}
+
+const namedAfter = (error: Error, db: number): Error =>
+  Object.assign(new Error(`${error.message} (SELECT ${db})`), { name: error.name });
+
+/**
+ * A server that refuses a connection says why and closes it. ioredis takes that line for the answer to a command of its own, and
+ * drops it; here it becomes the error of the connection.
+ */
+function reportGreeting({ stream }: Redis, listener: SessionListener): void {
+  let received = '';
+  const onData = (data: Buffer): void => {
+    if (received !== '') stream.off('data', onData);
+    received += received === '' ? String(data) : '\n';
+  };
+  const onClose = (): void => {
+    const [, text] = /^-(.*)\r\n$/.exec(received) ?? [];
+    if (text !== undefined) listener.onOver(Object.assign(new Error(text), { name: 'ReplyError' }));
+  };
+  // What stands in for ioredis in a test may have no real socket.
+  (stream as Partial<Redis['stream']>).on?.('data', onData).once('close', onClose);
+}
+
+/** The clients of one store, behind which ioredis works. */
+class IoredisClients implements Clients {
+  /** `load`: the classes that open a connection. */
+  constructor(
+    private readonly parts: ClientParts,
+    private readonly load: typeof loadIoredis,
+  ) {}
+
+  copyOf(given: object): RedisClient {
+    const client = given as Redis | Cluster;
+    warnOfKeyPrefix(client.options, this.parts);
+    if (client.isCluster) return this.#clusterOf(client as Cluster);
+    const single = client as Redis;
+    checkDuplicate(single.duplicate({ lazyConnect: true }), 'evalsha');
+    const { connectTimeout, db } = single.options;
+    const isChosen = connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
+    const options = { ...single.options, connectTimeout: isChosen ? connectTimeout : undefined };
+    // The credentials are those that the client has when a connection begins.
+    return this.#single(options, (changes) => single.duplicate({ db, ...changes }));
+  }
+
+  /**
+   * Opens a connection of our own.
+   * @throws LockConfigurationError for a URL that cannot be read, and for options that ioredis refuses
+   */
+  open(connection: RedisAddress): RedisClient {
+    const { Redis } = this.load()!;
+    const { cluster, ...given } = withoutUrl(connection) as Partial<RedisClusterOptions>;
+    if (cluster) {
+      const { redisOptions } = given as ClusterOptions;
+      const make: Make = (changes) => new Redis({ ...redisOptions, ...changes });
+      return this.#cluster(cluster, given as ClusterOptions, make);
+    }
+    const options = given as RedisOptions;
+    const make: Make = (changes) => new Redis({ ...options, ...changes });
+    try {
+      make(OWN_OPTIONS);
+    } catch (error) {
+      throw new LockConfigurationError(
+        `Expected \`connection\` to be options of ioredis, which refuses them: ${(error as Error).message}.`,
+      );
+    }
+    return this.#single(options, make);
+  }
+
+  #single(options: RedisOptions, make: Make): OwnConnection {
+    const { host = 'localhost', port = 6379, path, sentinels, Connector } = options;
+    const direct = planOf(path ?? `${host}:${port}`, options, make);
+    if (!sentinels) return new OwnConnection(direct, this.parts);
+    const plan = this.#planBySentinels(options, make);
+    // That of the application decides where it connects.
+    return new OwnConnection(Connector ? { ...plan, target: direct.target } : plan, this.parts);
+  }
+
+  #planBySentinels(options: RedisOptions, make: Make): ConnectionPlan {
+    const { sentinels, sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls } = options;
+    const ofSentinels = { ...NOT_FOR_SENTINELS, username, password, tls };
+    const ofMaster = {
+      sentinels: undefined,
+      path: undefined,
+      tls: options.enableTLSForSentinelMode ? options.tls : undefined,
+    };
+    const group = {
+      name: options.name!,
+      sentinels: sentinels!.map(({ host = '127.0.0.1', port = 26_379 }) => ({ host, port })),
+      answerMs: options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
+      isOpenToOthers: options.updateSentinels !== false,
+      natMap: options.natMap,
+      sentinel: (at: ServerAddress) => planOf(addressText(at), options, make, { ...ofSentinels, ...at }),
+      master: (at: ServerAddress) => planOf(addressText(at), options, make, { ...ofMaster, ...at }),
+    };
+    return planBySentinels(group, this.parts);
+  }
+
+  #clusterOf(client: Cluster): OwnCluster {
+    const { startupNodes = [] } = client as unknown as { readonly startupNodes?: readonly ClusterNode[] };
+    const seeds = [
+      ...client.nodes().map(({ options: { host, port } }) => ({ host: host!, port: port! })),
+      ...startupNodes,
+    ];
+    const copy = checkDuplicate(client.duplicate([{ port: 1 }], { lazyConnect: true }), 'evalsha');
+    const { connectionPool } = copy as unknown as { readonly connectionPool: { findOrCreate(node: object): void } };
+    // A node that never connects: of the class of the copy of the library.
+    connectionPool.findOrCreate({ host: 'localhost', port: 1 });
+    const [model] = copy.nodes();
+    const make: Make = (changes) => model!.duplicate({ ...client.options.redisOptions, ...changes });
+    return this.#cluster(seeds, client.options, make);
+  }
+
+  #cluster(nodes: readonly ClusterNode[], options: ClusterOptions, make: Make): OwnCluster {
+    const given = nodes.map((node) => {
+      if (typeof node === 'number') return { port: node };
+      return typeof node === 'string' ? readUrl(node.includes('://') ? node : `redis://${node}`, '`connection`') : node;
+    });
+    const seeds = given.map(({ host = '127.0.0.1', port = 6379 }) => ({ host, port }));
+    // An application may give user and password with some nodes only.
+    const ofNodes = Object.assign({}, ...given.toReversed(), { db: 0 }) as RedisOptions;
+    const plan = {
+      seeds: () => resolveSeeds(seeds, options),
+      refreshMs: options.slotsRefreshInterval,
+      natMap: options.natMap,
+      node: (at: ServerAddress) => planOf(addressText(at), options.redisOptions ?? {}, make, { ...ofNodes, ...at }),
+    };
+    return new OwnCluster(plan, this.parts);
+  }
+}
+
+/** How a server is reached with these options, but for some changes. */
+function planOf(
+  address: string,
+  options: RedisOptions,
+  make: Make,
+  changes: RedisOptions = {},
+): ConnectionPlan & { readonly target: Target } {
+  // `null` and 0 mean no limit: a host that stays silent would be waited for indefinitely.
+  const connectTimeout = options.connectTimeout || CONNECT_TIMEOUT_MS;
+  const own = { ...OWN_OPTIONS, ...changes, connectTimeout };
+  return {
+    address,
+    endsForGood: false,
+    connectTimeout,
+    target: { open: (listener) => openSession(make(own), listener) },
+  };
+}
+
+/** The addresses of some nodes, by the services that an application names for them. */
+async function resolveSeeds(seeds: readonly ServerAddress[], options: ClusterOptions): Promise<ServerAddress[]> {
+  const { useSRVRecords, dnsLookup, resolveSrv: resolve = resolveSrv } = options;
+  const found = seeds.map(async ({ host, port }): Promise<ServerAddress[]> => {
+    if (useSRVRecords) {
+      const records = await new Promise<SrvRecord[]>((done) =>
+        resolve(host, (error, all) => done(error ? [] : (all ?? []))),
+      );
+      return records.toSorted((a, b) => a.priority - b.priority).map((one) => ({ host: one.name, port: one.port }));
+    }
+    if (!dnsLookup) return [{ host, port }];
+    return new Promise((done) => dnsLookup(host, (error, address) => done(error ? [] : [{ host: address, port }])));
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** A library with the classes of ioredis. Each takes the clients of the other: it uses what the client itself has. */
+const libraryLike = (name: string, load: typeof loadIoredis): ClientLibrary => ({
+  name,
+
+  // node-redis has `duplicate`, too, and names the command `evalSha`.
+  isClient: (value): value is Redis | Cluster =>
+    hasMethod(value, 'evalsha') || (hasMethod(value, 'duplicate') && !hasMethod(value, 'evalSha')),
+
+  methods: ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off'],
+  isCluster: (client) => (client as { readonly isCluster?: boolean }).isCluster === true,
+  placeOf: (client) => (client as { readonly options?: ServerPlace }).options ?? {},
+  // ioredis 4 exports the class alone.
+  isInstalled: () => load()?.Redis !== undefined,
+  clientsOf: (parts) => new IoredisClients(parts, load),
+});
+
+export const ioredisLibrary = libraryLike('ioredis', loadIoredis);
+export const iovalkeyLibrary = libraryLike('iovalkey', loadIovalkey);

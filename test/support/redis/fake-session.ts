@@ -1,0 +1,54 @@
+import { unsentError } from '../../../lib/redis/client/client-library.js';
+import { type ConnectionPlan, type Session, type SessionListener } from '../../../lib/redis/client/connection.js';
+import { type ServerAddress } from '../../../lib/redis/client/server-address.js';
+import { type Operands } from '../../../lib/redis/client/redis-client.js';
+
+/** What a server answers: a value, a promise, or an error, which is thrown. */
+export type Answering = (words: Operands) => unknown;
+
+/** A session of a library with a server that a test makes up; it is ready at once, unless it is `silent`. */
+export class FakeSession implements Session {
+  isWritable = true;
+  readonly sent: string[] = [];
+
+  constructor(
+    readonly listener: SessionListener,
+    private readonly answer: Answering,
+    readonly peer: ServerAddress | null = null,
+  ) {}
+
+  async send(words: Operands): Promise<unknown> {
+    if (!this.isWritable) throw unsentError();
+    this.sent.push(words.join(' '));
+    const answer = await this.answer(words);
+    if (answer instanceof Error) throw answer;
+    return answer;
+  }
+
+  subscribe(channel: string): Promise<unknown> {
+    return this.send(['subscribe', channel]);
+  }
+
+  async end(): Promise<void> {
+    this.isWritable = false;
+  }
+}
+
+/** The plan of a connection whose sessions a test has at hand. */
+export function planOfFake(
+  at: ServerAddress,
+  answer: Answering,
+  sessions: FakeSession[] = [],
+): ConnectionPlan & { readonly target: { open(listener: SessionListener): FakeSession } } {
+  const open = (listener: SessionListener): FakeSession => {
+    const session = new FakeSession(listener, answer, at);
+    sessions.push(session);
+    queueMicrotask(() => {
+      if (answer(['connect']) instanceof Error) return listener.onOver(answer(['connect']) as Error);
+      listener.onConnected();
+      return listener.onReady();
+    });
+    return session;
+  };
+  return { address: `${at.host}:${at.port}`, endsForGood: false, connectTimeout: 3_000, target: { open } };
+}
