@@ -180,7 +180,7 @@ const ROWS: readonly Row[] = [
     ['no call gives up before its time'], 'calm', 3],
   ['core/timing', 'a call that split the votes does not try again',
     'retryMs * Math.min(splits, 8);', 'retryMs * splits * 1e6;',
-    ['6: a free lock of a quorum is granted'], 'quorumServers', 60, 11],
+    ['6: a free lock of a quorum is granted'], 'quorumServers', 30, 15],
   ['core/reentry/local-slot', 'siblings do not wait for each other',
     "return write + permit + (use === 'write' ? read : 0) > 0;", 'return false;',
     ['11: siblings exclude each other'], 'calm', 4],
@@ -282,7 +282,7 @@ const ROWS: readonly Row[] = [
   // Releases, and what is given back.
   ['core/hold/releaser', 'a release without an answer is not tried again',
     'else this.#retryLater(pending, error);', 'else this.#leaveToLease(pending, error);',
-    ['10: no hold without an owner'], 'longErrors', 12],
+    ['10: no hold without an owner'], 'longErrors', 12, 4],
   ['core/acquire/acquisition', 'a call that gives up keeps its place in the queue',
     'if (hasPlace || mayArrive) this.#giveBack();', '',
     ['10: no place without an owner'], 'calm', 6, 4],
@@ -335,7 +335,7 @@ const ROWS: readonly Row[] = [
     ['an extension lasts', '1: a belief is backed'], 'quorumNetwork', 3],
   ['redis/quorum/quorum-acquirer', 'what a quorum does not win is not given back',
     'for (const node of round.toGiveBack()) this.#giveBackTo(node, request, timeoutMs);', '',
-    ['10: no hold without an owner'], 'quorum', 15],
+    ['10: no hold without an owner'], 'quorum', 15, 6],
   // Nested calls, and owners who enter their locks again.
   ['core/hold/hold', 'a downgrade lets readers in beside a nested writer',
     'if (hasWriter) throw nestedWriterError(this);', '', ['no writer is inside a reader'], 'nested', 3],
@@ -412,7 +412,7 @@ const ROWS: readonly Row[] = [
     'hold.onLost((error) => inOwnContext(() => this.#demote(term, error.reason, error)));', '',
     ['loss-told'], 'leadersProcesses', 6],
   ['leader/campaign', 'a leader that resigned never campaigns again',
-    'await this.#wait(OTHERS_FIRST_MS);', 'await this.#wait(Infinity);', ['leaders: one is elected'], 'leaders', 9],
+    'await this.#wait(OTHERS_FIRST_MS);', 'await this.#wait(Infinity);', ['leaders: one is elected'], 'leaders', 9, 7],
   ['leader/campaign', 'a leader that resigned keeps its lock',
     "if (term.hasWork) hold.lose('shutdown');\n    await giveUp(hold);", '', ['leaders: one is elected'], 'leaders', 6],
   // Connections and their commands.
