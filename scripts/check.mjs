@@ -59,7 +59,7 @@ const STEPS = [
   ...[
     check('test', 'Lint', (out) => node([bin('oxlint/bin/oxlint'), '--type-aware', '--deny-warnings'], out)),
     check('test', 'English', (out) => counting(['english.mjs'], out)),
-    ...['.', 'test/types', 'sample-app/test', 'examples/sqlite-store', 'examples/test'].map((folder) =>
+    ...['.', 'test/types', 'sample-app/test', 'examples/sqlite-store'].map((folder) =>
       check('test', `Types in ${folder}`, (out) => node([bin('typescript-7/bin/tsc'), '--noEmit', '-p', folder], out)),
     ),
     ...(onPath('luacheck')

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { buildPackage } from '../../test/support/processes/child-app.js';
-import { redisUrl } from '../../test/support/topologies/topology.js';
-import { eventually } from '../../test/support/waiting/eventually.js';
+import { buildPackage } from '../support/processes/child-app.js';
+import { redisUrl } from '../support/topologies/topology.js';
+import { eventually } from '../support/waiting/eventually.js';
 
 const root = process.cwd();
 const WAIT = { timeoutMs: 40_000 };
