@@ -12,6 +12,7 @@ import {
   ON_UNAVAILABLE,
   type OnUnavailable,
   option,
+  oneOf,
   type OptionTable,
   whole,
 } from './core/option-checks.js';
@@ -113,10 +114,16 @@ export interface RedisLockModuleOptions {
    */
   minReplicas?: number;
   /**
-   * How long the replicas may take to confirm a grant, in milliseconds.
+   * How long the replicas, or the disk, may take to confirm a grant, in milliseconds.
    * @default 500
    */
   replicaTimeoutMs?: number;
+  /**
+   * `'aof'`: a grant counts when it is in the append-only file on the disk of the server (WAITAOF, Redis 7.2), and of `minReplicas`
+   * replicas. What is not confirmed within `replicaTimeoutMs` is given back: with `appendfsync everysec`, allow two seconds.
+   * @default a grant counts in the memory of the server
+   */
+  durable?: 'aof';
   /**
    * Returns the hash tag of a key, or undefined. Keys with the same tag lie in the same slot of a cluster, where one command
    * locks several of them. All instances need the same rule; a different rule makes different locks of the same keys.
@@ -132,6 +139,7 @@ export interface ResolvedModuleOptions
     Readonly<
       Required<Pick<RedisLockModuleOptions, 'keyPrefix' | 'drainMs' | 'keepMs' | 'minReplicas' | 'replicaTimeoutMs'>>
     > {
+  readonly durable: RedisLockModuleOptions['durable'];
   readonly name: string | undefined;
   readonly connection: RedisLockModuleOptions['connection'];
   readonly store: RedisLockModuleOptions['store'];
@@ -166,6 +174,7 @@ export const MODULE_OPTIONS = {
   history: option(HISTORY, false),
   minReplicas: option(whole({ min: 0, max: 100 }), 0),
   replicaTimeoutMs: option(duration({ min: 1, max: 60_000 }), 500),
+  durable: option(oneOf('aof')),
   hashTag: option(kindOf('a function of the key', (value) => typeof value === 'function')),
 } satisfies OptionTable<RedisLockModuleOptions>;
 
@@ -223,8 +232,8 @@ export function checkNoExtras(options: object | null): void {
   );
 }
 
-function checkReplicas({ minReplicas, replicaTimeoutMs, leaseMs }: ResolvedModuleOptions): void {
-  if (minReplicas === 0 || replicaTimeoutMs < leaseMs) return;
+function checkReplicas({ minReplicas, durable, replicaTimeoutMs, leaseMs }: ResolvedModuleOptions): void {
+  if ((minReplicas === 0 && !durable) || replicaTimeoutMs < leaseMs) return;
   throw new LockConfigurationError(
     `Expected \`replicaTimeoutMs\` to be shorter than the lease of ${durationText(leaseMs)}, got ${replicaTimeoutMs}: a grant would ` +
       'be over before it counts.',

@@ -25,7 +25,7 @@ export function localConnection(reporter: Reporter): string {
 }
 
 /** The options that only Redis can follow. */
-const OF_REDIS = ['minReplicas', 'replicaTimeoutMs', 'hashTag'] as const;
+const OF_REDIS = ['minReplicas', 'replicaTimeoutMs', 'durable', 'hashTag'] as const;
 
 /** The options that a module passes on to its store when it makes one. */
 const OF_FACTORY = ['keyPrefix', 'keepMs'] as const;

@@ -22,14 +22,14 @@ export interface RedisLocks extends Omit<FullLockStore, 'setPermits'> {
 /** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */
 export function openStore({ connection, ...options }: StoreOptions): RedisLocks {
   if (!isList(connection)) return new RedisLockStore({ ...options, connection });
-  const { clock, random, reporter, minReplicas, replicaTimeoutMs } = options;
+  const { clock, random, reporter, minReplicas, durable, replicaTimeoutMs } = options;
   const clientId = newClientId(random);
   const nodes = connection.map((one) => new RedisLockStore({ ...options, connection: one, clientId }));
   return new QuorumLockStore(clientId, nodes, {
     clock,
     random,
     reporter,
-    confirmMs: minReplicas > 0 ? replicaTimeoutMs : 0,
+    confirmMs: minReplicas > 0 || durable ? replicaTimeoutMs : 0,
   });
 }
 

@@ -15,6 +15,7 @@ export interface RedisLockStoreOptions {
   readonly keepMs: number;
   readonly minReplicas: number;
   readonly replicaTimeoutMs: number;
+  readonly durable?: 'aof' | undefined;
   /** The option of the module; a server that is too old for it is reported. */
   readonly history?: HistoryLimits | null;
   readonly hashTag?: ((key: string) => string | undefined) | undefined;

@@ -91,7 +91,7 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
     this.history = new RedisHistory(this.commands, options.scripts, this.#keys, clock);
     this.#check = new ServerCheck({ ...options, commands: this.commands });
     this.commands.refusal = (key) => this.#check.refusal(key);
-    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#client, options) : null;
+    this.#replicas = options.minReplicas > 0 || options.durable ? new ReplicaAcks(this.#client, options) : null;
     this.#batcher = new Batcher({
       commands: this.commands,
       calls: this.#calls,

@@ -6,12 +6,13 @@ import { type ClusterClient, type LeadsToMaster, type RedisClient, type SingleCl
 import { type ServerAddress, addressText } from './client/server-address.js';
 import { type ScriptCall } from './connection/command.js';
 import { Connection } from './connection/connection.js';
-import { readRedirect } from './connection/redis-errors.js';
+import { isRetryable, readRedirect } from './connection/redis-errors.js';
 import { MAX_REDIRECTS, WAIT_ROUND_TRIP_MS } from './timing.js';
 
 interface ReplicaAcksOptions {
   readonly minReplicas: number;
   readonly replicaTimeoutMs: number;
+  readonly durable?: 'aof' | undefined;
   readonly clock: Clock;
   readonly reporter: Reporter;
 }
@@ -20,8 +21,8 @@ interface ReplicaAcksOptions {
 const ONLY_MASTER = 'the master';
 
 /**
- * Proves that grants have reached replicas (WAIT, Redis docs). WAIT covers the writes of its own connection, and blocks all
- * that is sent there after it. Therefore this class has its own connections, one per master. It sends the same acquire, or
+ * Proves that grants have reached replicas (WAIT, Redis docs), or disks (WAITAOF). Both cover the writes of their own connection, and block all
+ * that is sent there after them. Therefore this class has its own connections, one per master. It sends the same acquire, or
  * adoption, once more there, which writes the grant again.
  */
 export class ReplicaAcks {
@@ -146,24 +147,39 @@ class AckConnection {
     }
   }
 
+  /** How many replicas have it; less than none if our own server does not have it on its disk. */
   #acks({ key }: ScriptCall): Promise<number> {
-    const { minReplicas, replicaTimeoutMs } = this.options;
+    const { minReplicas, replicaTimeoutMs, durable } = this.options;
     const client = this.commands.liveClient() as SingleClient;
-    const wait = () => client.wait(minReplicas, replicaTimeoutMs);
+    const waitForDisk = async (): Promise<number> => {
+      const words = ['WAITAOF', '1', String(minReplicas), String(replicaTimeoutMs)] as const;
+      const [ownDisk, disks = 0] = ((await client.call(words)) as unknown[]).map(Number);
+      return ownDisk === 1 ? disks : -1;
+    };
+    const wait = durable ? waitForDisk : () => client.wait(minReplicas, replicaTimeoutMs);
     return this.commands.send(wait, { subject: key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
   }
 
   #errorOf(key: string, acks: number | Error, epoch: number): LockStoreError | null {
-    const { minReplicas } = this.options;
+    const { minReplicas, durable } = this.options;
     if (typeof acks !== 'number') {
-      const text = `Replicas did not confirm the lock "${key}": ${((acks.cause ?? acks) as Error).message}. It was given back.`;
-      return new LockStoreError(text, { key, cause: acks });
+      const who = durable ? 'The disk' : 'Replicas';
+      const cause = (acks.cause ?? acks) as Error;
+      const text = `${who} did not confirm the lock "${key}": ${cause.message}. It was given back.`;
+      return new LockStoreError(text, { key, cause: acks, retryable: isRetryable(cause) });
     }
     // A new connection has written nothing: there, WAIT counts all replicas at once.
     if (this.commands.epoch !== epoch) {
       return new LockStoreError(`The connection was lost while replicas confirmed the lock "${key}".`, { key });
     }
     if (acks >= minReplicas) return null;
+    if (acks < 0) {
+      const text = `The disk did not confirm the lock "${key}" within \`replicaTimeoutMs\`; it was given back. Check \`appendfsync\`,`;
+      return new LockStoreError(
+        `${text} or raise \`replicaTimeoutMs\`: with everysec, a confirmation takes up to a second.`,
+        { key },
+      );
+    }
     const text = `Only ${acks} of ${minReplicas} replicas confirmed the lock "${key}" within \`replicaTimeoutMs\`; it was`;
     return new LockStoreError(`${text} given back. Check the replication, or lower \`minReplicas\`.`, { key });
   }

@@ -28,7 +28,8 @@ export interface MemoryLockOptions {
   readonly clock?: Clock;
 }
 
-type OfRedis = 'connection' | 'store' | 'memoryInProduction' | 'minReplicas' | 'replicaTimeoutMs' | 'hashTag';
+type OfRedis =
+  'connection' | 'store' | 'memoryInProduction' | 'minReplicas' | 'replicaTimeoutMs' | 'durable' | 'hashTag';
 
 /** The options of `RedisLockTestingModule`. */
 export type RedisLockTestingOptions = Omit<RedisLockModuleOptions, OfRedis> & MemoryLockOptions;

@@ -57,6 +57,7 @@ const RIGHT: Record<keyof RedisLockModuleOptions, fc.Arbitrary<Named>> = {
     'a promise of a store': async () => new FakeStore(),
   }),
   memoryInProduction: oneOf(true, false, 'yes'),
+  durable: oneOf('aof', 'rdb', true),
   keyPrefix: oneOf('lock:', '', '{a}', 'x'.repeat(128), 'x'.repeat(129), 'a\uD800'),
   history: named({
     on: () => true,

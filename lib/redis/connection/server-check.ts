@@ -22,6 +22,7 @@ interface ServerCheckParts {
   readonly commands: Connection;
   readonly keyPrefix: string;
   readonly minReplicas: number;
+  readonly durable?: 'aof' | undefined;
   readonly history?: HistoryLimits | null;
   readonly reporter: Reporter;
 }
@@ -150,21 +151,27 @@ export class ServerCheck {
     });
   }
 
-  /** `WAIT 0` waits for nobody. */
+  /** `WAIT 0` waits for nobody; `WAITAOF 1 0 1` for a millisecond at most. */
   #tryWait(client: RedisClient, server: SingleClient, { master }: ServerFacts): void {
-    if (this.parts.minReplicas === 0 || master !== undefined) return;
+    const { minReplicas, durable } = this.parts;
+    if (master !== undefined || (minReplicas === 0 && !durable)) return;
     const to = client.isCluster ? { node: server } : {};
-    this.#try(
-      'WAIT',
-      () => server.wait(0, 1),
-      to,
-      (error) => {
-        if (isRetryable(error)) return;
-        const text = `This server refused WAIT (${readableText(error)}). With \`minReplicas\`, it can grant no lock.`;
-        const advice = 'Leave out `minReplicas`, or allow WAIT.';
-        this.#report('error', { kind: 'wait', text, advice }, server.address);
-      },
-    );
+    const name = durable ? 'WAITAOF' : 'WAIT';
+    const send = (): Promise<unknown> => (durable ? server.call([name, '1', '0', '1']) : server.wait(0, 1));
+    this.#try(name, send, to, (error) => {
+      if (isRetryable(error)) return;
+      const why = readableText(error);
+      const finding = durable
+        ? {
+            text: `This server refused WAITAOF (${why}). With \`durable: 'aof'\`, it can grant no lock.`,
+            advice: 'Use Redis 7.2 or Valkey with `appendonly yes`, allow WAITAOF, or leave out `durable`.',
+          }
+        : {
+            text: `This server refused WAIT (${why}). With \`minReplicas\`, it can grant no lock.`,
+            advice: 'Leave out `minReplicas`, or allow WAIT.',
+          };
+      this.#report('error', { kind: 'wait', ...finding }, server.address);
+    });
   }
 
   #try(

@@ -108,6 +108,7 @@ describe('a store of your own is refused', () => {
     ['a connection', { connection: 'redis://127.0.0.1:1' }, 'either `store` or `connection`'],
     ['minReplicas', { minReplicas: 1 }, '`minReplicas` to be left out'],
     ['replicaTimeoutMs', { replicaTimeoutMs: 500 }, '`replicaTimeoutMs` to be left out'],
+    ['durable', { durable: 'aof' }, '`durable` to be left out'],
     ['hashTag', { hashTag: () => 'tag' }, '`hashTag` to be left out'],
     ['a keyPrefix, since it is made already', { keyPrefix: 'own:' }, '`keyPrefix` to be left out'],
     ['keepMs, since it is made already', { keepMs: 60_000 }, '`keepMs` to be left out'],
