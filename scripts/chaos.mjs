@@ -1,4 +1,4 @@
-// Breaks real servers, networks and processes under the built package, and judges what its locks did meanwhile:
+// Breaks real servers, networks and processes under the built package, and checks what its locks did meanwhile:
 // `node scripts/chaos.mjs --topology single --seconds 120 --seed 7`. Ends with status 1 if a promise was broken.
 import { register } from 'node:module';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Loads locks for an hour, with a failover each minute, and judges whether anything grows:
+// Loads locks for an hour, with a failover each minute, and checks whether anything grows:
 // `node scripts/soak.mjs --minutes 60 --seed 7`. Ends with status 1 if something grows, or if a promise was broken.
 import { register } from 'node:module';
 import process from 'node:process';
@@ -29,7 +29,7 @@ const options = {
   plant: oneOf(PLANTS),
 };
 
-/** Too few measurements judge nothing. */
+/** Too few measurements checker nothing. */
 function refuseShort({ minutes, every }) {
   const least = (MIN_SAMPLES * every) / 60;
   if (minutes < least) {

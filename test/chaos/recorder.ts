@@ -1,8 +1,8 @@
 import { createReadStream, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type ChaosEvent, type NemesisEvent } from '../judge/events.js';
-import { History } from '../judge/history.js';
+import { type ChaosEvent, type NemesisEvent } from '../checker/events.js';
+import { History } from '../checker/history.js';
 import { now } from './worker/standstills.mjs';
 
 type WithoutStamp<E> = E extends unknown ? Omit<E, 't' | 'p'> : never;

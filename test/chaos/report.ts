@@ -1,5 +1,5 @@
-import { groupBy, turnsOf } from '../judge/spans.js';
-import { type Call, type Fault, type History, type Violation } from '../judge/history.js';
+import { groupBy, turnsOf } from '../checker/spans.js';
+import { type Call, type Fault, type History, type Violation } from '../checker/history.js';
 
 const SHOWN_VIOLATIONS = 20;
 /** How long after a fault an interruption still counts as its own. */

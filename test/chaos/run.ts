@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ChaosServer, compileClockShim } from './servers.js';
 import { type System, type SystemOptions } from './topologies/system.js';
-import { type Deed, type ResourceTotals } from '../judge/events.js';
-import { check, judgingOf } from '../judge/check.js';
+import { type Deed, type ResourceTotals } from '../checker/events.js';
+import { check, scopeOf } from '../checker/check.js';
 import { carryOut, chosen, planFaults } from './nemesis/plan.js';
 import { workerFaults } from './nemesis/network-faults.js';
 import { readHistory, Recorder } from './recorder.js';
@@ -151,7 +151,7 @@ export interface RunOptions {
   readonly worker?: Partial<WorkerSettings>;
 }
 
-/** Runs the workers and the nemesis, then judges what happened; resolves to whether no rule was broken. */
+/** Runs the workers and the nemesis, then checks what happened; resolves to whether no rule was broken. */
 export async function run(options: RunOptions): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'chaos-'));
   const recorder = new Recorder(folder);
@@ -162,7 +162,7 @@ export async function run(options: RunOptions): Promise<boolean> {
     await sleep(Math.max(0, start + options.ms - now()));
   });
   const history = await readHistory(folder);
-  const violations = check(history, judgingOf(options.topology, options.client === OURS));
+  const violations = check(history, scopeOf(options.topology, options.client === OURS));
   console.log(report(history, violations));
   if (violations.length > 0 || options.keep) console.log(`The history is in ${folder}`);
   else rmSync(folder, { recursive: true });

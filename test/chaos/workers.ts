@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Deed } from '../judge/events.js';
+import { type Deed } from '../checker/events.js';
 import { type Recorder } from './recorder.js';
 import { type Resource, type ResourceRequest } from './run.js';
 

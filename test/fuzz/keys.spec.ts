@@ -129,7 +129,7 @@ describe('keys of any kind', () => {
     const scene = scenes[tag];
     scene.redis.received.splice(0);
     const outcome = await outcomeOf(() => settled(make(scene, method, makeKey() as never)));
-    judge(scene, { method, tag, outcome, given: makeKey() });
+    checkOutcome(scene, { method, tag, outcome, given: makeKey() });
     await untilNothingLeft(scene);
   }
 
@@ -141,7 +141,10 @@ describe('keys of any kind', () => {
 /** Calls of these may name any number of keys, and ask for each of them. */
 const ASK_EACH: readonly string[] = ['inspect', 'isLocked', 'forceRelease'];
 
-function judge(scene: Scene, given: { method: string; tag: Call['tag']; outcome: Outcome; given: unknown }): void {
+function checkOutcome(
+  scene: Scene,
+  given: { method: string; tag: Call['tag']; outcome: Outcome; given: unknown },
+): void {
   const { method, tag, outcome } = given;
   if ('error' in outcome) {
     checkIsTyped(outcome.error);

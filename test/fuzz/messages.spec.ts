@@ -124,14 +124,14 @@ async function check({ role, messages, times }: Case): Promise<void> {
       if (leaseMs > 0) backing.until = Math.max(backing.until, performance.now() + leaseMs);
     }
     for (let i = 0; i < times; i += 1) for (const message of sent) scene.redis.publish(message);
-    judge(role, await call, sent.some((message) => isRevoking(message, attempt()!))); // prettier-ignore
+    checkOutcome(role, await call, sent.some((message) => isRevoking(message, attempt()!))); // prettier-ignore
     checkBounds(scene, sent.length * times);
   } finally {
     await scene.close();
   }
 }
 
-function judge(role: Case['role'], outcome: Awaited<ReturnType<typeof outcomeOf>>, isRevoked: boolean): void {
+function checkOutcome(role: Case['role'], outcome: Awaited<ReturnType<typeof outcomeOf>>, isRevoked: boolean): void {
   if (!('error' in outcome)) return;
   checkIsTyped(outcome.error);
   if (role === 'waiter' && outcome.error instanceof LockWaitTimeoutError) return;

@@ -65,7 +65,7 @@ function make({ locks }: Scene, method: Call['method'], options: never): Promise
   });
 }
 
-function judge(scene: Scene, { options }: Call, values: Map<string, unknown>, outcome: Outcome): void {
+function checkOutcome(scene: Scene, { options }: Call, values: Map<string, unknown>, outcome: Outcome): void {
   const sent = scene.redis.received.splice(0).filter(({ name }) => name === 'acquire');
   for (const { operands } of sent) {
     const wrong = wrongOperands(operands);
@@ -98,7 +98,7 @@ describe('options of any kind', () => {
     const values = new Map(given.options.map(([name, value]) => [name as string, value.make()]));
     const options = shaped(values, given.shape) as never;
     const outcome = await outcomeOf(() => settled(make(scene, given.method, options)));
-    judge(scene, given, values, outcome);
+    checkOutcome(scene, given, values, outcome);
     await untilNothingLeft(scene);
   }
 

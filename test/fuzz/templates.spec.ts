@@ -32,7 +32,7 @@ async function checkFill({ template, args }: Fill): Promise<void> {
   const values = args.map(({ make }) => make());
   const outcome = await outcomeOf(() => parseKeyTemplate(template, 'Jobs.run')(values));
   const own = 'error' in outcome ? ownErrorOf(template, args, outcome.error) : undefined;
-  if (own === undefined) judge(outcome, values);
+  if (own === undefined) checkOutcome(outcome, values);
 }
 
 /** The error, if reading one of the properties that the template names throws the same: then it is not ours, and passes. */
@@ -50,10 +50,10 @@ function ownErrorOf(template: string, args: readonly Named[], error: unknown): E
 
 async function checkTag(value: Named): Promise<void> {
   const given = value.make();
-  judge(await outcomeOf(() => lockKey`a:${given as never}:b`), [given]);
+  checkOutcome(await outcomeOf(() => lockKey`a:${given as never}:b`), [given]);
 }
 
-function judge(outcome: Awaited<ReturnType<typeof outcomeOf>>, values: readonly unknown[]): void {
+function checkOutcome(outcome: Awaited<ReturnType<typeof outcomeOf>>, values: readonly unknown[]): void {
   if ('error' in outcome) {
     checkIsTyped(outcome.error);
     if (!(outcome.error instanceof LockKeyError)) throw new Error('Another error', { cause: outcome.error });

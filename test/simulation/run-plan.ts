@@ -1,13 +1,13 @@
-import { Belief, Losses, LossReports, Nesting, Siblings } from './judge/beliefs.js';
-import { Callers, Leads } from './judge/callers.js';
-import { Calm, Moved, Recovered } from './judge/calm.js';
-import { Facts, KEY_PREFIX, RECOVERY_MS } from './judge/facts.js';
-import { Grants, Operators, Order, Owners } from './judge/grants.js';
-import { HandOvers, LocalWaits } from './judge/hand-overs.js';
-import { Fires, HoldLimits } from './judge/hold-limits.js';
-import { Endings, Leftovers, ProcessEnd, QuorumLeftovers } from './judge/leftovers.js';
-import { type Rule } from './judge/rule.js';
-import { Settling, Turns, Waiting, WaitLimits } from './judge/waits.js';
+import { Belief, Losses, LossReports, Nesting, Siblings } from './checker/beliefs.js';
+import { Callers, Leads } from './checker/callers.js';
+import { Calm, Moved, Recovered } from './checker/calm.js';
+import { Facts, KEY_PREFIX, RECOVERY_MS } from './checker/facts.js';
+import { Grants, Operators, Order, Owners } from './checker/grants.js';
+import { HandOvers, LocalWaits } from './checker/hand-overs.js';
+import { Fires, HoldLimits } from './checker/hold-limits.js';
+import { Endings, Leftovers, ProcessEnd, QuorumLeftovers } from './checker/leftovers.js';
+import { type Rule } from './checker/rule.js';
+import { Settling, Turns, Waiting, WaitLimits } from './checker/waits.js';
 import { Application, Campaigner } from './workload/application.js';
 import { Adopter, type Call, type Outcome } from './workload/call.js';
 import { Caller } from './workload/caller.js';
@@ -21,7 +21,7 @@ import { ReplicaSet } from './server/replica-set.js';
 import { FIRST_SENTINEL, SimSentinel } from './server/sentinel.js';
 import { type FailoverWatch, portOf, type Topology } from './server/topology.js';
 import { FaultRunner, type Stage } from './faults/fault-runner.js';
-import { Judge } from './judge/judge.js';
+import { Checker } from './checker/checker.js';
 import { lockOn } from '../support/lua/lock-view.js';
 import { type Library } from './library/library.js';
 import { Lua } from '../support/lua/lua.js';
@@ -47,7 +47,7 @@ const STEP_MS = 20;
 const PROBE = { entry: 'tryAcquire', options: { mode: 'write', leaseMs: 2_000, waitMs: 0 }, holdMs: 0, at: 0 } as const;
 
 /**
- * After all has calmed down, every key that was ever used can be locked at once, by every process. The calls are judged as
+ * After all has calmed down, every key that was ever used can be locked at once, by every process. The calls are checked as
  * all others: their tokens exceed all before.
  */
 class Probe {
@@ -148,7 +148,7 @@ class Simulation implements Stage {
   readonly #world: World;
   readonly #network: Network;
   readonly #facts: Facts;
-  readonly #judge: Judge;
+  readonly #checker: Checker;
   readonly #ends: ProcessEnd;
   readonly #caller: Caller;
   readonly #campaigner: Campaigner;
@@ -167,11 +167,11 @@ class Simulation implements Stage {
     this.#world = new World(isTraced);
     this.#network = new Network(this.#world, profile.network, seed);
     this.#facts = new Facts(this.#world, this.#network, plan);
-    this.#judge = new Judge(this.#facts, library, rulesFor(this.#facts));
+    this.#checker = new Checker(this.#facts, library, rulesFor(this.#facts));
     this.#ends = new ProcessEnd(this.#facts);
     this.#apps = slots.map(() => undefined);
-    this.#caller = new Caller(library, this.#judge, new Adopter(this.#judge, (slot) => this.#apps[slot]));
-    this.#campaigner = new Campaigner(this.#judge, plan.leads ?? []);
+    this.#caller = new Caller(library, this.#checker, new Adopter(this.#checker, (slot) => this.#apps[slot]));
+    this.#campaigner = new Campaigner(this.#checker, plan.leads ?? []);
     this.#starts = slots.map(() => 0);
     this.#addServers();
   }
@@ -243,7 +243,7 @@ class Simulation implements Stage {
     this.#world.after(0, process, 'plan', () => {
       const app = new Application(process, this.library, this.#network, plan);
       this.#world.log(() => `${name} starts as ${app.store.clientId}`);
-      this.#judge.watch(app);
+      this.#checker.watch(app);
       this.#apps[slot] = app;
       this.#campaigner.begin(app);
     });
@@ -264,7 +264,7 @@ class Simulation implements Stage {
 
   #tick(): void {
     this.#world.after(TICK_MS, null, 'plan', () => {
-      this.#judge.tick();
+      this.#checker.tick();
       this.#tick();
     });
   }
@@ -278,7 +278,7 @@ class Simulation implements Stage {
     while (world.violations.length === 0 && world.now < until && this.#isBusy());
     if (world.violations.length > 0) return;
     await this.#endCampaigns();
-    this.#judge.end();
+    this.#checker.end();
     this.#network.calmDown();
     await world.run(world.now + AFTER_CLOSE_MS);
     await new Probe(this.#facts, this.#caller).run(this.#apps.filter((app) => app !== undefined));
@@ -318,7 +318,7 @@ class Simulation implements Stage {
     for (let id = 0; id < serverCount(profile); id += 1) {
       const settings = { rate: serverRates[id]!, offsetMs: serverOffsets[id]! };
       const rng = new Rng(seed, 'server', id);
-      const server = new SimServer(id, world, rng, settings, this.lua, this.#judge);
+      const server = new SimServer(id, world, rng, settings, this.lua, this.#checker);
       server.subscriptions.faults = profile.messages;
       this.#network.servers.push(server);
     }
@@ -326,7 +326,7 @@ class Simulation implements Stage {
   }
 
   #report(): Report {
-    this.#judge.conclude();
+    this.#checker.conclude();
     const { violations, digest, count, now, trace } = this.#world;
     const { counts, publicCalls: calls } = this.#facts;
     const commands = this.#network.servers.reduce((sum, server) => sum + server.commands, 0);

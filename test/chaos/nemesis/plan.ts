@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UsageError } from '../../../scripts/command.mjs';
-import { type Forgets } from '../../judge/events.js';
+import { type Forgets } from '../../checker/events.js';
 import { randomFrom, type Randoms } from '../worker/random.mjs';
 import { type Recorder } from '../recorder.js';
 import { now } from '../worker/standstills.mjs';
@@ -57,7 +57,7 @@ const MARGIN_MS = 3_000;
 
 /**
  * Plans the faults of a run; the same seed gives the same plan. They come in bursts of one to three. Half of the pauses are
- * short, so that a fault meets the recovery from another; half are long, so that bounds can be judged. All kinds come in
+ * short, so that a fault meets the recovery from another; half are long, so that bounds can be checked. All kinds come in
  * turn, in a random order.
  */
 export function planFaults(kinds: readonly FaultKind[], seed: number, lengthMs: number): Appointment[] {

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { type Forgets } from '../../judge/events.js';
+import { type Forgets } from '../../checker/events.js';
 import { type ChaosServer } from '../servers.js';
 import { type Randoms } from '../worker/random.mjs';
 import { type FaultKind, LARGEST_STEP_MS } from './plan.js';

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ChaosServer } from '../servers.js';
 import { type System } from '../topologies/system.js';
-import { faultsOf, touches, union } from '../../judge/spans.js';
-import { judge, type Sample, sampleLine, seriesOf, type Verdict } from './verdict.js';
-import { check, judgingOf } from '../../judge/check.js';
-import { type History, type Violation } from '../../judge/history.js';
+import { faultsOf, touches, union } from '../../checker/spans.js';
+import { verdictOf, type Sample, sampleLine, seriesOf, type Verdict } from './verdict.js';
+import { check, scopeOf } from '../../checker/check.js';
+import { type History, type Violation } from '../../checker/history.js';
 import { type Appointment, carryOut } from '../nemesis/plan.js';
 import { readHistory, Recorder } from '../recorder.js';
 import { now } from '../worker/standstills.mjs';
@@ -99,7 +99,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   const violations = violationsOf(history, options);
   if (violations.length > 0) console.log(`The history is in ${folder}`);
   else rmSync(folder, { recursive: true });
-  return { verdicts: seriesOf(samples).map(judge), violations, summary: report(history, violations) };
+  return { verdicts: seriesOf(samples).map(verdictOf), violations, summary: report(history, violations) };
 }
 
 const runOptions = ({ topology, minutes, seed, workers, lanes, plant }: SoakOptions): RunOptions => ({
@@ -123,7 +123,7 @@ const runOptions = ({ topology, minutes, seed, workers, lanes, plant }: SoakOpti
 });
 
 function violationsOf(history: History, { topology, plant }: SoakOptions): Violation[] {
-  const rules = check(history, { ...judgingOf(topology, true), isOurs: false });
+  const rules = check(history, { ...scopeOf(topology, true), isOurs: false });
   // `unexpectedErrors` knows better which errors may come, and when.
   // What is planted is there in the end, too; a soak must find it earlier.
   return [...rules, ...unexpectedErrors(history)].filter(({ rule }) => !plant || rule !== 'nothing-left');

@@ -1,7 +1,7 @@
 import { randomFrom } from '../worker/random.mjs';
-import { judge, type Series, seriesOf, table } from './verdict.js';
-import { History } from '../../judge/history.js';
-import { Story } from '../../judge/story.js';
+import { verdictOf, type Series, seriesOf, table } from './verdict.js';
+import { History } from '../../checker/history.js';
+import { Story } from '../../checker/story.js';
 import { unexpectedErrors } from './soak.js';
 
 const MINUTES = 60;
@@ -12,7 +12,7 @@ const series = (name: string, at: (minute: number) => number, minutes = MINUTES)
   return { source: 'w0', name, minutes: all, values: all.map(at) };
 };
 
-const resultOf = (...args: Parameters<typeof series>): string => judge(series(...args)).result;
+const resultOf = (...args: Parameters<typeof series>): string => verdictOf(series(...args)).result;
 
 /** From -size to size, evenly; the same for the same seed. */
 const noise = (seed: number, size: number): (() => number) => {
@@ -69,14 +69,14 @@ describe('The verdict of a soak', () => {
     expect(resultOf('heap', (minute) => 20 + (minute * 150) / 1_440)).toBe('growing');
   });
 
-  it('does not call a run flat that is too short to judge', () => {
+  it('does not call a run flat that is too short to check', () => {
     expect(resultOf('sockets', () => 6, 15)).toBe('too short');
     expect(resultOf('sockets', (minute) => 6 + minute, 16)).toBe('growing');
   });
 
   it('extrapolates the slope to a day, however often it is measured', () => {
     const quick = { ...series('sockets', (i) => i), minutes: Array.from({ length: MINUTES }, (_, i) => i / 4) };
-    expect(judge(quick)).toMatchObject({ perDay: 4 * 1_440, first: 10.5, last: 50.5 });
+    expect(verdictOf(quick)).toMatchObject({ perDay: 4 * 1_440, first: 10.5, last: 50.5 });
   });
 });
 
@@ -99,7 +99,7 @@ describe('The series of a soak', () => {
       sample(minute, 'w0', { sockets: 6 }),
       sample(minute, 'w1', { sockets: 6 + minute }),
     ]);
-    const verdicts = seriesOf(samples).map(judge);
+    const verdicts = seriesOf(samples).map(verdictOf);
     expect(table(verdicts)).toContain('| processes | sockets | 6, 9 | 6, 22 | 0, 1,440 | 150 | flat, growing |');
   });
 });

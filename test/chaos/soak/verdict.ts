@@ -1,4 +1,4 @@
-import { groupBy } from '../../judge/spans.js';
+import { groupBy } from '../../checker/spans.js';
 
 /** What was measured at one moment of one source: a process, all servers, or all sentinels. */
 export interface Sample {
@@ -59,7 +59,7 @@ function median(values: readonly number[]): number {
 
 const MINUTES_PER_DAY = 1_440;
 
-/** With fewer samples, half of which are judged, even the steadiest rise might be chance. */
+/** With fewer samples, half of which are checked, even the steadiest rise might be chance. */
 export const MIN_SAMPLES = 16;
 
 /** One run in a thousand rises that much by chance. */
@@ -87,10 +87,10 @@ export interface Verdict extends Series {
 }
 
 /**
- * Judges the second half, since caches fill and code is compiled in the first. A quantity grows if its slope, extrapolated to
+ * Checks the second half, since caches fill and code is compiled in the first. A quantity grows if its slope, extrapolated to
  * a day, is above its bound, and if it rises too steadily for chance.
  */
-export function judge(series: Series): Verdict {
+export function verdictOf(series: Series): Verdict {
   const { minutes, values, name } = series;
   const half = values.slice(Math.floor(values.length / 2));
   const third = Math.ceil(values.length / 3);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import { type Forgets } from '../../judge/events.js';
+import { type Forgets } from '../../checker/events.js';
 import { type FaultKind, named } from '../nemesis/plan.js';
 import { networkFaults } from '../nemesis/network-faults.js';
 import { forgettingFaults, operatorFaults, serverFaults } from '../nemesis/server-faults.js';

@@ -149,7 +149,7 @@ describe('a machine that sleeps while it waits', () => {
     // Behind a slow network, a subscription would come too late for the message.
     await eventually(async () => (await admin.pubsub('CHANNELS', '*')).length === 3, { message: 'Not all listen' });
     const held = await holder.locks.acquire(key);
-    // Once it has heard that it waits, it can judge what is pushed to it.
+    // Once it has heard that it waits, it can check what is pushed to it.
     const waiting = new Promise((resolve) => locks.events.on('waiting', resolve));
     const asleep = locks.acquire(key, { leaseMs: 6_000, waitMs: 50_000 });
     await waiting;

@@ -1,4 +1,4 @@
-import { type Facts, KEY_PREFIX } from '../judge/facts.js';
+import { type Facts, KEY_PREFIX } from '../checker/facts.js';
 import { type Socket } from '../network/network.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
@@ -15,7 +15,7 @@ export interface Stage {
 
 type Run<Kind extends FaultKind> = (fault: FaultOf<Kind>) => void;
 
-/** Makes the faults of a plan happen, and tells the judge for how long they last. */
+/** Makes the faults of a plan happen, and tells the checker for how long they last. */
 export class FaultRunner {
   readonly #run: { readonly [Kind in FaultKind]: Run<Kind> };
 

@@ -1,7 +1,7 @@
 import { type RedisOptions } from 'ioredis';
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { type Leadership, type LeaderTerm } from '../../../lib/leader/leadership.js';
-import { type Judge } from '../judge/judge.js';
+import { type Checker } from '../checker/checker.js';
 import { waitWithin } from './call.js';
 import { type Plan, type PlannedLead } from './plan.js';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
@@ -36,7 +36,7 @@ export class Campaigner {
   readonly #candidates: Candidate[] = [];
 
   constructor(
-    private readonly judge: Judge,
+    private readonly checker: Checker,
     private readonly leads: readonly PlannedLead[],
   ) {}
 
@@ -49,14 +49,14 @@ export class Campaigner {
   end(): void {
     for (const { app, leadership } of this.#candidates) {
       if (app.process.isDead || app.process.isClosing) continue;
-      this.judge.facts.called('stop');
-      this.judge.facts.world.after(0, app.process, 'plan', () => void leadership.stop());
+      this.checker.facts.called('stop');
+      this.checker.facts.world.after(0, app.process, 'plan', () => void leadership.stop());
     }
   }
 
   #begin(plan: PlannedLead, app: Application): void {
     const { key, leaseMs } = plan;
-    this.judge.facts.called('lead');
+    this.checker.facts.called('lead');
     const candidate: Candidate = new Candidate(app, plan, () =>
       app.service.lead(key, {
         leaseMs,
@@ -65,23 +65,23 @@ export class Campaigner {
       }),
     );
     this.#candidates.push(candidate);
-    this.judge.onCampaign(candidate);
+    this.checker.onCampaign(candidate);
   }
 
   async #lead(candidate: Candidate, term: LeaderTerm): Promise<void> {
     const { plan, app, leadership } = candidate;
-    this.judge.onElected(candidate, term);
+    this.checker.onElected(candidate, term);
     if (plan.termMs === undefined) await waitWithin(app.process, term.signal, Infinity);
     else if (!(await waitWithin(app.process, term.signal, plan.termMs))) {
-      this.judge.facts.called('resign');
+      this.checker.facts.called('resign');
       await leadership.resign();
     }
     if (plan.goesOnMs > 0) await app.process.sleep(plan.goesOnMs);
-    this.judge.onWorked(candidate, term);
+    this.checker.onWorked(candidate, term);
   }
 
   #onDemoted(candidate: Candidate, term: LeaderTerm, reason: DemotionReason): void {
-    this.judge.onDemoted(candidate, term, reason);
+    this.checker.onDemoted(candidate, term, reason);
   }
 }
 
@@ -137,7 +137,7 @@ export class Application {
     if (opens) this.store.open();
   }
 
-  /** Makes a call whose requests name it: so the servers, and the judge, know which call a command belongs to. */
+  /** Makes a call whose requests name it: so the servers, and the checker, know which call a command belongs to. */
   labelled<T>(label: string, call: () => Promise<T>): Promise<T> {
     this.#label = label;
     try {

@@ -3,7 +3,7 @@ import { type LockLostReason, type LockMode } from '../../../lib/core/lock.error
 import { type Lock } from '../../../lib/core/lock.js';
 import { type Application } from './application.js';
 import { type HolderStep, type PlannedCall } from './plan.js';
-import { type Judge } from '../judge/judge.js';
+import { type Checker } from '../checker/checker.js';
 import { type SimProcess } from '../world/sim-process.js';
 
 /** How a call ended: it was granted, or the name of its error. */
@@ -94,14 +94,14 @@ export const ABORTED = new Error('aborted by the caller');
 export const WORK_FAILED = new Error('the work failed');
 
 /** Does what a holder does, until it has held for as long as it wanted to, or has noticed a loss. */
-export async function hold(held: Held, judge: Judge): Promise<void> {
+export async function hold(held: Held, checker: Checker): Promise<void> {
   const { call } = held;
   const { process, plan } = call;
   const until = process.clock.now() + plan.holdMs;
   const lost = lossOf(held);
   for (const step of plan.steps) {
     if (await lost.within(step.afterMs)) break;
-    await doStep(held, step, judge);
+    await doStep(held, step, checker);
     if (process.clock.now() >= until) break;
   }
   // Work may be done before any timer fires.
@@ -131,33 +131,33 @@ export const waitWithin = (process: SimProcess, signal: AbortSignal | undefined,
     signal?.addEventListener('abort', onAbort, { once: true });
   });
 
-async function doStep(held: Held, step: HolderStep, judge: Judge): Promise<void> {
+async function doStep(held: Held, step: HolderStep, checker: Checker): Promise<void> {
   const { does, leaseMs } = step;
   const { lock, call } = held;
   const { world } = call.process;
-  judge.facts.called(does);
-  judge.onStep(held, step);
+  checker.facts.called(does);
+  checker.onStep(held, step);
   world.log(() => `${call.process.name} ${call.name} ${does}${leaseMs === undefined ? '' : `(${leaseMs})`}`);
   try {
     if (does === 'extend') {
       const from = { at: world.now, mono: call.process.clock.now() };
       await lock.extend(leaseMs!);
-      judge.onExtended(held, leaseMs!, from);
+      checker.onExtended(held, leaseMs!, from);
     } else if (does === 'downgrade') {
       await lock.downgrade();
-      judge.onDowngraded(held);
+      checker.onDowngraded(held);
     } else {
       await call.app.service[does](lock.keys[0]!);
     }
   } catch (error) {
-    judge.onStepFailed(held, does, error);
+    checker.onStepFailed(held, does, error);
   }
 }
 
 /** Transfers locks, and adopts them in other processes. */
 export class Adopter {
   constructor(
-    private readonly judge: Judge,
+    private readonly checker: Checker,
     /** The application that runs in a slot. */
     private readonly inSlot: (slot: number) => Application | undefined,
   ) {}
@@ -165,16 +165,16 @@ export class Adopter {
   /** Transfers a lock instead of releasing it. Returns whether that worked. */
   async handOn(held: Held): Promise<boolean> {
     const { call, lock } = held;
-    this.judge.facts.called('transfer');
+    this.checker.facts.called('transfer');
     const asked = call.process.world.now;
     let text: string;
     try {
       text = await lock.transfer();
     } catch (error) {
-      this.judge.onStepFailed(held, 'transfer', error);
+      this.checker.onStepFailed(held, 'transfer', error);
       return false;
     }
-    this.judge.onTransferred(held, await lock.release(), asked);
+    this.checker.onTransferred(held, await lock.release(), asked);
     const { world } = call.process;
     for (const use of call.plan.handsOn!) world.after(use.afterMs, null, 'plan', () => this.#use(held, text, use.call));
     return true;
@@ -189,20 +189,20 @@ export class Adopter {
 
   /** Never rejects. */
   async #adopt(from: Held, text: string, call: Call): Promise<void> {
-    const { judge } = this;
+    const { checker } = this;
     const { app, process, plan } = call;
     process.world.log(() => `${process.name} ${call.name} adopts the lock of ${from.call.text}`);
-    judge.facts.called(plan.entry);
+    checker.facts.called(plan.entry);
     try {
-      const lock = await app.service.adopt(text).catch((error: unknown) => judge.onNotAdopted(from, call, error));
+      const lock = await app.service.adopt(text).catch((error: unknown) => checker.onNotAdopted(from, call, error));
       if (!lock) return;
-      const held = judge.onAdopted(from, call, lock);
-      await hold(held, judge);
-      judge.onReleasing(held);
-      judge.facts.called('release');
-      judge.onReleased(held, await lock.release());
+      const held = checker.onAdopted(from, call, lock);
+      await hold(held, checker);
+      checker.onReleasing(held);
+      checker.facts.called('release');
+      checker.onReleased(held, await lock.release());
     } catch (error) {
-      judge.onUnexpected(call, error);
+      checker.onUnexpected(call, error);
     }
   }
 }

@@ -1,7 +1,7 @@
 import { type Lock } from '../../../lib/core/lock.js';
 import { type LockOptions } from '../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../lib/core/store/fires.js';
-import { type Judge } from '../judge/judge.js';
+import { type Checker } from '../checker/checker.js';
 import { type Library } from '../library/library.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type Application } from './application.js';
@@ -15,7 +15,7 @@ const REMEMBER_MS = 600_000;
 export class Caller {
   constructor(
     private readonly library: Library,
-    private readonly judge: Judge,
+    private readonly checker: Checker,
     private readonly adopter: Adopter,
   ) {}
 
@@ -25,13 +25,13 @@ export class Caller {
     const { world } = call.process;
     const { entry, keys, options } = plan;
     world.log(() => `${call.process.name} ${call.name} ${entry}(${keys.join(', ')}) ${textOf(options)}`);
-    this.judge.facts.called(entry);
-    this.judge.onCall(call);
+    this.checker.facts.called(entry);
+    this.checker.onCall(call);
     try {
       if (entry === 'withLock' || entry === 'enter') await this.#runInside(call);
       else await this.#runWithHandle(call);
     } catch (error) {
-      this.judge.onUnexpected(call, error);
+      this.checker.onUnexpected(call, error);
     }
   }
 
@@ -43,23 +43,23 @@ export class Caller {
     try {
       lock = await call.app.labelled(call.name, () => service[entry as 'acquire'](keys, acquiring.options));
     } catch (error) {
-      return this.judge.onSettled(call, error);
+      return this.checker.onSettled(call, error);
     } finally {
       acquiring.stop();
     }
-    this.judge.onSettled(call, lock ? undefined : 'busy');
+    this.checker.onSettled(call, lock ? undefined : 'busy');
     if (!lock) return;
-    const held = this.judge.onHeld(call, lock);
-    await hold(held, this.judge);
+    const held = this.checker.onHeld(call, lock);
+    await hold(held, this.checker);
     if (call.plan.handsOn && (await this.adopter.handOn(held))) return;
-    this.judge.onReleasing(held);
+    this.checker.onReleasing(held);
     if (call.plan.isDropped) {
-      this.judge.onDropped(held);
+      this.checker.onDropped(held);
       return call.process.garbage.collect(lock);
     }
-    this.judge.facts.called('release');
+    this.checker.facts.called('release');
     const wasHeld = await lock.release();
-    this.judge.onReleased(held, wasHeld);
+    this.checker.onReleased(held, wasHeld);
   }
 
   async #runInside(call: Call): Promise<void> {
@@ -68,11 +68,11 @@ export class Caller {
     const work = async (lock: Lock): Promise<string> => {
       wasInside = true;
       acquiring.stop();
-      this.judge.onSettled(call, undefined);
-      const held = this.judge.onHeld(call, lock);
+      this.checker.onSettled(call, undefined);
+      const held = this.checker.onHeld(call, lock);
       const nested = (call.plan.nested ?? []).map((plan) => this.run(plan, call.app, call));
-      await Promise.all([hold(held, this.judge), ...(call.plan.isDetached ? [] : nested)]);
-      this.judge.onReleasing(held);
+      await Promise.all([hold(held, this.checker), ...(call.plan.isDetached ? [] : nested)]);
+      this.checker.onReleasing(held);
       if (call.plan.claim?.ends === 'failed') throw WORK_FAILED;
       return call.name;
     };
@@ -81,10 +81,10 @@ export class Caller {
       result = await this.#enter(call, acquiring.options, work);
     } catch (error) {
       acquiring.stop();
-      if (!wasInside) return this.judge.onSettled(call, error);
-      return this.judge.onWorkRejected(call, error);
+      if (!wasInside) return this.checker.onSettled(call, error);
+      return this.checker.onWorkRejected(call, error);
     }
-    this.judge.onWorkReturned(call, result);
+    this.checker.onWorkReturned(call, result);
   }
 
   async #enter(call: Call, options: LockOptions, work: (lock: Lock) => Promise<string>): Promise<unknown> {

@@ -80,7 +80,7 @@ class EventHeap {
   }
 }
 
-/** A promise that was broken: `rule` is the name of a rule of the judge. */
+/** A promise that was broken: `rule` is the name of a rule of the checker. */
 export interface Violation {
   readonly rule: string;
   readonly at: number;

@@ -5,7 +5,7 @@ import { type Application } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts } from './facts.js';
 import { lockOn } from '../../support/lua/lock-view.js';
-import { type Change, Judging, type Rule } from './rule.js';
+import { type Change, Scope, type Rule } from './rule.js';
 
 /** A release is tried again after at most a second, and takes a command. */
 const RELEASE_MS = 1_500;
@@ -14,7 +14,7 @@ const RELEASE_MS = 1_500;
 const AFTER_FAULT_MS = 7_000;
 
 /** Promises 3 and 10: no hold and no place stays behind for a call that is over, and nothing at all at the end. */
-export class Leftovers extends Judging implements Rule {
+export class Leftovers extends Scope implements Rule {
   readonly #keys = new Set<string>();
   readonly #reported = new Set<string>();
   /** Since when a call goes on with another attempt. */
@@ -99,7 +99,7 @@ export class Leftovers extends Judging implements Rule {
 const NODE_RELEASE_MS = 2_200;
 
 /** Promise 10, for each node of a quorum: no hold stays behind for an attempt that is over, nor for one that was replaced. */
-export class QuorumLeftovers extends Judging implements Rule {
+export class QuorumLeftovers extends Scope implements Rule {
   readonly #overSince = new Map<string, number>();
 
   onTick(): void {
@@ -151,7 +151,7 @@ const ONCE_MS = 95;
 const CONFIRMED = ['released', 'again'];
 
 /** The end of a lock is told as it was: held to the end, or lost before. */
-export class Endings extends Judging implements Rule {
+export class Endings extends Scope implements Rule {
   /** What the releases of an attempt were answered. */
   readonly #replies = new Map<string, string[]>();
 

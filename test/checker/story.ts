@@ -1,4 +1,4 @@
-import { check, judgingOf } from './check.js';
+import { check, scopeOf } from './check.js';
 import { History } from './history.js';
 import { type ChaosEvent, type WorkerEvent } from './events.js';
 
@@ -65,4 +65,4 @@ export class Story {
 
 /** The rules that it breaks. */
 export const rulesOf = (story: Story, isQuorum = false): string[] =>
-  check(History.of(story.events), judgingOf(isQuorum ? 'quorum' : 'single', true)).map(({ rule }) => rule);
+  check(History.of(story.events), scopeOf(isQuorum ? 'quorum' : 'single', true)).map(({ rule }) => rule);

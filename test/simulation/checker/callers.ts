@@ -1,22 +1,22 @@
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
-import { leaders, transfers } from '../../judge/deeds.js';
-import { type ChaosEvent } from '../../judge/events.js';
-import { exclusion, lossTold } from '../../judge/exclusion.js';
-import { fencing } from '../../judge/fencing.js';
+import { leaders, transfers } from '../../checker/deeds.js';
+import { type ChaosEvent } from '../../checker/events.js';
+import { exclusion, lossTold } from '../../checker/exclusion.js';
+import { fencing } from '../../checker/fencing.js';
 import { type Candidate } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type HolderStep } from '../workload/plan.js';
 import { type SimProcess } from '../world/sim-process.js';
-import { Judging, type Rule } from './rule.js';
+import { Scope, type Rule } from './rule.js';
 
 /** The share of a lease that is there for sure after a transfer: the extension was sent a little earlier, and clocks drift. */
 const SAFE_SHARE = 0.9;
 
 type WithoutTime<E> = E extends unknown ? Omit<E, 't'> & { readonly t?: number } : never;
 
-/** Writes down what callers see, as the workers of chaos do, and has the same judge read it in the end (test/judge). */
-export class Callers extends Judging implements Rule {
+/** Writes down what callers see, as the workers of chaos do, and has the same checker read it in the end (test/checker). */
+export class Callers extends Scope implements Rule {
   readonly #history = this.facts.history;
   readonly #processes = new Set<SimProcess>();
   /** The present term of each candidate, or the next one. */
@@ -138,7 +138,7 @@ export class Callers extends Judging implements Rule {
       if (diedAt < Infinity) process.endedAt = diedAt;
     }
     const rules = [exclusion, fencing(facts.isQuorum), lossTold, transfers, leaders];
-    for (const { rule, t, text } of rules.flatMap((judge) => judge(history))) facts.world.violate(rule, text, t);
+    for (const { rule, t, text } of rules.flatMap((rule) => rule(history))) facts.world.violate(rule, text, t);
   }
 
   #of({ name, process }: Call): { readonly op: string; readonly p: string } {
@@ -173,7 +173,7 @@ const ownerOf = (owner: string | undefined) => (owner === undefined ? {} : { own
 const ELECTED_WITHIN_MS = 20_000;
 
 /** A lead has a leader in the end, and each term ends once, for all at once. */
-export class Leads extends Judging implements Rule {
+export class Leads extends Scope implements Rule {
   readonly #candidates = new Map<string, Candidate[]>();
   /** The terms that processes were told of, and that are not over. */
   readonly #terms = new Map<Candidate, LeaderTerm>();

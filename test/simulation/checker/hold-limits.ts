@@ -2,7 +2,7 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { KEY_PREFIX } from './facts.js';
 import { liveHold } from '../../support/lua/lock-view.js';
-import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
+import { type Change, Scope, type NewGrant, type Rule } from './rule.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 
 /** A timer may be this late, and times are whole milliseconds. */
@@ -16,7 +16,7 @@ interface Kept {
 }
 
 /** How long a lock is held: `leaseMs` without renewals, at least `holdAtLeastMs`, at most `maxHoldMs`. */
-export class HoldLimits extends Judging implements Rule {
+export class HoldLimits extends Scope implements Rule {
   readonly #grantedAt = new Map<string, number>();
   /** By key, who keeps it taken for a least time. */
   readonly #kept = new Map<string, Kept[]>();
@@ -151,7 +151,7 @@ const ROUNDING_MS = 5;
  * One run per fire of a job; with `rerunOnLoss`, one that ended without an outcome may be repeated. A slot is that of the call, and a
  * gap is kept.
  */
-export class Fires extends Judging implements Rule {
+export class Fires extends Scope implements Rule {
   /** The fire that an attempt claimed, as the server replied. */
   readonly #fireOf = new Map<string, number>();
   readonly #runs = new Map<string, Run[]>();

@@ -14,7 +14,7 @@ const fault = (t: number, forgets?: 'all') =>
     .nemesis(t, 'fault', { id: 1, kind: 'server stopped', ...(forgets && { forgets }) })
     .nemesis(t + 5, 'over', { id: 1 });
 
-describe('The judge: locks that change hands', () => {
+describe('The checker: locks that change hands', () => {
   it('finds nothing if one call adopts the lock, and others get it afterwards', () => {
     expect(rulesOf(adopted(held(), 230, 300, 'w1.1:1').held(310, 400, 'w2.1:1', 11))).toEqual([]);
   });
@@ -146,7 +146,7 @@ describe('The judge: locks that change hands', () => {
   });
 });
 
-describe('The judge: leaders', () => {
+describe('The checker: leaders', () => {
   it('finds nothing in terms that follow each other', () => {
     const story = new Story()
       .led(100, 200, 'w0.1:lead:1', 10)
@@ -216,7 +216,7 @@ describe('The judge: leaders', () => {
   });
 });
 
-describe('The judge: a run', () => {
+describe('The checker: a run', () => {
   const does = (deed: 'transfers' | 'leads') =>
     new Story().process(0, 'w0.1', 'ready', { does: [deed] }).nemesis(1_000, 'stopping', {});
 
@@ -237,7 +237,7 @@ describe('The judge: a run', () => {
 const flushed = (story: Story, t: number) =>
   story.nemesis(t, 'fault', { id: 1, kind: 'FLUSHALL', forgets: 'all' }).nemesis(t + 5, 'over', { id: 1 });
 
-describe('The judge, beside what it excuses,', () => {
+describe('The checker, beside what it excuses,', () => {
   it('finds too many readers after a loss of data, beside one from before it', () => {
     const permits = { keys: ['p'], mode: 'read' as const, permits: 2 };
     const before = () => flushed(new Story(), 140).held(100, 400, 'w0.1:1', 10, permits);

@@ -2,7 +2,7 @@ import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { TOKENS_OF_A_WRITER } from '../../../lib/core/store/lock-store.js';
 import { type Application } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
-import { Judging, type Rule, type SentCommand } from './rule.js';
+import { Scope, type Rule, type SentCommand } from './rule.js';
 
 /** As in lib/core/timing.ts. */
 const HAND_ON_MS = 5;
@@ -51,7 +51,7 @@ const areKin = (a: Call, b: Call): boolean =>
  * "The calls of one process hand a write lock to each other for up to 5 ms, first in, first out": each with a greater token, of those
  * that the grant has reserved, while half of its lease is proven, and while the store has the hold as it granted it.
  */
-export class HandOvers extends Judging implements Rule {
+export class HandOvers extends Scope implements Rule {
   readonly #turns = new Map<string, Turn>();
   readonly #commands = new Map<string, Commands>();
   /** The place of each call among all of them. */
@@ -201,7 +201,7 @@ interface Doing {
  * Promise 6, inside a process: a call that waits behind another one of its process is handed the lock soon, or one of them asks the
  * store. So while a call of the process holds the lock for longer than its turn, the next one has its place in the queue.
  */
-export class LocalWaits extends Judging implements Rule {
+export class LocalWaits extends Scope implements Rule {
   readonly #doing = new Map<Application, Map<string, Doing>>();
   readonly #since = new Map<Call, number>();
   readonly #failed = new Set<Call>();

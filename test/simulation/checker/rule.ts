@@ -42,7 +42,7 @@ export interface SentCommand {
 }
 
 /** What rules have in common. */
-export abstract class Judging {
+export abstract class Scope {
   constructor(protected readonly facts: Facts) {}
 
   protected violate(rule: string, { text }: Call, what: string): void {

@@ -1,13 +1,13 @@
 import { CLOCK_DRIFT, ROUNDING_MS } from '../../../lib/core/timing.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type SimProcess } from '../world/sim-process.js';
-import { type Change, Judging, type Rule } from './rule.js';
+import { type Change, Scope, type Rule } from './rule.js';
 
 /** A timer may be this late (`SimProcess`), once for the renewal and once for the end of the lease. */
 const LATE_MS = 2.4;
 
 /** While nothing fails, no lock is lost, no command fails, and no place in a queue is. */
-export class Calm extends Judging implements Rule {
+export class Calm extends Scope implements Rule {
   readonly #isOn = this.facts.plan.profile.isCalm;
   /** When the first script of a process arrived: it has a connection, and knows the time of the server. */
   readonly #connectedAt = new Map<SimProcess, number>();
@@ -62,7 +62,7 @@ export class Calm extends Judging implements Rule {
 const REPLICA_MS = 4_000;
 
 /** When the last fault is over for a while, no call fails because of Redis any more. */
-export class Recovered extends Judging implements Rule {
+export class Recovered extends Scope implements Rule {
   readonly #replicaSince = new Map<SimProcess, number>();
 
   onSettled(call: Call, outcome: Outcome, error: unknown): void {
@@ -94,7 +94,7 @@ export class Recovered extends Judging implements Rule {
 const MOVE_MS = 6_000;
 
 /** "As soon as one of the sentinels names another master, all connections move there." While no network fails. */
-export class Moved extends Judging implements Rule {
+export class Moved extends Scope implements Rule {
   onChange({ server, key, script }: Change): void {
     const { world, failovers, plan } = this.facts;
     const { topology, rates } = plan.profile;

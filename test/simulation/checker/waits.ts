@@ -5,7 +5,7 @@ import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { KEY_PREFIX, waiterLeaseMs } from './facts.js';
 import { lockOn } from '../../support/lua/lock-view.js';
-import { type Change, Judging, type Rule } from './rule.js';
+import { type Change, Scope, type Rule } from './rule.js';
 
 interface Freed {
   readonly at: number;
@@ -16,7 +16,7 @@ interface Freed {
  * Promise 6: a free lock is granted to a live waiter within the fallback poll, even if every message is lost; and while
  * nothing fails, by one message. A queue in which a call waits for several keys, or for a fire, is left out: it may be held back.
  */
-export class Waiting extends Judging implements Rule {
+export class Waiting extends Scope implements Rule {
   readonly #freeSince = new Map<string, number>();
   readonly #freed = new Map<string, Freed>();
   readonly #keys = new Set<string>();
@@ -106,7 +106,7 @@ const SPLITS_MS = 6_000;
  * Promise 6, where no queue tells it: a call that waits for several keys or for a fire has its turn when it is the first in
  * all its queues and all are free; and in a quorum, one of those that wait for a free lock is granted it.
  */
-export class Turns extends Judging implements Rule {
+export class Turns extends Scope implements Rule {
   readonly #since = new Map<string, number>();
 
   /** A hold may come and go between two ticks. */
@@ -192,7 +192,7 @@ export class Turns extends Judging implements Rule {
 const BUSY_LATE_MS = 60;
 
 /** Once a call has heard that its lock is busy, it waits for `waitMs` and no longer. */
-export class WaitLimits extends Judging implements Rule {
+export class WaitLimits extends Scope implements Rule {
   /** When the first reply that a lock is busy was sent to a call. */
   readonly #busyAt = new Map<Call, number>();
 
@@ -240,7 +240,7 @@ const READ_MS = 60;
  * Every call settles in its time: `waitMs`, or a second while it has no answer yet; an abort at once, a release within a
  * second. All are counted on the clock of the process. And no call gives up before its time.
  */
-export class Settling extends Judging implements Rule {
+export class Settling extends Scope implements Rule {
   onSettled(call: Call, outcome: Outcome): void {
     this.#checkTime(call, outcome);
     this.#checkPatience(call, outcome);

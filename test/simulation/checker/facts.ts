@@ -1,7 +1,7 @@
 import { type FailoverWatch } from '../server/topology.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Hold, lockOn, type LockView, type Waiter } from '../../support/lua/lock-view.js';
-import { type Fault, History } from '../../judge/history.js';
+import { type Fault, History } from '../../checker/history.js';
 import { type Change } from './rule.js';
 import { type Network } from '../network/network.js';
 import { MOST_LAG_MS } from '../server/member.js';

@@ -15,7 +15,7 @@ import { type Change, type Rule, type SentCommand } from './rule.js';
 import { type Reply, type ScriptCall, ScriptReader } from './script-reader.js';
 
 /** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
-export class Judge implements ServerWatch {
+export class Checker implements ServerWatch {
   readonly #reader: ScriptReader;
   /** When each attempt was sent first, perhaps for another call of its process. */
   readonly #firstAskedAt = new Map<string, number>();

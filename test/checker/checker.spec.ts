@@ -24,7 +24,7 @@ function cleanStory(): Story {
     .nemesis(1_300, 'resource', { key: 'a', confirmed: 4, counted: 4, refused: 0, plainConfirmed: 4, plainCounted: 4 });
 }
 
-describe('The judge', () => {
+describe('The checker', () => {
   it('finds nothing in a history that keeps all rules', () => {
     expect(rulesOf(cleanStory())).toEqual([]);
   });
@@ -380,7 +380,7 @@ describe('The judge', () => {
   });
 });
 
-describe('The judge: exclusion', () => {
+describe('The checker: exclusion', () => {
   const twoWriters = () => new Story().held(100, 200, 'w0.1:1', 10).call(99, 'w1.1:1').granted(150, 'w1.1:1', 11);
 
   it('finds two writers', () => {
@@ -443,7 +443,7 @@ describe('The judge: exclusion', () => {
     expect(rulesOf(looked(165))).toEqual(['exclusion']);
   });
 
-  it('judges a client without a proof only while it runs', () => {
+  it('checks a client without a proof only while it runs', () => {
     const held = (story: Story) =>
       story.call(99, 'w0.1:1').granted(100, 'w0.1:1', 10, null).held(200, 300, 'w1.1:1', 11);
     expect(rulesOf(held(new Story()).released(400, 'w0.1:1'))).toContain('exclusion');

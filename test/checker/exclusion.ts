@@ -57,7 +57,7 @@ function conflict(
   return { rule: 'exclusion', t: clash[0]!.from, text: `${one} and ${other} held ${key} together for ${ms} ms` };
 }
 
-/** A holder that can prove its lease needs no excuse. One that cannot is only judged while it runs. */
+/** A holder that can prove its lease needs no excuse. One that cannot is only checked while it runs. */
 function whileRunning(history: History, span: Span, holders: readonly Holder[]): Span[] {
   const withoutProof = holders.filter(({ call }) => call.until === Infinity);
   return without(

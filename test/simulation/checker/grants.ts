@@ -2,10 +2,10 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { KEY_PREFIX, clientOf, waiterLeaseMs } from './facts.js';
 import { liveHold } from '../../support/lua/lock-view.js';
-import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
+import { type Change, Scope, type NewGrant, type Rule } from './rule.js';
 
 /** "Waiters are served first in, first out": nobody fair passes another fair waiter who is there, and listens. */
-export class Order extends Judging implements Rule {
+export class Order extends Scope implements Rule {
   onGrant({ server, key, lock, before, now, live, attempt, isReentry, script }: NewGrant): void {
     const waited = before.queue.get(attempt);
     const isOwnCommand = script.name.startsWith('acquire') && script.text('attempt') === attempt;
@@ -28,7 +28,7 @@ export class Order extends Judging implements Rule {
 }
 
 /** A named owner enters its own lock with its own token, and an upgrade is refused at once. */
-export class Owners extends Judging implements Rule {
+export class Owners extends Scope implements Rule {
   onChange({ script, reply, before, live, key, server }: Change): void {
     if (this.facts.isQuorum || script.name !== 'acquire' || reply[0] !== 'busy') return;
     const owner = script.text('owner');
@@ -51,7 +51,7 @@ export class Owners extends Judging implements Rule {
 }
 
 /** An operator revokes what there was when he looked, and nothing that was granted since. */
-export class Operators extends Judging implements Rule {
+export class Operators extends Scope implements Rule {
   onChange({ script, before, lock, key, now }: Change): void {
     if (script.name !== 'forceRelease') return;
     const seen = script.number('seenToken');
@@ -66,7 +66,7 @@ export class Operators extends Judging implements Rule {
 const takenBy = (live: Change['live']): number => live.reduce((sum, [, { take }]) => sum + take, 0);
 
 /** A grant is one that its caller holds, it reaches the caller, and the first waiter gets one as soon as there is room. */
-export class Grants extends Judging implements Rule {
+export class Grants extends Scope implements Rule {
   /** When an attempt was granted that its call does not know of yet. */
   readonly #unknown = new Map<string, number>();
 

@@ -270,7 +270,7 @@ class Places {
 }
 
 /** What differs between the topologies and the clients. */
-export interface Judging {
+export interface Scope {
   /** Independent masters decide. */
   readonly isQuorum: boolean;
   /** Calls wait in one queue. */
@@ -279,13 +279,13 @@ export interface Judging {
   readonly isOurs: boolean;
 }
 
-export function judgingOf(topology: string, isOurs: boolean): Judging {
+export function scopeOf(topology: string, isOurs: boolean): Scope {
   const isQuorum = topology === 'quorum';
   return { isQuorum, hasQueue: isOurs && !isQuorum, isOurs };
 }
 
-/** Judges a history; the violations come in the order of time. */
-export function check(history: History, { isQuorum, hasQueue, isOurs }: Judging): Violation[] {
+/** Checks a history; the violations come in the order of time. */
+export function check(history: History, { isQuorum, hasQueue, isOurs }: Scope): Violation[] {
   const rules = [
     exclusion,
     fencing(isQuorum),

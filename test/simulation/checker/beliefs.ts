@@ -2,10 +2,10 @@ import { type SimServer } from '../server/sim-server.js';
 import { type Held } from '../workload/call.js';
 import { KEY_PREFIX } from './facts.js';
 import { liveHold } from '../../support/lua/lock-view.js';
-import { type Change, Judging, type NewGrant, type Rule } from './rule.js';
+import { type Change, Scope, type NewGrant, type Rule } from './rule.js';
 
 /** Promise 1, on the servers: who believes to hold does hold. */
-export class Belief extends Judging implements Rule {
+export class Belief extends Scope implements Rule {
   onEvent(): void {
     for (const held of this.facts.held) {
       if (held.call.process.isDead || held.doneAt < Infinity) this.facts.held.delete(held);
@@ -45,7 +45,7 @@ const UNAWARE_MS = 1_500;
  * Promise 4: whoever has lost a lock on the server (or on a majority of a quorum) hears of it with the next renewal, after a
  * third of the lease at the latest.
  */
-export class Losses extends Judging implements Rule {
+export class Losses extends Scope implements Rule {
   readonly #goneSince = new Map<Held, number>();
 
   onTick(): void {
@@ -85,7 +85,7 @@ export class Losses extends Judging implements Rule {
 const RETRY_MS = 1_500;
 
 /** Promise 4: a loss is told by the signal, by `held` and with its reason; and no lock is lost while nothing is wrong. */
-export class LossReports extends Judging implements Rule {
+export class LossReports extends Scope implements Rule {
   readonly #lastToken = new Map<string, number>();
 
   onGrant({ server, key, hold }: NewGrant): void {
@@ -158,7 +158,7 @@ export class LossReports extends Judging implements Rule {
 }
 
 /** Nested calls: they need no command, never write inside a reader, and keep the outer lock. */
-export class Nesting extends Judging implements Rule {
+export class Nesting extends Scope implements Rule {
   onChange({ script, key }: Change): void {
     if (!script.name.startsWith('acquire')) return;
     const call = this.facts.callOf.get(script.text('attempt'));
@@ -222,7 +222,7 @@ export class Nesting extends Judging implements Rule {
 }
 
 /** Promise 11: the children of one hold exclude each other, and none believes to hold more than the outer hold does. */
-export class Siblings extends Judging implements Rule {
+export class Siblings extends Scope implements Rule {
   onHeld(next: Held): void {
     if (!this.#isNested(next)) return;
     for (const held of this.facts.held) {
