@@ -1,6 +1,6 @@
 // The checks of each app, as a tree of steps: the steps in `next` need the result of their step.
 //
-// A step runs `node args…` in the folder of its app, or in `cwd` below it. A step with `node` uses that version of Node, and
+// A step runs `node args…` in the folder of its app, or in `cwd` below it. A step with `node` uses that version of Node, or Bun, and
 // `{tools}` in an argument is a folder of packages; both come from the app "tools". `{root}` is this repository, and `{app}` the folder of the
 // app, also in `env`, which has further variables. `versions` names the packages whose versions are printed.
 // A step with `reports` ends with a list of what it checked. `limitMs` is how long it may take, if more than two minutes.
@@ -38,11 +38,20 @@ const NODE_NEXT = ['--module', 'nodenext', '--moduleResolution', 'nodenext'];
 const COMMONJS = ['--module', 'commonjs', '--moduleResolution'];
 const IGNORE_DEPRECATIONS = ['--ignoreDeprecations', '6.0'];
 
-/** The built app with each kind of client, and on each version of Node. */
+/** From version 24 on, Node keeps the contexts of calls in an AsyncContextFrame; both flags choose the other way. */
+const OTHER_CONTEXTS = { 'node-22': '--experimental-async-context-frame', 'node-24': '--no-async-context-frame' };
+
+/** The built app with each kind of client, on each version of Node, and on Bun. */
 const everywhere = (main, title) => [
   run(title, main),
   run(`${title}, options of ioredis`, main, { groups: ['clients'] }),
-  ...['node-22', 'node-24'].map((node) => run(title, main, { node, groups: ['locks', 'http', 'clients', 'subpaths'] })),
+  ...['node-22', 'node-24', 'node-26'].map((node) =>
+    run(title, main, { node, groups: ['locks', 'http', 'clients', 'subpaths'] }),
+  ),
+  ...Object.entries(OTHER_CONTEXTS).map(([node, flag]) =>
+    run(`${title}, ${flag}`, main, { node, args: [flag, main, 'locks', 'http'] }),
+  ),
+  run(`${title}, Bun`, main, { node: 'bun', groups: ['locks', 'http', 'subpaths'] }),
 ];
 
 const bundle = (builder, args, versions) => ({

@@ -107,11 +107,11 @@ export class Steps {
       ...tools.map((name) => `${name} ${ofTool(name)}`),
       ...versions.map((name) => `${name} ${versionOf(cwd, name)}`),
     ];
-    return [`Node ${ran.replace('v', '')}`, ...named];
+    return [`${node === 'bun' ? 'Bun' : 'Node'} ${ran.replace('v', '')}`, ...named];
   }
 
   #programOf(node) {
-    return join(this.context.folder, 'tools', 'node_modules', node, 'bin', 'node');
+    return join(this.context.folder, 'tools', 'node_modules', node, 'bin', node === 'bun' ? 'bun' : 'node');
   }
 
   #print(ok, title, details, output) {

@@ -15,5 +15,5 @@ export function runGroups(groups: Record<string, Group>): void {
 async function run(groups: Group[]): Promise<void> {
   const checked: string[] = [];
   for (const group of groups) checked.push(...(await group()));
-  console.log(JSON.stringify({ node: process.version, checked }));
+  console.log(JSON.stringify({ node: process.versions['bun'] ?? process.version, checked }));
 }
