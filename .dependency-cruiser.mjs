@@ -1,12 +1,15 @@
 // The layers of lib and what each may import (see docs/how-it-works.md). `import type` counts, too; cycles are refused.
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
 const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'leader', 'interceptor', 'decorators'];
-const ROOT_FILES = ['service', 'tokens', 'options', 'place', 'registration'].map((name) => `redis-lock.${name}`);
+const ROOT_FILES = ['parts', 'service', 'tokens', 'options', 'place', 'registration'].map(
+  (name) => `redis-lock.${name}`,
+);
 const WIRING = [
   'interceptor',
   'leader',
   'redis-lock.module',
   'redis-lock.options',
+  'redis-lock.parts',
   'redis-lock.service',
   'redis-lock.tokens',
 ];
@@ -25,11 +28,15 @@ const LAYERS = [
   // Loads the libraries that are installed.
   { from: ['redis/client/optional-peers'], lib: [], packages: ['ioredis', 'iovalkey', 'redis'] },
   { from: ['schedule'], lib: ['core', 'schedule'], packages: ['@nestjs/'] },
-  { from: ['leader'], lib: ['core', 'schedule', 'leader'], packages: ['@nestjs/', 'reflect-metadata'] },
+  {
+    from: ['leader'],
+    lib: ['core', 'schedule', 'leader', 'redis-lock.parts'],
+    packages: ['@nestjs/', 'reflect-metadata'],
+  },
   { from: ['keys'], lib: ['core', 'keys'] },
   {
     from: ['interceptor'],
-    lib: ['core', 'schedule', 'keys', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
+    lib: ['core', 'schedule', 'keys', 'interceptor', 'redis-lock.parts', 'redis-lock.service', 'redis-lock.tokens'],
     types: ['redis-lock.options'],
     packages: NEST,
   },
@@ -42,7 +49,7 @@ const LAYERS = [
   { from: TEST_WIRING, lib: WIRING },
   {
     from: ['observability'],
-    lib: ['core', 'observability', 'redis-lock.service', 'redis-lock.tokens'],
+    lib: ['core', 'observability', 'redis-lock.parts', 'redis-lock.service', 'redis-lock.tokens'],
     packages: [...NEST, '@opentelemetry/api', 'prom-client'],
   },
   // Runs without Nest; nobody imports it.
@@ -56,6 +63,7 @@ const LAYERS = [
       'interceptor/jobs',
       'interceptor/lock-logger',
       'observability/lock-services',
+      'redis-lock.parts',
       'redis-lock.service',
     ],
     packages: ['@nestjs/'],
@@ -73,9 +81,10 @@ const LAYERS = [
     lib: ['core', 'redis/client/check-connection'],
   },
   { from: ['redis-lock.registration'], lib: ['core', 'redis-lock.tokens'], packages: NEST },
+  { from: ['redis-lock.parts'], lib: ['core'] },
   {
     from: ['redis-lock.service', 'redis-lock.tokens'],
-    lib: ['core', 'leader', 'redis-lock.service', 'redis-lock.tokens', 'redis-lock.options'],
+    lib: ['core', 'leader', 'redis-lock.parts', 'redis-lock.service', 'redis-lock.tokens', 'redis-lock.options'],
     packages: NEST,
   },
 ];

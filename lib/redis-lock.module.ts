@@ -44,7 +44,8 @@ import {
   checkRegisteredOnce,
   refuseBareImport,
 } from './redis-lock.registration.js';
-import { RedisLockService, partsOf } from './redis-lock.service.js';
+import { partsOf } from './redis-lock.parts.js';
+import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
   getLockServiceToken,
@@ -215,7 +216,7 @@ export class RedisLockModule
 
   /** Undefined where a test has put a mock in the place of the service. */
   get #leaders(): Leaders | undefined {
-    return partsOf(this.#locks)?.leaders;
+    return partsOf(this.#locks)?.leaders as Leaders | undefined;
   }
 
   /** Leaders step down; refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */

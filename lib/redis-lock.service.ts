@@ -17,25 +17,10 @@ import { type LastRun, type LockState } from './core/store/lock-state.js';
 import { Leaders } from './leader/leaders.js';
 import type { LeadOptions, Leadership } from './leader/leadership.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
+import { keepParts } from './redis-lock.parts.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
-/** What the module and its other APIs use of a service. */
-interface ServiceParts {
-  readonly locker: Locker;
-  readonly store: LockStore;
-  readonly history: LockHistory;
-  readonly leaders: Leaders;
-}
-
 const NO_OPTIONS: LockOptions = Object.freeze({});
-
-const PARTS = Symbol.for('nestjs-redis-lock:parts');
-/** Of the services of every copy of the package. */
-const shared = globalThis as { [PARTS]?: WeakMap<object, ServiceParts> };
-const services = (shared[PARTS] ??= new WeakMap());
-
-/** Undefined for a mock, which may have the prototype of the class, and methods that do nothing: its constructor never ran. */
-export const partsOf = (service: object): ServiceParts | undefined => services.get(service);
 
 /** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
 @Injectable()
@@ -57,7 +42,7 @@ export class RedisLockService {
     this.#leaders = new Leaders(locker, defaults);
     this.#operator = new OperatorCalls(locker, store);
     this.#history = new LockHistory(locker, store, defaults.history);
-    services.set(this, { locker, store, history: this.#history, leaders: this.#leaders });
+    keepParts(this, { locker, store, history: this.#history, leaders: this.#leaders });
   }
 
   /** The name of the connection whose locks these are; undefined for the default one. */
@@ -214,7 +199,7 @@ export class RedisLockService {
   /**
    * Reads what has happened to the locks, or to that of `key`, the newest first: at most `limit` entries (default 100, at most 10,000)
    * from before the time `before`, of all instances that have the option `history`. This one may read without it. Entries may be missing.
-   * @throws LockStoreError (also for a store that keeps no history), LockKeyError, LockConfigurationError
+   * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async history(options: { key?: string; limit?: number; before?: Date } = {}): Promise<readonly LockHistoryEntry[]> {
     return this.#history.read(options);

@@ -12,7 +12,7 @@ export type { FireClaim, GrantedFire } from './core/store/fires.js';
 export type { LockStoreContext, LockStoreFactory } from './core/store/given-store.js';
 export { readHolderText, waitsUntil } from './core/store/holder-text.js';
 export type { LockCaller } from './core/store/holder-text.js';
-export type { JobOfKey, UnreadableKey } from './core/store/lock-state.js';
+export type { JobOfKey, ListOptions, UnreadableKey } from './core/store/lock-state.js';
 export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
 export type {
   AcquireReply,

@@ -23,7 +23,8 @@ import { readHolderText } from '../core/store/holder-text.js';
 import { logger } from '../interceptor/lock-logger.js';
 import { type LockHolder } from '../core/store/lock-state.js';
 import { findLockService } from '../observability/lock-services.js';
-import { partsOf, type RedisLockService } from '../redis-lock.service.js';
+import { partsOf } from '../redis-lock.parts.js';
+import { type RedisLockService } from '../redis-lock.service.js';
 import {
   answer,
   answerJson,

@@ -13,7 +13,8 @@ import { runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
-import { RedisLockService, partsOf } from '../redis-lock.service.js';
+import { partsOf } from '../redis-lock.parts.js';
+import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { type FireClaim } from '../core/store/fires.js';
 import { FireFinder } from '../schedule/fire-finder.js';
@@ -44,6 +45,8 @@ const isStream = (result: unknown): boolean => isObservableLike(result) || isAsy
 export class LockInterceptor implements NestInterceptor {
   readonly #host: EntryHost;
   readonly #shared: SharedCalls;
+  /** Private to this class: it has the secrets of the connection, and apps log objects. */
+  readonly #defaults: ResolvedModuleOptions;
   /** The name of the connection whose locks these are. */
   readonly connection: string | undefined;
 
@@ -63,11 +66,12 @@ export class LockInterceptor implements NestInterceptor {
   constructor(
     @Inject(OWN_SERVICE) locks: RedisLockService,
     @Inject(LOCKER) private readonly locker: Locker,
-    @Inject(RESOLVED_OPTIONS) private readonly defaults: ResolvedModuleOptions,
+    @Inject(RESOLVED_OPTIONS) defaults: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
     const { name, leaseMs, waitMs, onUnavailable } = defaults;
     this.connection = name;
+    this.#defaults = defaults;
     const fires = new FireFinder(modules, () => locker.clock.wallNow());
     this.#host = { locks, locker, fires, leaseMs, onUnavailable };
     this.#shared = new SharedCalls(locker, waitMs);
@@ -143,7 +147,7 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   #enter(call: LockedCall, { key }: Caller, options: LockOptions, claim?: FireClaim): Hold | Promise<Hold> {
-    const resolved = resolveLockOptions(options, this.defaults);
+    const resolved = resolveLockOptions(options, this.#defaults);
     return enterLock(this.locker, this.locker.request(keysOf(key), resolved, call.label, claim));
   }
 

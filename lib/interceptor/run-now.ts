@@ -14,8 +14,9 @@ export function takeRunNow(): boolean {
 
 /**
  * Runs a job with `oncePer` by hand, between two fires: `runNow(() => reports.noon())`. It holds the lock of the job and uses up no
- * fire; a fire that comes meanwhile finds the lock busy, as during a long run. It is never skipped in silence.
- * @throws what the job rejects with; LockBusyError when the job runs already; LockConfigurationError when the function called no job
+ * fire; a fire that comes meanwhile finds the lock busy, as during a long run. It rejects instead of skipping: with the error of the
+ * job, or because the job runs already or the function called no job.
+ * @throws LockBusyError, LockConfigurationError
  */
 export async function runNow<T>(work: () => Promise<T> | T): Promise<T> {
   if (typeof work !== 'function') {

@@ -9,6 +9,7 @@ import { LogLimit } from '../core/log-limit.js';
 import { Campaign, type CampaignParts } from './campaign.js';
 import { checkLeadOptions, type LeaderHooks, type Leadership, type LeadOptions } from './leadership.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { partsOf } from '../redis-lock.parts.js';
 import { hasSchedule, methodsOf } from '../schedule/scheduler.js';
 
 interface ObjectCampaign {
@@ -156,19 +157,13 @@ export function createCampaign(
   return campaign;
 }
 
-/** What Nest injects into an object with `@Leader`; in a test, anything may stand in for it. */
-interface LeaderService {
-  readonly connection?: string | undefined;
-  readonly parts?: { readonly leaders?: Leaders };
-}
-
 /**
  * Nest has built an object of a class with `@Leader`, at the start of its app or later: it campaigns when the app has started.
  * @throws LockConfigurationError when another object of the app campaigns for its key
  */
-export function addBuilt(instance: object, { connection, parts }: LeaderService): void {
-  const leaders: unknown = parts?.leaders;
-  if (leaders instanceof Leaders) addCampaign(instance, leaders, connection);
+export function addBuilt(instance: object, service: { readonly connection?: string | undefined }): void {
+  const leaders = partsOf(service)?.leaders;
+  if (leaders instanceof Leaders) addCampaign(instance, leaders, service.connection);
 }
 
 function addCampaign(instance: object, leaders: Leaders, connection: string | undefined): void {

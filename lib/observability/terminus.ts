@@ -5,7 +5,8 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
 import { systemRandomness } from '../core/randomness.js';
 import { randomAttempt } from '../core/store/attempt-ids.js';
-import { partsOf, type RedisLockService } from '../redis-lock.service.js';
+import { partsOf } from '../redis-lock.parts.js';
+import type { RedisLockService } from '../redis-lock.service.js';
 import { findLockService, lockServicesIn, RecentLosses } from './lock-services.js';
 
 /** What to check. */

@@ -21,7 +21,8 @@ import { type LockedCall } from '../interceptor/locked-call.js';
 import { closedError, MemoryLockServer, MemoryLockStore } from '../memory/memory-lock-store.js';
 import { type MemoryLocks } from '../memory/memory-locks.js';
 import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock.options.js';
-import { partsOf, RedisLockService } from '../redis-lock.service.js';
+import { partsOf } from '../redis-lock.parts.js';
+import { RedisLockService } from '../redis-lock.service.js';
 
 /** How a request ends; `full`: the lock is busy, and more calls wait than any other call accepts. */
 type FakeOutcome = 'grant' | 'refuse' | 'full' | 'fail';

@@ -2,9 +2,10 @@ import 'reflect-metadata';
 import { type DynamicModule } from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { createCampaign } from '../leader/leaders.js';
+import { createCampaign, type Leaders } from '../leader/leaders.js';
 import { RedisLockModule } from '../redis-lock.module.js';
-import { partsOf, RedisLockService } from '../redis-lock.service.js';
+import { partsOf } from '../redis-lock.parts.js';
+import { RedisLockService } from '../redis-lock.service.js';
 import {
   getLockInterceptorToken,
   getLockServiceToken,
@@ -55,7 +56,7 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
       configurable: true,
     });
   }
-  createCampaign(instance, partsOf(locks)!.leaders, name)?.start();
+  createCampaign(instance, partsOf(locks)!.leaders as Leaders, name)?.start();
   return instance;
 }
 

@@ -25,7 +25,7 @@ const NOT_EXPORTED: Readonly<Record<string, readonly string[]>> = {
     'SkippedBy',
     'TargetFor',
   ],
-  testing: ['ListOptions', 'OfRedis', 'Overriding'],
+  testing: ['OfRedis', 'Overriding'],
 };
 
 describe('the public API', () => {

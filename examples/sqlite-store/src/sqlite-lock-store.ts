@@ -6,6 +6,7 @@ import {
   type AdoptReply,
   type AdoptRequest,
   type Clock,
+  type ListOptions,
   type LockStore,
   type ReleaseReply,
   type ReleaseRequest,
@@ -142,7 +143,7 @@ export class SqliteLockStore implements LockStore {
     return this.#look(key, (record) => lastRunOf(record, job));
   }
 
-  async *list({ prefix, contains = '', limit }: Parameters<LockStore['list']>[0]): AsyncGenerator<LockState> {
+  async *list({ prefix, contains = '', limit }: ListOptions): AsyncGenerator<LockState> {
     let left = limit;
     for (const stored of this.#run(null, (database) => database.keys(this.keyPrefix + prefix))) {
       const key = stored.slice(this.keyPrefix.length);

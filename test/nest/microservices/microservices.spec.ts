@@ -10,7 +10,7 @@ import {
 import { EMPTY, Observable, reduce, Subject } from 'rxjs';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Limited, LockConfigurationError, Locked, LockExceptionFilter, LockInterceptor } from '../../../lib/index.js';
-import { partsOf } from '../../../lib/redis-lock.service.js';
+import { partsOf } from '../../../lib/redis-lock.parts.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
