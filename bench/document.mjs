@@ -101,7 +101,7 @@ function summaryOf(results) {
   });
 }
 
-/** What others do faster in these results; without failures, since who gives up is done soon. */
+/** What others do faster in these results; without failures, since a call that gives up ends early. */
 function slower(results) {
   const lines = compared(results).flatMap(({ title, rows }) => {
     const ours = rows.find(({ name }) => name === OURS);

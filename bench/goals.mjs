@@ -1,11 +1,11 @@
-// What this package wants to reach beside the baseline and the best other package, and what limits it where it does not.
+// The goals of this package, relative to the baseline and the best other package, and what limits it where it misses one.
 import { BASELINE, EARLY, OURS, OUR_COMMANDS, TOKEN_IN_LIST, isOwn } from './candidates/index.mjs';
 
 const short = (value) => value.toLocaleString('en', { maximumSignificantDigits: 3 });
 
 const rateOf = ({ ratios }) => ratios.rate.median;
 
-/** Beside the best other package; those whose calls gave up were done soon. */
+/** Relative to the best other package, without those whose calls gave up: they ended early. */
 function besideBestPeer(ours, rows) {
   const peers = rows.filter(({ name, ratios, failures }) => !isOwn(name) && ratios && !failures);
   return rateOf(ours) / Math.max(...peers.map(rateOf));
@@ -19,26 +19,26 @@ function costs(ours, rows) {
   return `a pair takes ${of(ours)}; by hand, ${of(hand)}`;
 }
 
-/** What the commands and scripts of ours cost by themselves. */
+/** The cost of our commands and scripts without the rest of the library. */
 function alone(_ours, rows) {
   const { ratios, clientMicros } = rows.find(({ name }) => name === OUR_COMMANDS);
   const its = `${short(ratios.rate.median)} of the rate, ${short(clientMicros)} µs of the client, ${short(ratios.redisMicros.median)} of the CPU of Redis`;
   return `its own commands, sent by hand, have ${its}`;
 }
 
-/** Of a lock that many want. */
+/** For a lock with many callers. */
 const waits = ({ p50, p99, commands }) =>
-  `half of the calls wait ${short(p50)} ms, and 99 % up to ${short(p99)} ms: ${turnsOf({ commands })}, and an answer that is late delays all that wait`;
+  `half of the calls wait ${short(p50)} ms, and 99 % up to ${short(p99)} ms: ${turnsOf({ commands })}, and a late answer delays all waiters`;
 
 /** Each turn costs one command: it releases the lock, and asks for it again. */
-const turnsOf = ({ commands }) => `Redis is asked once for ${short(1 / commands)} calls`;
+const turnsOf = ({ commands }) => `Redis gets one command for ${short(1 / commands)} calls`;
 
 /** One lock in one process. */
 const localTurns = (ours) => `${turnsOf(ours)}, since a grant reserves that number of tokens`;
 
 /** One lock in several processes. */
 const sharedTurns = (ours) =>
-  `${turnsOf(ours)}, those who waited when their process was granted it; with longer turns, the others would wait longer than 3 medians`;
+  `${turnsOf(ours)}, the calls that waited when their process got it; with longer turns, the others would wait longer than 3 medians`;
 
 const roundTrips = (_ours, rows) => {
   const of = (one) => {
@@ -67,14 +67,13 @@ const ofFree = (kind) => (_row, rows) =>
 const figure = (name) => (_row, rows) => figureOf(rows, name);
 const pairsInScripts = (_row, rows) =>
   `a free pair takes ${short(figureOf(rows, 'CPU of a pair, free'))} µs of Redis; by hand, ${short(figureOf(rows, 'CPU of a pair, by hand'))} µs`;
-const inHash = () => 'a hash with the state, the attempts that ended last, and the text of the last holder';
-const inCommands = () =>
-  'the state and the record of a waiter, the message of the grant, and the attempts that ended last';
+const inHash = () => 'a hash with the state, the last ended attempts, and the text of the last holder';
+const inCommands = () => 'the state and the record of a waiter, the message of the grant, and the last ended attempts';
 
 const isLast = ({ name }) => name.startsWith(OURS) && name.endsWith('3 masters');
 const clientOf = (rows, name) => rows.find((row) => row.name === name).clientMicros;
 
-/** `value`: of our row, which is the one of our name unless `row` says which. `limit`: what limits it, by what was counted. */
+/** `value`: of our row, which has our name unless `row` names another. `limit`: what limits it, by the counts. */
 const GOALS = [
   { workload: 'one-caller', figure: 'rate, of the baseline', least: 0.85, value: rateOf, limit: alone },
   { workload: 'one-caller', figure: 'rate with `awaitRelease: false`, of the baseline', least: 1.4, value: rateOf, limit: alone, row: ({ name }) => name === EARLY }, // prettier-ignore

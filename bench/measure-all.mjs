@@ -16,7 +16,7 @@ import { table } from './table.mjs';
 
 const MEASURES = { capacity, cluster, compare, compiler, cycles, handOver, leases, overhead, scripts };
 
-/** Shows in minutes that everything works; its figures mean nothing. */
+/** Shows in minutes that everything works; its figures are meaningless. */
 const TINY = {
   counted: { count: 50, ms: 100 },
   locks: 100,
@@ -31,7 +31,7 @@ const TINY = {
 const SPIN = 'const { ppid } = process; while (process.ppid === ppid) for (let i = 0; i < 1e8; i++);';
 
 /**
- * Keeps the cores awake with processes that run only when no other one wants to: on a virtual machine, a core that halts takes
+ * Keeps the cores awake with processes that run only when the core is idle: on a virtual machine, a core that halts takes
  * longer to wake up than a command takes. Without `chrt`, cores may halt.
  */
 function keepAwake() {
@@ -47,7 +47,7 @@ const tinyOf = ({ loop, ...workload }) => ({
   ...(loop && { loop: { ...loop, callers: Math.min(loop.callers, 4) } }),
 });
 
-/** Measures workloads one after the other on a server of their own, and prints a table of each. */
+/** Measures workloads one after the other on their own server, and prints a table of each. */
 export async function measureAll(workloads, { isFull, isTiny, rounds, ms }) {
   const results = [];
   keepAwake();

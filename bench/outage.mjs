@@ -17,7 +17,7 @@ const OUTAGE_MS = 15_000;
 /** Persists each write: a restart keeps the locks. */
 const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always'];
 
-/** The decorated calls, begun at the moment of the outage, by what the table says of their options. */
+/** The decorated calls, begun at the moment of the outage, by the description of their options in the table. */
 const CALLS = {
   'the defaults (`waitMs: 10_000`)': {},
   '`waitMs: 1_000`': { waitMs: 1_000 },
@@ -83,7 +83,7 @@ function follow(what, startedAt, call) {
   return result;
 }
 
-/** A handle that was taken before the outage: what its signal says, and when. */
+/** A handle that was taken before the outage: the reason of its signal, and when it was aborted. */
 function followHold(what, startedAt, { signal }) {
   const result = { what, at: undefined, outcome: 'is still held' };
   signal.addEventListener('abort', () => {

@@ -1,7 +1,7 @@
 // The workloads. `peers` is what a short run compares with: the best peer of this workload in the last full run.
 import { BASELINE, EARLY, OURS, OUR_COMMANDS, TOKEN_IN_LIST, WITH_HISTORY, onNodeRedis } from './candidates/index.mjs';
 
-/** Peers that work at their defaults for this. */
+/** Peers whose defaults fit this workload. */
 const POLLING = [
   'redlock 4',
   'redlock 5',
@@ -14,7 +14,7 @@ const POLLING = [
 const ALL = [...POLLING, 'redlock-universal, lean', 'simple-redis-mutex'];
 /** As they come, and with another delay between two tries. */
 const contenders = (delay) => [...POLLING.flatMap((name) => [name, `${name}, ${delay}`]), 'simple-redis-mutex'];
-/** The longer most callers sleep, the more often one takes the lock again and again. */
+/** The longer most callers sleep, the more often one caller takes the lock repeatedly. */
 const FOR_RATE = contenders('20 ms');
 /** The highest rate of those on a hot key that had no failures. */
 const GREEDIEST = '@redis-kit/lock, 20 ms';
@@ -42,7 +42,7 @@ const hot = (callers, peers) => ({
   all: FOR_RATE,
 });
 
-/** What is measured; `isAsked`: only by its name. */
+/** The workloads; with `isAsked`, one runs only when it is named. */
 export const WORKLOADS = [
   { ...own(1, ['redis-semaphore']), candidates: [OURS, EARLY, OUR_COMMANDS, BASELINE, ...ON_NODE_REDIS] },
   own(64, ['@redis-kit/lock']),

@@ -17,7 +17,7 @@ const INTERNAL = /; internal\b|^\s*Internal:/;
  * package itself; `specifier` is as in package.json; `file` its path in lib, and in each build, without extension.
  * @typedef {{ name: string, specifier: string, file: string }} ApiEntry
  *
- * The declarations of an entry as in the snapshot, the names that exist at run time, and the types that its signatures mention and no
+ * The declarations of an entry as in the snapshot, the names that exist at run time, and the types that its signatures mention but no
  * entry exports. `flaws`: the docstrings that are too long, or whose `@throws` has more than names.
  * @typedef {{ name: string, text: string, values: string[], forgotten: { name: string, neededBy: string }[], flaws: string[] }} EntryApi
  */
@@ -103,7 +103,7 @@ function isInternal(node) {
 
 function isHidden(node) {
   if (!ts.isClassElement(node) && !ts.isTypeElement(node)) return false;
-  // A private constructor tells users that they cannot build the class.
+  // A private constructor shows users that they cannot build the class.
   const isPrivate =
     node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.PrivateKeyword) && !ts.isConstructorDeclaration(node);
   return isPrivate || (node.name !== undefined && ts.isPrivateIdentifier(node.name)) || isInternal(node);

@@ -1,4 +1,4 @@
-// Measures what locks cost, beside the shortest code by hand and other packages: `npm run bench`, or `npm run bench -- 64-callers`.
+// Measures what locks cost, compared with the shortest code by hand and other packages: `npm run bench`, or `npm run bench -- 64-callers`.
 import { basename, join } from 'node:path';
 import process from 'node:process';
 import { WORKLOADS } from '../bench/workloads.mjs';
@@ -35,7 +35,7 @@ await runCommand({ usage, options, takesWords: true }, async ({ full, tiny, ...v
   const { writeDocument } = await import('../bench/document.mjs');
   const isAll = words.length === 0;
   const chosen = WORKLOADS.filter(({ name, isAsked }) => (isAll ? !isAsked : words.includes(name)));
-  // A run must end, also on a machine that is too busy.
+  // A run must end, also on a busy machine.
   const stop = () => {
     console.error(`Stopped after ${SHORT_MINUTES} minutes: the workloads that follow were not measured.`);
     process.exit(1);
@@ -43,7 +43,7 @@ await runCommand({ usage, options, takesWords: true }, async ({ full, tiny, ...v
   if (isAll && !full) setTimeout(stop, SHORT_MINUTES * 60_000).unref();
   const results = await measureAll(chosen, { isFull: full, isTiny: tiny, rounds, ms });
   const write = (file) => writeDocument(file, results, { rounds, ms });
-  // The writer must work, too, before a full run needs it: its figures mean nothing, and are thrown away.
+  // The writer must also work before a full run needs it: its figures are meaningless, and are discarded.
   if (isAll && tiny) await withFolder((folder) => write(join(folder, basename(DOCUMENT))));
   else if (isAll && full) write(DOCUMENT);
   console.log(`\n${Math.round(performance.now() / 1_000)} s in all.`);

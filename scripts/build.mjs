@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { root } from './checks.mjs';
 import { writeLua } from './lua.mjs';
 
-// Four times as fast as the JavaScript compiler, which the Nest CLI would run.
+// Four times faster than the JavaScript compiler, which the Nest CLI would run.
 const tsc = join(root, 'node_modules', 'typescript-7', 'bin', 'tsc');
 const compile = (project) => promisify(execFile)(process.execPath, [tsc, '-p', project], { cwd: root });
 
@@ -15,7 +15,7 @@ writeLua();
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 try {
   await Promise.all(['tsconfig.build.json', 'tsconfig.cjs.json'].map(compile));
-  // Without this file, Node takes the files for ES modules, because the package's own "type" says so.
+  // Without this file, Node takes the files for ES modules, because of the "type" of the package.
   writeFileSync(join(root, 'dist', 'cjs', 'package.json'), '{"type":"commonjs"}\n');
 } catch (error) {
   // Both builds compile the same sources, so the second would report the same errors.

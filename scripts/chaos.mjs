@@ -18,7 +18,7 @@ const usage = `Usage: node scripts/chaos.mjs [options]
   --seed N                   determines the faults and the calls (random; it is printed)
   --client ${CLIENTS.join('|')}
   --only 'fault,fault'       only these kinds of faults; 'none' for none
-  --min-replicas N           on sentinel and cluster: a grant counts when so many replicas have confirmed it (0)
+  --min-replicas N           on sentinel and cluster: a grant counts when this number of replicas has confirmed it (0)
   --workers N, --lanes N     processes, and calls at a time in each (4 and 4)
   --keep                     keeps the history`;
 

@@ -13,7 +13,7 @@ const STEP_LIMIT_MS = { test: 900_000, all: 900_000, exhaustive: 7_200_000 };
 
 /** The tests that start processes of the built package or a browser, or take seconds each. */
 const PROCESSES = '\\.process\\.spec\\.ts$';
-/** The tests that a busy machine breaks. */
+/** The tests that fail on a busy machine. */
 const QUIET = '\\.quiet\\.spec\\.ts$';
 const MUTANTS = 'mutants\\.spec\\.ts$';
 const contract = (names) => names.map((name) => `contract/${name}\\.spec`);
@@ -41,7 +41,7 @@ const WITHOUT_PROCESSES = ['memory', 'quorum', 'quorum-degraded'];
 const LIBRARIES = ['ioredis', 'iovalkey', 'node-redis'];
 const libraryOf = (library) => (library === 'ioredis' ? {} : { LIBRARY: library });
 
-/** A seed that no run has had. It is printed, so that the run can be repeated. */
+/** A new seed. It is printed, and repeats the run. */
 const NEW = `--seed=${Math.floor(Math.random() * 1e6)}`;
 
 /**
@@ -71,7 +71,7 @@ const STEPS = [
     check('all', 'Format', (out) => node([bin('prettier/bin/prettier.cjs'), '--check', '.'], out)),
     check('all', 'Documents', (out) => counting(['docs-check.mjs'], out)),
     check('all', 'Package', (out) => counting(['package-check.mjs', '--built'], out)),
-    // The types of the decorators must refuse and accept the same with every TypeScript that users may have.
+    // The types of the decorators must accept and refuse the same with every supported TypeScript.
     ...['typescript-5.9', 'typescript', 'typescript-7'].flatMap((compiler) =>
       [[], ['--noUncheckedIndexedAccess', 'false']].map((options) =>
         check('all', `Type tests, ${[compiler, ...options].join(' ')}`, (out) =>
@@ -168,7 +168,7 @@ function tests(where, name, options) {
   return { name, in: [where], needs: ['Redis server', 'Build'], run: () => jest(options) };
 }
 
-/** A run of which the seed determines what is random. */
+/** A run whose seed determines what is random. */
 function seeded(where, name, [script, ...args]) {
   return {
     name,
@@ -189,7 +189,7 @@ const runChild = (program, args, out, env) =>
 const node = async (args, out) => counted((await runChild(process.execPath, args, out)) === 0);
 const npm = async (args, out) => counted((await runChild('npm', args, out)) === 0);
 
-/** How many checks have failed: one at least if there was none, or if the command has failed. */
+/** The number of failed checks: at least one if there was none, or if the command has failed. */
 const failedOf = (passed, failed, status) => (failed === 0 && (status !== 0 || passed === 0) ? 1 : failed);
 
 /** Runs a script whose last line counts its checks. */
@@ -219,7 +219,7 @@ const total = { passed: 0, failed: 0, skipped: 0 };
 const broken = [];
 const times = [];
 
-/** A step that runs beside others prints its output when it has ended. */
+/** A step that runs concurrently prints its output when it has ended. */
 async function runStep({ name, needs = [], beside, run }) {
   const missing = needs.filter((need) => broken.includes(need));
   const out = beside ? [] : undefined;

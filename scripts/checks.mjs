@@ -1,4 +1,4 @@
-// What scripts share: where the repository is, folders that do not stay, and how checks report what they found.
+// What scripts share: the path of the repository, temporary folders, and the report of checks.
 import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ export async function withFolder(work) {
   }
 }
 
-/** Prints the title of a check, and what is wrong, if anything; returns whether nothing is. */
+/** Prints the title of a check, and its flaws, if any; returns whether there are none. */
 export function report(title, flaws = []) {
   console.log(`${flaws.length === 0 ? 'ok    ' : 'FAILED'} ${title}`);
   for (const flaw of flaws) console.log(`  ${flaw}`);

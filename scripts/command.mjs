@@ -6,7 +6,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { readJson, root } from './checks.mjs';
 
-/** Words after a command that it cannot use. The text names them, and says what was expected. */
+/** Wrong arguments of a command. The text names them, and what was expected. */
 export class UsageError extends Error {}
 
 const list = (names) => new Intl.ListFormat('en', { type: 'disjunction' }).format(names);
@@ -40,7 +40,7 @@ export const positive = (byDefault) => {
 
 export const seed = whole(0, 2 ** 31 - 1);
 
-/** A seed for a run that was given none; short, since people type it. */
+/** A seed for a run without one; short, since users type it. */
 export const newSeed = () => Math.floor(Math.random() * 1e6);
 
 /**
@@ -72,7 +72,7 @@ function valueOf(name, { read = (one) => one, expected, byDefault }, given) {
 }
 
 /**
- * Runs a command; it ends with status 1 if its words are wrong, and with 0 after --help.
+ * Runs a command; it ends with status 1 if its arguments are wrong, and with 0 after --help.
  * @param {{ usage: string, options: Record<string, Option>, takesWords?: boolean }} command
  * @param {(values: Record<string, any>, words: string[]) => unknown} work
  */
@@ -95,7 +95,7 @@ export function mustRun(command, args, options = {}) {
   if (status !== 0) throw new UsageError(`${command} ${args[0]} failed.`);
 }
 
-/** Installs the packages of a folder that has a package.json of its own, unless they are there in these versions. */
+/** Installs the packages of a folder with its own package.json, unless they are there in these versions. */
 export function ensurePackages(folder) {
   const isThere = ([name, version]) => {
     const file = join(folder, 'node_modules', name, 'package.json');

@@ -73,7 +73,7 @@ function flawsOf({ text, prose }) {
   const find = (where, pattern, flaw) =>
     [...where.matchAll(pattern)].map(({ index }) => ({ line: lineAt(where, index), text: flaw }));
   return [
-    // It would hide the blocks below it.
+    // An open block would hide the blocks below it.
     ...find(text, /^ *(?:```|~~~)/gm, 'this block has no end'),
     // remark checks only links in Markdown.
     ...find(prose, /<[^>]+\b(?:href|src)=/g, 'write this link in Markdown'),
@@ -140,7 +140,7 @@ function checkLinks(paths) {
   return report('the links of all documents', status === 0 ? [] : ['see above']);
 }
 
-/** The pages of `docs` that the docs site does not lead to once, and those that it lists and are not there. */
+/** The pages of `docs` that the docs site does not link exactly once, and those that it lists but that do not exist. */
 function misplaced(paths) {
   const inDocs = paths.filter((path) => /^docs.(?!adr)/.test(path));
   const listed = GROUPS.flatMap(({ pages }) => pages.map(([file]) => join('docs', `${file}.md`)));
@@ -148,8 +148,7 @@ function misplaced(paths) {
   return [...new Set([...inDocs, ...listed])]
     .filter((path) => countIn(listed, path) !== 1 || countIn(inDocs, path) !== 1)
     .map(
-      (path) =>
-        `site/pages.mjs lists ${path} ${countIn(listed, path)} times; it is there ${countIn(inDocs, path)} times`,
+      (path) => `site/pages.mjs lists ${path} ${countIn(listed, path)} times; it exists ${countIn(inDocs, path)} times`,
     );
 }
 

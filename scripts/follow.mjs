@@ -31,7 +31,7 @@ export function endOnSignals() {
 }
 
 /**
- * Runs a command in a process group of its own, which ends at the limit, in milliseconds, and with the command. `env` has all of its
+ * Runs a command in its own process group, which ends at the limit, in milliseconds, and with the command. `env` has all of its
  * variables; `out` gets the output, which goes to that of this process otherwise.
  * @param {string} command
  * @param {readonly string[]} args

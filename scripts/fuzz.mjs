@@ -1,5 +1,5 @@
 // Feeds the library with bad input: `node scripts/fuzz.mjs --seconds 60 --seed 7 --area keys`. Without a seed, it chooses a new one.
-// Without seconds, each area runs as many cases as `npm test` does. Prints how many cases ran; a failing one is printed in
+// Without seconds, each area runs the same number of cases as `npm test`. Prints how many cases ran; a failing one is printed in
 // its smallest form, and the command ends with status 1.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';

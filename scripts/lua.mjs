@@ -13,7 +13,7 @@ const code = (text) =>
 const camel = (name) => name.replace(/-(.)/g, (_dash, letter) => letter.toUpperCase());
 
 /**
- * The text of texts.ts. A fragment has no purpose of its own.
+ * The text of texts.ts. A fragment has no separate purpose.
  * @param {(file: string) => string} [read]
  */
 export function textOfScripts(read = (file) => readFileSync(file, 'utf8')) {
@@ -24,7 +24,7 @@ export function textOfScripts(read = (file) => readFileSync(file, 'utf8')) {
   return `// Made of the .lua files by scripts/lua.mjs.\nexport const TEXTS = {\n${entries.join('')}};\n`;
 }
 
-/** Leaves the file alone if it is as it should be: compilers watch it. */
+/** Does not write an unchanged file: compilers watch it. */
 export function writeLua() {
   const text = textOfScripts();
   if (!existsSync(TEXTS) || readFileSync(TEXTS, 'utf8') !== text) writeFileSync(TEXTS, text);

@@ -21,7 +21,7 @@ const fileOf = ({ name }) => join(folder, `${name}.qnt`);
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const secondsSince = (start) => ((performance.now() - start) / 1000).toFixed(0);
 
-/** Simulates `file`; throws when it is no model, or when Quint fails in another way. */
+/** Simulates `file`; throws when it is not a model, or when Quint fails in another way. */
 async function simulate(file, { samples, steps, seed, invariants, witnesses = [] }) {
   const args = ['--max-samples', samples, '--max-steps', steps, '--seed', seed, '--verbosity', 2];
   const names = ['--invariants', ...invariants, ...(witnesses.length > 0 ? ['--witnesses', ...witnesses] : [])];
@@ -81,7 +81,7 @@ async function isReached(model) {
 /** Whether the simulation finds that a rule is missing. */
 async function isRefuted(model, { name, find, replace, samples = MUTANT_SAMPLES }, mutants) {
   const parts = readFileSync(fileOf(model), 'utf8').split(find);
-  if (parts.length !== 2) throw new Error(`"${find}" does not stand once in ${model.name}.qnt.`);
+  if (parts.length !== 2) throw new Error(`"${find}" does not occur exactly once in ${model.name}.qnt.`);
   const file = join(mkdtempSync(join(mutants, 'mutant-')), `${model.name}.qnt`);
   writeFileSync(file, parts.join(replace));
   const start = performance.now();

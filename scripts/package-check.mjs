@@ -21,7 +21,7 @@ const REQUIRE = `const lib = require('${manifest.name}');\n`;
 // If Node can require an ES module, it does not load these files; test runners and older versions do.
 const REQUIRE_COMMONJS = `const lib = require('./node_modules/${manifest.name}/${manifest.main}');\n`;
 
-/** With `lib`: an app that has no library of clients loads the package, and is told what to install. */
+/** With `lib`: an app without a client library loads the package, and gets an error with what to install. */
 const CHECK_NO_CLIENT = `${CHECK_NAMES}
 const { NestFactory } = require('@nestjs/core');
 class App {}
@@ -63,7 +63,7 @@ const APPS = [
   ...Object.entries(OTHERS).map(([library, others]) => [
     `the command runs with ${library}, and without Nest`, 'commonjs', checkCommand('ECONNREFUSED'), [...NEST, ...others],
   ]),
-  ['the command says which client to install', 'commonjs', checkCommand('npm install ioredis'), [...NEST, ...CLIENTS]],
+  ['the command names which client to install', 'commonjs', checkCommand('npm install ioredis'), [...NEST, ...CLIENTS]],
   ['an ES module imports it', 'module', IMPORT + CHECK_NAMES],
   ['import and require give the same classes', 'module', MODULE + CHECK_COPIES],
   ['a CommonJS module requires it', 'commonjs', REQUIRE + CHECK_NAMES],

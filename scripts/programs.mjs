@@ -1,4 +1,4 @@
-// The programs that tests need besides Node. Each is found on this machine, or installed.
+// The programs that tests need in addition to Node. Each is found on this machine, or installed.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { platform } from 'node:os';
@@ -13,12 +13,12 @@ export const ensureRedisServer = () =>
 export const ensureChromium = () =>
   ensureProgram(['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'], { apt: 'chromium' });
 
-/** Returns the path of the first of these programs that is there, or installs a package of `apt-get` or Homebrew. */
+/** Returns the path of the first of these programs that exists, or installs a package of `apt-get` or Homebrew. */
 function ensureProgram(names, packages, otherwise = '') {
   let found = onPath(...names);
   if (found) return found;
   for (const [command, ...args] of installCommands(packages)) {
-    // All output goes to stderr, because a caller may parse stdout. If `update` fails, the old lists may still do.
+    // All output goes to stderr, because a caller may parse stdout. If `update` fails, the old lists may still work.
     spawnSync(command, args, { stdio: ['ignore', 2, 2] });
     found = onPath(...names);
     if (found) return found;

@@ -30,10 +30,10 @@ const READY_WITHIN_MS = 15_000;
 const STOP_WITHIN_MS = 2_000;
 const LAUNCHES = 5;
 const KEPT_OUTPUT = 16_384;
-/** What a server says, or a sentinel, when it listens. */
+/** What a server or a sentinel prints when it listens. */
 const READY = /Ready to accept connections|Sentinel ID is/;
 
-/** Functions that end what is left when this process ends. */
+/** Functions that end the remaining servers when this process ends. */
 const running = new Set();
 process.on('exit', () => running.forEach((endNow) => endNow()));
 
@@ -115,7 +115,7 @@ function launchServer(program, port, args, env) {
   // A configuration file must come first.
   const files = args.slice(0, args[0]?.startsWith('-') ? 0 : 1);
   const settings = [...files, '--bind', HOST, '--port', String(port), '--dir', dir, '--save', '', '--appendonly', 'no'];
-  // In a process group of its own, the server does not receive Ctrl-C: the processes that use it must end first.
+  // In its own process group, the server does not receive Ctrl-C: the processes that use it must end first.
   const child = spawn(program, [...settings, ...args.slice(files.length)], {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -206,9 +206,9 @@ async function untilReady(exit) {
 async function runWithRedis([command, ...args]) {
   const redis = await provideRedis();
   const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, REDIS_URL: redis.url } });
-  // When a terminal is closed, a command may be told twice, by the terminal and from here: that is no harm.
+  // When a terminal is closed, a command may get two signals, from the terminal and from here: that does no harm.
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
-  // A terminal sends Ctrl-C to the command as well: a second one would cut short a graceful shutdown.
+  // A terminal sends Ctrl-C to the command as well: a second one would interrupt a graceful shutdown.
   const fromTerminal = [process.stdin, process.stdout, process.stderr].some(({ isTTY }) => isTTY);
   process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));
   const [code, signal] = await once(child, 'exit').catch((error) => {

@@ -9,14 +9,14 @@ import { UsageError, flag, mustRun, runCommand } from './command.mjs';
 import { packTarball } from './package-check.mjs';
 
 const usage = `Usage: npm run release -- [options]
-  --publish   publishes; without it, npm says what it would publish
-package.json needs \`repository\`: README's links are made from it, and npm proves by it where the package comes from.`;
+  --publish   publishes; without it, npm prints what it would publish
+package.json needs \`repository\`: the links of README use it, and npm verifies the origin of the package with it.`;
 
 const options = { publish: flag, plain: flag };
 
 /**
  * The address of the repository on its forge.
- * @throws {UsageError} if package.json does not tell it
+ * @throws {UsageError} if package.json does not name it
  */
 export function addressOf({ repository }) {
   const address = forgeOf(repository);
@@ -32,7 +32,7 @@ const REGISTRY_WITHIN_MS = 60_000;
 
 /**
  * Checks that the name of the package is free, or belongs to this repository, and that this version is new.
- * @throws {UsageError} if it does not, or if the registry does not answer
+ * @throws {UsageError} if either is taken, or if the registry does not answer
  */
 export async function checkName({ name, version, address, registry }) {
   const url = `${registry.replace(/\/$/, '')}/${name.replace('/', '%2f')}`;
@@ -82,7 +82,7 @@ const release = (publish) =>
     const readme = join(folder, 'package', 'README.md');
     writeFileSync(readme, withAbsoluteLinks(readFileSync(readme, 'utf8'), address, manifest.version));
     const how = publish ? ['--provenance'] : ['--dry-run'];
-    // What its scripts would do has been done.
+    // The work of its scripts is already done.
     mustRun('npm', ['publish', join(folder, 'package'), '--access', 'public', '--ignore-scripts', ...how]);
   });
 

@@ -14,7 +14,7 @@ session.connect();
 session.post('Profiler.enable');
 session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
-/** The classes of the package that were constructed since the last look. */
+/** The classes of the package that were constructed since the last call. */
 function objectsSince() {
   let scripts;
   session.post('Profiler.takePreciseCoverage', (_error, { result }) => (scripts = result));

@@ -12,7 +12,7 @@ import { startRedisServer } from './redis.mjs';
 const file = (name) => join(root, 'docs', 'pictures', name);
 const VIEW = { viewport: { width: 1_100, height: 520 }, deviceScaleFactor: 1.5 };
 
-/** Starts the sample app. Its work takes so long that it is seen. */
+/** Starts the sample app. Its work takes long enough to be seen. */
 function startApp(redisUrl) {
   const env = { ...process.env, REDIS_URL: redisUrl, ORDER_CHARGE_MS: '6000', CATALOGUE_READ_MS: '15000' };
   const stdio = ['ignore', 'pipe', 'inherit'];

@@ -29,7 +29,7 @@ const options = {
   plant: oneOf(PLANTS),
 };
 
-/** Too few measurements checker nothing. */
+/** Too few measurements show nothing. */
 function refuseShort({ minutes, every }) {
   const least = (MIN_SAMPLES * every) / 60;
   if (minutes < least) {
@@ -51,6 +51,6 @@ await runCommand({ usage, options }, async (values) => {
   console.log(`\n${table(result.verdicts)}\n\n${result.summary}`);
   for (const { source, name } of growing) console.log(`growing: ${name} of ${source}`);
   const isGood = growing.length === 0 && result.violations.length === 0;
-  console.log(isGood ? 'Nothing grows.' : 'The soak has failed.');
+  console.log(isGood ? 'Nothing grows.' : 'The soak test failed.');
   process.exit(isGood ? 0 : 1);
 });

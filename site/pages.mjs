@@ -1,11 +1,11 @@
 // The pages of the docs site in reading order: each group has pages, by their file in `docs` (without `.md`) and their title.
 // The pages of the API are made by typedoc; the decisions (`docs/adr`) are added where the site is built.
-// `node scripts/docs-check.mjs` fails if a page of `docs` is missing here, or the other way round.
+// `node scripts/docs-check.mjs` fails if a page of `docs` is missing here, or vice versa.
 
-/** Where a page is now, by its former path. The site leads from there. */
+/** The present path of a page, by its former path. The site redirects from there. */
 export const MOVED = { README: 'all-pages' };
 
-/** For contributors: it comes last on the site, with the decisions. */
+/** For contributors: the last group of the site, with the decisions. */
 export const INTERNALS = 'Internals';
 
 /** @type {readonly { title: string, pages: readonly (readonly [file: string, title: string])[] }[]} */

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 
 /**
- * The address of a repository on its forge, from what package.json says; undefined if it does not say it.
+ * The address of a repository on its forge, from package.json; undefined if it is missing.
  * @param {string | { url?: string } | undefined} repository
  */
 export function forgeOf(repository) {
@@ -14,9 +14,9 @@ export function forgeOf(repository) {
 const SCHEME = /^[a-z][a-z+.-]*:/i;
 
 /**
- * What a link of a page means on the site. Pages link to each other, and to files of the repository that are no pages. Those links
- * lead to the forge; while nobody knows its address, they are plain text.
- * @param {string} href as it stands in the page
+ * What a link of a page means on the site. Pages link to each other, and to files of the repository that are not pages. Those links
+ * lead to the forge; while its address is unknown, they are plain text.
+ * @param {string} href as written in the page
  * @param {{ page: string, docs: string, root: string, blob: string | undefined }} place the files and folders, and the address of
  *   the files on the forge
  * @returns {{ kind: 'keep' } | { kind: 'text' } | { kind: 'link', href: string }}

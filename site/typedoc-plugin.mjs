@@ -1,4 +1,4 @@
-// What the pages of the API need beside typedoc's own options.
+// What the pages of the API need in addition to the options of typedoc.
 import { Converter, ReflectionKind } from 'typedoc';
 import { NAMES } from './entries.mjs';
 

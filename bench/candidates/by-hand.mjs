@@ -1,4 +1,4 @@
-// The baseline: the shortest code that people write by hand, on one connection of a library of clients.
+// The baseline: the shortest code by hand, on one connection of a client library.
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -57,7 +57,7 @@ export async function open({ library = 'ioredis', leaseMs, retryMs = 1, isOurs, 
   };
 }
 
-/** Sends what ours sends for a free lock, without what ours does around it. */
+/** Sends the commands of our package for a free lock, without the code around them. */
 async function openOurCommands({ port, leaseMs }) {
   const { Redis } = require('ioredis');
   const redis = new Redis(port, '127.0.0.1');
@@ -70,7 +70,7 @@ async function openOurCommands({ port, leaseMs }) {
   const send = async (words, key, attempt, ...times) => {
     const [sha1, keys, , , , , terms] = words;
     const reply = await redis.evalsha(sha1, keys, prefix + key, ...times, `1 ${attempt}\n`, terms);
-    if (!EXPECTED_REPLY.test(reply)) throw new Error(`The commands of ours were answered by ${JSON.stringify(reply)}.`);
+    if (!EXPECTED_REPLY.test(reply)) throw new Error(`Our commands got the answer ${JSON.stringify(reply)}.`);
   };
   return {
     async acquire(key) {
@@ -88,7 +88,7 @@ async function openOurCommands({ port, leaseMs }) {
 const KEY = 'bench:our-commands';
 const EXPECTED_REPLY = /^(granted|released),/;
 
-/** The words of EVALSHA by which ours acquires and releases a lock. */
+/** The arguments of EVALSHA with which our package acquires and releases a lock. */
 async function commandsOfOurs(redis, leaseMs) {
   const { open: openOurs } = await import('./ours.mjs');
   const sent = [];

@@ -1,12 +1,12 @@
-// Everything that can be measured, by name. Settings follow the name: "redlock 4, 1 ms" tries again every millisecond, for ever.
+// All candidates, by name. Settings follow the name: "redlock 4, 1 ms" tries again every millisecond, forever.
 import { readFileSync } from 'node:fs';
 
 export const OURS = 'nestjs-redis-lock';
 export const BASELINE = 'by hand';
-/** The baseline once more, in a process of its own: two equal things differ by the noise of a run. */
+/** The baseline again, in a separate process: two equal candidates differ by the noise of a run. */
 export const AGAIN = `${BASELINE}, again`;
 
-/** The commands of ours, sent by the code of the baseline: what they cost by themselves. */
+/** Our commands, sent by the code of the baseline: their cost without the rest of the library. */
 export const OUR_COMMANDS = `${BASELINE}, our commands`;
 
 /** No lock: a token in a list, which Redis hands to the next one that waits for it. Nothing can be faster. */
@@ -38,7 +38,7 @@ const SETTINGS = {
   'node-redis': { library: 'node-redis' },
 };
 
-/** Whether a candidate is ours or the baseline. They may not fail; a peer may. */
+/** Whether a candidate is ours or the baseline. They must not fail; a peer may. */
 export const isOwn = (name) => plainName(name) in OWN;
 
 const plainName = (name) => name.split(', ')[0];
@@ -48,7 +48,7 @@ function settingOf(text) {
   return retryMs ? { retryMs: Number(retryMs) } : SETTINGS[text];
 }
 
-/** Opens a candidate on a server: `{ acquire, release, close }`, and what else it can. */
+/** Opens a candidate on a server: `{ acquire, release, close }`, and its other functions. */
 export async function openCandidate(name, options) {
   const plain = plainName(name);
   const { open } = OWN[plain] ? await OWN[plain]() : (await import('./peers.mjs')).PEERS[plain];
@@ -58,7 +58,7 @@ export async function openCandidate(name, options) {
 
 const PACKAGES = ['ioredis', 'redis', 'redlock', 'redlock4', '@sesamecare-oss/redlock', 'redis-semaphore', 'redlock-universal', 'simple-redis-mutex', 'murlock', '@redis-kit/lock']; // prettier-ignore
 
-/** The libraries of clients that ours and the baseline run on. */
+/** The client libraries of our package and the baseline. */
 const CLIENTS = ['ioredis', 'redis'];
 
 /** The versions of the packages that are measured. */

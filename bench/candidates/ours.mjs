@@ -1,7 +1,7 @@
 // The built package in a Nest app, as its users have it.
 import { createRequire } from 'node:module';
 
-// The packages of this repository: murlock brings a Nest of its own, which is nearer.
+// The packages of this repository: murlock brings its own Nest, which is nearer.
 const require = createRequire(new URL('../../package.json', import.meta.url));
 require('reflect-metadata');
 const { createClient } = require('redis');

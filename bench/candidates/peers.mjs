@@ -1,4 +1,4 @@
-// Other lock packages, each used as its own documentation does it. They come from bench/package.json. Each is loaded only in the
+// Other lock packages, each used as its documentation shows. They come from bench/package.json. Each is loaded only in the
 // process that measures it.
 const FOR_EVER = 1e9;
 
@@ -14,7 +14,7 @@ async function nodeRedis({ port }) {
   return client.connect();
 }
 
-/** The retries of the redlock family: its defaults, or for ever with this delay. */
+/** The retries of the redlock family: its defaults, or forever with this delay. */
 const retries = (retryMs) => (retryMs ? { retryCount: -1, retryDelay: retryMs, retryJitter: 0 } : {});
 
 /** A lock that is renewed only while a function runs. */
@@ -163,7 +163,7 @@ const load = {
   sesamecare: async () => (await import('@sesamecare-oss/redlock')).Redlock,
 };
 
-/** What each candidate is called, and how it is opened. */
+/** The name of each candidate, and how it is opened. */
 export const PEERS = {
   'redlock 4': { open: redlock4 },
   'redlock 5': { open: redlockOf(load.redlock5) },

@@ -1,4 +1,4 @@
-// What one core of Redis carries, and what locks, waiting calls, instances and names cost: the figures of docs/capacity.md.
+// The throughput of one core of Redis, and the cost of locks, waiting calls, instances and names: the figures of docs/capacity.md.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startQuorum } from '../../scripts/topologies.mjs';
 import { OURS, onNodeRedis } from '../candidates/index.mjs';
@@ -66,7 +66,7 @@ function pairs(redis, { ms, rounds }) {
   });
 }
 
-/** What differs by the library of clients: Redis gets the same commands. */
+/** What differs by client library: Redis gets the same commands. */
 function pairsOnNodeRedis(redis, { ms, rounds }) {
   const measure = async (sides) => {
     const { client, rate } = await useOf(sides, { callers: 256, ms: ms * rounds }, redis);
@@ -198,7 +198,7 @@ function names({ servers, watch }) {
   });
 }
 
-/** What a quorum of five multiplies. */
+/** The costs that a quorum of five multiplies. */
 async function quorum({ servers, watch }, { ms, rounds }) {
   const five = await startQuorum(5);
   const redis = { servers: five.servers, watch: watchServers(five.servers) };
@@ -209,7 +209,7 @@ async function quorum({ servers, watch }, { ms, rounds }) {
     ];
     const [one, many] = await sideBySide(teams, { loop: { callers: 64 }, ms, rounds });
     return [
-      ['client CPU of a pair on a quorum of five, beside one Redis', many.ratios.clientMicros.median, '×'],
+      ['client CPU of a pair on a quorum of five, relative to one Redis', many.ratios.clientMicros.median, '×'],
       ['Redis CPU of all five', many.ratios.redisMicros.median, '×'],
       ['rate', many.ratios.rate.median, '×'],
       ['commands', many.commands / one.commands, '×'],

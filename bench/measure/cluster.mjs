@@ -4,7 +4,7 @@ import { spreadOf } from './figures.mjs';
 import { watchServers } from './server.mjs';
 import { sideBySide } from './side-by-side.mjs';
 
-/** Measures clusters of several sizes side by side; `growth` is the rate beside that of one master in the same round. */
+/** Measures clusters of several sizes side by side; `growth` is the rate relative to one master in the same round. */
 export async function cluster({ masters, ...workload }) {
   const started = [];
   try {

@@ -1,7 +1,7 @@
 import { AGAIN, BASELINE, isOnNodeRedis, isOwn, onNodeRedis } from '../candidates/index.mjs';
 import { sideBySide } from './side-by-side.mjs';
 
-/** Peers are measured so many at a time: their processes stay open from round to round. */
+/** The number of peers that are measured at a time: their processes stay open from round to round. */
 const GROUP = 5;
 
 /**

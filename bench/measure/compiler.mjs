@@ -11,7 +11,7 @@ const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
 const METHODS_OF_A_CLASS = 10;
 
-/** Measures how long tsc takes for locked methods, beside the same methods with a decorator that checks nothing. */
+/** Measures how long tsc takes for locked methods, compared with the same methods below a decorator that checks nothing. */
 export function compiler({ methods, rounds }) {
   const folder = makeFolder();
   const paths = {
@@ -39,7 +39,7 @@ export function compiler({ methods, rounds }) {
   return [{ methods, plain: spreadOf(seconds.plain), locked: spreadOf(seconds.locked), ratio: spreadOf(ratios) }];
 }
 
-/** Each method has a key and argument types of its own, as those of an app have. */
+/** Each method has its own key and argument types, as in an app. */
 function sourceOf(kind, methods) {
   const decorator = kind === 'plain' ? 'Plain' : 'Locked';
   const classes = Array.from({ length: methods / METHODS_OF_A_CLASS }, (_, c) => {

@@ -1,4 +1,4 @@
-// What one call makes, counted in slices of their own: counting costs time.
+// What one call makes, counted in separate slices: counting costs time.
 import { createHook } from 'node:async_hooks';
 import { Session } from 'node:inspector/promises';
 import { loop } from './loop.mjs';
@@ -9,7 +9,7 @@ async function nothingOften(_, inner) {
   for (let i = 0; i < inner; i++) await done;
 }
 
-/** A candidate that does nothing, so what is counted with it is the bench's own, and is subtracted. */
+/** A candidate that does nothing: what is counted with it comes from the bench, and is subtracted. */
 const NOTHING = {
   acquire: nothing,
   read: nothing,

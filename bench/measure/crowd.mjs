@@ -7,7 +7,7 @@ let crowd = [];
 let served = 0;
 let failures = 0;
 
-/** Calls for one lock, which somebody else holds; `heap` is what each takes when all have had the time to ask. */
+/** Calls for one lock, which another caller holds; `heap` is the memory of each when all have had the time to ask. */
 export async function queueUp(lock, { calls, settleMs }) {
   const before = await heapUsed();
   const one = async () => lock.release(await lock.acquire('bench:crowd'));
@@ -34,7 +34,7 @@ export async function serve(lock, { ms }) {
 
 let instances = [];
 
-/** Opens instances of a candidate beside the first one, each with connections of its own. */
+/** Opens more instances of a candidate, each with its own connections. */
 export async function openMore(_, { name, options, count }) {
   for (let i = 0; i < count; i++) instances.push(await openCandidate(name, options));
 }

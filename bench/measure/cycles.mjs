@@ -1,9 +1,9 @@
 import { startSide } from './side.mjs';
 
-/** A slow candidate stops after this time; the table says how many it has done. */
+/** A slow candidate stops after this time; the table shows its number of cycles. */
 const LIMIT_MS = 60_000;
 
-/** Takes and releases many locks, and looks at what is left in the process and in Redis. */
+/** Takes and releases many locks, and measures what remains in the process and in Redis. */
 export async function cycles({ candidates, count }, { servers: [{ port }], watch }) {
   const rows = [];
   for (const name of candidates) {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const COLLECTIONS = 5;
 
-/** The bytes of the heap that are in use: the least of several collections, since renewals and finalizers go on. */
+/** The bytes of the heap that are in use: the least of several collections, since renewals and finalizers continue. */
 export async function heapUsed() {
   let least = Infinity;
   for (let i = 0; i < COLLECTIONS; i++) {

@@ -7,7 +7,7 @@ const COUNT_MS = 12_000;
 
 /**
  * Holds many locks and lets the candidates renew them; the baseline does not renew, and is left out.
- * A lease is lost if the candidate says so, or if its key expired in Redis, also when it was taken back.
+ * A lease is lost if the candidate reports it, or if its key expired in Redis, also when it was taken back.
  */
 export async function leases({ candidates, locks, leaseMs, periods, countMs = COUNT_MS }, { servers, watch }) {
   const rows = [];
@@ -19,7 +19,7 @@ export async function leases({ candidates, locks, leaseMs, periods, countMs = CO
       const memoryBefore = await watch.memory();
       const { heap } = await side.run('hold', { locks });
       const redisBytes = ((await watch.memory()) - memoryBefore) / locks;
-      // A process of an app has long compiled what renews.
+      // In a real app, the renewals have long been JIT-compiled.
       await side.run('idle', { ms: leaseMs });
       const before = await watch.cpuMicros();
       const idle = await side.run('idle', { ms: periods * leaseMs });

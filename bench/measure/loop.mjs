@@ -1,9 +1,9 @@
-// Callers that do one thing again and again.
+// Callers that repeat one operation.
 import process from 'node:process';
 
 /** What one caller does; `grant` is called when it has the lock. */
 const CALLS = {
-  // A candidate that has no such pair has a call of its own.
+  // A candidate without such a pair has a separate call.
   pair: (lock, { key }, grant) => (lock.pair ? lock.pair(key, grant) : pair(lock, key, grant)),
   async 'read or write'(lock, { key, nr }, grant) {
     const isWrite = nr % 20 === 0;
@@ -36,7 +36,7 @@ export function watchUse() {
 
 /**
  * Callers in a closed loop, for `ms` or until they have made `count` calls. A call that has begun is waited for.
- * `inTime` calls ended within `ms`, the last of them after `lastMs`: callers that wait for long do not make the others slower.
+ * `inTime` calls ended within `ms`, the last of them after `lastMs`: callers with a long wait do not slow down the result of the others.
  */
 export async function loop(lock, { call = 'pair', callers, hot = false, ms = Infinity, count = Infinity, inner }) {
   const run = CALLS[call];

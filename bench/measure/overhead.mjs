@@ -7,7 +7,7 @@ const SLICES = 3;
 
 const COUNTED = { callers: 1, count: 500, ms: 5_000 };
 
-/** Measures what something of ours costs on top of a plain call: CPU of the process, promises and bytes. */
+/** Measures the cost of one of our features on top of a plain call: CPU of the process, promises and bytes. */
 export async function overhead({ calls: { plain, more, per }, ms, rounds }, { servers: [{ port }] }) {
   const side = await startSide(OURS, { port });
   try {

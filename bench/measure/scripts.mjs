@@ -1,4 +1,4 @@
-// What pairs of commands cost the server: time in its scripts, bytes to replicas, memory. Its clients cost nothing here: commands are
+// The cost of pairs of commands for the server: time in its scripts, bytes to replicas, memory. Its clients cost nothing here: commands are
 // written by the built package, and sent many at a time.
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
@@ -8,7 +8,7 @@ import { median } from './figures.mjs';
 const require = createRequire(new URL('../../package.json', import.meta.url));
 const { Redis } = require('ioredis');
 
-/** Pairs go round these locks: two grants of one lock are further apart than the tokens that a writer reserves. */
+/** Pairs cycle through these locks: two grants of one lock are further apart than the tokens that a writer reserves. */
 const LOCKS = 16;
 const PAIRS = 96;
 const PIPELINES = 8;
@@ -29,7 +29,7 @@ export async function scripts({ rounds }, { servers: [{ port }], watch }) {
       free: pairsOf(commands, 'free', {}),
       'contended, 8 wait': pairsOf(commands, 'hot', { others: 8 }),
       'read, alone': pairsOf(commands, 'read', { mode: 'read' }),
-      'read, beside 8': pairsOf(commands, 'reads', { mode: 'read', others: 8, areBeside: true }),
+      'read, with 8 others': pairsOf(commands, 'reads', { mode: 'read', others: 8, areBeside: true }),
     };
     const rows = [];
     const micros = await microsOf(redis, kinds, { rounds, watch });
@@ -90,8 +90,8 @@ function byHand(sha1) {
 }
 
 /**
- * Pairs of an acquire and a release. With `others`, one attempt holds each lock and so many wait: each acquire joins the queue, and each
- * release hands the lock over. `areBeside`: the others hold it, too.
+ * Pairs of an acquire and a release. With `others`, one attempt holds each lock and this number waits: each acquire joins the queue,
+ * and each release hands the lock over. `areBeside`: the others are holders instead.
  */
 function pairsOf({ acquire, release }, name, { mode = 'write', others = 0, areBeside = false }) {
   const lines = Array.from({ length: LOCKS }, () => Array.from({ length: others }, newAttempt));
@@ -133,7 +133,7 @@ async function microsOf(redis, kinds, { rounds, watch }) {
   return Object.fromEntries(Object.entries(slices).map(([kind, all]) => [kind, median(all)]));
 }
 
-/** A connection that says it is a replica has the server count what it sends to replicas. */
+/** For a connection that registers as a replica, the server counts what it sends to replicas. */
 async function bytesOf(redis, port, kinds) {
   const replica = connect(port, '127.0.0.1', () => replica.write('PSYNC ? -1\r\n'));
   replica.on('error', () => {});

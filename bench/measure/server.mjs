@@ -47,7 +47,7 @@ export async function countCommands(servers) {
   };
 }
 
-/** MONITOR tells apart what a client sends and what a script calls. */
+/** MONITOR distinguishes what a client sends from what a script calls. */
 async function monitor({ port }, counts) {
   const socket = connect(port, '127.0.0.1', () => socket.write('MONITOR\r\n'));
   await once(socket, 'data');

@@ -4,15 +4,15 @@ import { mean, spreadOf, sum } from './figures.mjs';
 import { countCommands } from './server.mjs';
 import { startSide } from './side.mjs';
 
-/** A process of an app has long compiled what it runs: each one makes so many calls first, or as many as it can in so many slices. */
+/** In a real app, the code has long been JIT-compiled: each process first makes this number of calls, within this number of slices. */
 const WARM_UP = { count: 150_000, slices: 16 };
 
-/** At most so many calls, and so long, for counts. */
+/** The limits of calls and of time for counts. */
 const COUNTED = { count: 2_000, ms: 1_000 };
 
 /**
  * @typedef {object} Team One or more processes of one candidate.
- * @property {string} name How its row is called.
+ * @property {string} name The name of its row.
  * @property {string} [candidate] The name by default.
  * @property {number} [processes]
  * @property {object} options How the candidate is opened.
@@ -80,7 +80,7 @@ const loopAll = ({ sides }, loop, ms) => Promise.all(sides.map((side) => side.ru
 
 async function sliceOf({ sides, redis: { watch } }, { loop, ms }) {
   await watch.clear();
-  // The processes have slept: as much again is not measured. (Not on a hot key: there, callers may still wait long after its end.)
+  // The processes have slept: the same time again is not measured. (Not on a hot key: there, callers may still wait long after its end.)
   if (!loop.hot) await loopAll({ sides }, loop, ms);
   const before = await watch.cpuMicros();
   const all = await loopAll({ sides }, loop, ms);

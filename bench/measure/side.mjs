@@ -1,4 +1,4 @@
-// One candidate in a process of its own, as its parent sees it.
+// One candidate in its own process, as its parent sees it.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import process from 'node:process';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const child = fileURLToPath(new URL('child.mjs', import.meta.url));
 
-/** A task that takes longer than it was asked to, by this, has failed: the candidate hangs. */
+/** A task that exceeds its time by this has failed: the candidate hangs. */
 const SLACK_MS = 60_000;
 const CLOSED_WITHIN_MS = 2_000;
 

@@ -1,4 +1,4 @@
-// What a candidate can be asked to do. Each task returns plain figures.
+// The tasks of a candidate. Each returns plain figures.
 import { getEventListeners, setMaxListeners } from 'node:events';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -83,7 +83,7 @@ async function idle(lock, { ms }) {
   return use();
 }
 
-/** Releases what `hold` has taken; `lost` is how many of them the candidate says that it has lost. */
+/** Releases what `hold` has taken; `lost` is the number of losses that the candidate reports. */
 async function letGo(lock) {
   const lost = leases.map((held) => lock.isLost?.(held) ?? false);
   const letGo = lock.letGo ?? lock.release;
@@ -95,7 +95,7 @@ async function letGo(lock) {
 
 const CALLERS = 64;
 
-/** Takes and releases locks, each of its own key, and tells what is left. */
+/** Takes and releases locks, each with its own key, and returns what is left. */
 async function cycles(lock, { count, ms }) {
   const cycle = async (i) => lock.release(await lock.acquire(`bench:cycle:${i}`));
   await times(1_000, CALLERS, cycle);
@@ -115,7 +115,7 @@ const leftOf = () => ({
   listeners: process.eventNames().reduce((total, name) => total + process.listenerCount(name), 0),
 });
 
-/** How many listeners calls leave on a signal that outlives them. */
+/** The number of listeners that calls leave on a signal that outlives them. */
 async function listenersLeft(lock) {
   if (!lock.acquireWithSignal) return 0;
   const { signal } = new AbortController();

@@ -60,7 +60,7 @@ const bundle = (builder, args, versions) => ({
   versions: ['@nestjs/cli', ...versions],
   next: [
     run(`the bundle of ${builder}`, 'dist/main.js'),
-    run(`the bundle of ${builder} beside the installed copy`, 'dist/main.js', { groups: ['copies'] }),
+    run(`the bundle of ${builder} with the installed copy`, 'dist/main.js', { groups: ['copies'] }),
   ],
 });
 

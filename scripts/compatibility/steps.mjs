@@ -67,7 +67,7 @@ export class Steps {
     await Promise.all(steps.map(run));
   }
 
-  /** Returns why a step cannot run here; undefined if it can. */
+  /** Returns the reason why a step cannot run here; undefined if it can. */
   async #missingOf({ node, tools }) {
     if (!node && !tools) return undefined;
     // The app whose packages are the compilers and Node itself, when the first step needs it.
@@ -153,7 +153,7 @@ function createApp(name, folder, tarball) {
   if (name === 'lowest-peers') addLowestPeers(join(folder, 'package.json'), manifest.peerDependencies);
 }
 
-/** Adds the first version of each range, because the package says that it works with it. */
+/** Adds the first version of each range, because the package declares support for it. */
 function addLowestPeers(file, peers) {
   const app = readJson(file);
   for (const [name, range] of Object.entries(peers)) app.dependencies[name] = /\d+\.\d+\.\d+/.exec(range)[0];

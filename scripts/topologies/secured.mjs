@@ -21,14 +21,14 @@ const DOCUMENT = new URL('../../docs/security.md', import.meta.url);
 
 /**
  * @typedef {object} StartedSecured
- * @property {SecuredConnection} connection For the user `locks`, who has the rights of docs/security.md.
- * @property {SecuredConnection} admin For a user who may do everything.
+ * @property {SecuredConnection} connection For the user `locks`, who has the permissions of docs/security.md.
+ * @property {SecuredConnection} admin For a user with all permissions.
  * @property {import('../redis.mjs').StartedRedis} server Its `url` and `port` are those without TLS, closed once it has started.
  * @property {() => Promise<void>} stop
  */
 
 /**
- * Reads the rights of the user `locks` from docs/security.md, as arguments of `ACL SETUSER`: the documented rights are tested.
+ * Reads the permissions of the user `locks` from docs/security.md, as arguments of `ACL SETUSER`: the documented permissions are tested.
  * @returns {string[]}
  */
 export function documentedRights() {

@@ -87,7 +87,7 @@ function sentinelFile(port, id, { master, replicas, downAfterMs, host }) {
 }
 
 /**
- * Says hello for each sentinel, which does so only every two seconds. If its file named the others, it would connect before they
+ * Publishes the hello of each sentinel, which does so only every two seconds. If its file named the others, it would connect before they
  * are up, and again a second later.
  */
 function introduce(sentinels, ids, { master, host }) {

@@ -18,7 +18,7 @@ export async function startTogether(starts) {
   throw failed.reason;
 }
 
-/** Stops the servers at the same time: a master that stops waits for a replica that is behind, unless that one stops, too. */
+/** Stops the servers at the same time: a master that stops waits for a replica that is behind, unless that one also stops. */
 export async function stopAll(servers) {
   await Promise.all(servers.map((server) => server.stop()));
 }
@@ -33,7 +33,7 @@ export async function orCleanUp(cleanUp, work) {
   }
 }
 
-/** Runs `work` with a connection of its own. */
+/** Runs `work` with a separate connection. */
 export async function ask({ port }, work, options = {}) {
   const once = { protocol: 2, retryStrategy: () => null, disconnectTimeout: 100 };
   const client = new Redis({ host: HOST, port, ...once, ...options });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type Sources, filesWithRefusedGlobals, refusedImports, refusedSizes, root } from './planted.js';
 import { indexViolations } from './rules.js';
 
-// `npm run lint` applies .dependency-cruiser.mjs and .oxlintrc.json to lib. Here is what they have to find.
+// `npm run lint` applies .dependency-cruiser.mjs and .oxlintrc.json to lib. These are the violations that they must find.
 
 const linesOf = (count: number) => 'x;\n'.repeat(count);
 
@@ -24,7 +24,7 @@ describe('an index', () => {
     `import { a } from './a.js';`,
     `export const a = 1;`,
     `export {};`,
-  ])('must not say %s', (statement) => {
+  ])('must not contain %s', (statement) => {
     expect(indexViolations(planted({ 'index.ts': statement }))).toEqual([`index.ts: ${statement}`]);
   });
 
@@ -106,7 +106,7 @@ describe('the rule of the layers', () => {
     ]);
   });
 
-  it('accepts what goes along', async () => {
+  it('accepts the allowed directions', async () => {
     const accepted: Sources = {
       'core/1.ts': `import { randomUUID } from 'node:crypto'; import { b } from './b.js';`,
       'redis/client/ioredis/1.ts': `import { Redis } from 'ioredis';`,
@@ -145,7 +145,7 @@ describe('the rule of the cycles', () => {
 });
 
 describe('the rule of the sizes', () => {
-  it('finds a long function, whatever its kind', async () => {
+  it('finds a long function of any kind', async () => {
     const kinds: [kind: string, text: string][] = [
       ['function', `function f() {\n${linesOf(49)}}`],
       ['arrow', `const f = () => {\n${linesOf(49)}};`],

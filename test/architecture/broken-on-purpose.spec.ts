@@ -6,7 +6,7 @@ import { virtualScripts } from '../scripts/run-script.js';
 import { type Change, ROOT, changedSource, createLoader } from '../simulation/library/typescript-loader.mjs';
 import type * as Planted from '../simulation/planted/find-bug.js';
 
-/** `npm run test:all` needs many minutes until it plants a bug whose text is gone. */
+/** Without this test, only `npm run test:all` notices after minutes that the text of a bug is gone. */
 describe('the text that is replaced', () => {
   const { BUGS, failedRuns } = createLoader()('test/simulation/planted/find-bug.ts') as typeof Planted;
   const planted: [string, Change][] = [
@@ -16,11 +16,11 @@ describe('the text that is replaced', () => {
   const broken = MODELS.flatMap(({ name: model, mutants }) =>
     mutants.map((mutant): [string, Change] => [mutant.name, { ...mutant, file: `test/model/${model}.qnt` }]),
   );
-  it.each([...planted, ...broken])('stands once where a bug or a mutant is planted: %s', (_name, change) => {
+  it.each([...planted, ...broken])('occurs once where a bug or a mutant is planted: %s', (_name, change) => {
     expect(changedSource(join(ROOT, change.file), [change])).toContain(change.replace);
   });
 
-  it.each(Object.values(mutants).flat())('stands in a script: %s', (...mutant) => {
+  it.each(Object.values(mutants).flat())('matches a script: %s', (...mutant) => {
     expect(() => mutate(virtualScripts(), mutant)).not.toThrow();
   });
 });

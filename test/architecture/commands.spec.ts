@@ -40,7 +40,7 @@ const endOf = (command: string, args: readonly string[]): Promise<{ status: unkn
     );
   });
 
-describe('a command with words that it cannot use', () => {
+describe('a command with wrong arguments', () => {
   it.each([
     ['chaos --topology foo', '--topology foo: expected single, sentinel, cluster, or quorum.'],
     ['chaos --client redlock --topology cluster', '--topology cluster: expected another one for --client redlock.'],
@@ -56,7 +56,7 @@ describe('a command with words that it cannot use', () => {
     ['model --mutants --seconds 5', '--mutants: expected without other options.'],
     ['model quorum', 'quorum: expected options only, such as --help.'],
   ])(
-    'says so and ends with status 1: %s',
+    'reports it and ends with status 1: %s',
     async (words, message) => {
       const [command, ...args] = words.split(' ');
       expect(await endOf(command!, args)).toEqual({ status: 1, stderr: message });
@@ -65,8 +65,8 @@ describe('a command with words that it cannot use', () => {
   );
 });
 
-describe('a command with a Redis of its own', () => {
-  it('is told when its terminal is closed, and leaves no Redis behind', async () => {
+describe('a command with its own Redis', () => {
+  it('is notified when its terminal is closed, and leaves no Redis behind', async () => {
     const { REDIS_URL: _given, ...env } = process.env;
     const work = `process.on('SIGHUP', () => process.exit(7)); setInterval(() => {}, 1e6); console.log(process.env.REDIS_URL);`;
     const args = [join(root, 'scripts', 'redis.mjs'), '--', process.execPath, '-e', work];

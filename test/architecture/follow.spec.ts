@@ -10,7 +10,7 @@ const isRunning = (pid: number): boolean => {
   }
 };
 
-/** Runs a script of a shell as a step. */
+/** Runs a shell script as a step. */
 const runStep = (script: string, limitMs: number, out: Buffer[]): Promise<number | null> =>
   follow('sh', ['-c', script], { cwd: root, limitMs, env: process.env, out });
 

@@ -39,7 +39,7 @@ export async function filesWithRefusedGlobals(lib: Sources): Promise<string[]> {
   return [...new Set(refused.map(({ filename }) => filename))].sort();
 }
 
-/** What those rules of oxlint find whose name has this text. */
+/** The findings of the rules of oxlint whose names contain this text. */
 async function diagnosticsOf(lib: Sources, rules: string): Promise<readonly Diagnostic[]> {
   const output = await runInProject(lib, 'oxlint/bin/oxlint', '--format', 'json');
   const { diagnostics } = JSON.parse(output) as { readonly diagnostics: readonly Diagnostic[] };

@@ -51,7 +51,7 @@ describe('the check of these tables', () => {
   it.each([
     ['a test that is gone', '[a](a.spec.ts) "is renewed"', 'no test in a.spec.ts says "is renewed"'],
     ['the second of two', '[a](a.spec.ts) "is lost", "is renewed"', 'no test in a.spec.ts says "is renewed"'],
-    ['a text that is no title', '[a](a.spec.ts) "not a title"', 'no test in a.spec.ts says "not a title"'],
+    ['a text that is not a title', '[a](a.spec.ts) "not a title"', 'no test in a.spec.ts says "not a title"'],
     ['a file that is gone', '[b](b.spec.ts) "is lost"', 'no such file: b.spec.ts'],
     ['a file without a title', '[a](a.spec.ts)', 'no title: [a](a.spec.ts)'],
     ['a document without a heading', '[b](b.md)', 'no heading: [b](b.md)'],

@@ -9,7 +9,7 @@ afterEach(closeAll);
 const address = 'https://forge.example/owner/locks';
 const ours = { repository: { type: 'git', url: `git+${address}.git` }, versions: { '1.0.0': {} } };
 
-/** A registry that answers with this, and what it was asked for. */
+/** A registry with this answer, and its requests. */
 async function startRegistry(status: number, answer: unknown) {
   const asked: string[] = [];
   const server = createServer((request, response) => {

@@ -1,6 +1,6 @@
 import ts from 'typescript';
 
-/** What an index says besides `export { … } from` and `export type { … } from`. */
+/** What an index contains in addition to `export { … } from` and `export type { … } from`. */
 export function indexViolations(sources: ReadonlyMap<string, string>, path = 'index.ts'): string[] {
   const text = sources.get(path);
   if (text === undefined) return [`${path} is missing`];

@@ -9,7 +9,7 @@ import { root } from './planted.js';
 
 const LATER = 'await new Promise((resolve) => setTimeout(resolve, 20));';
 
-/** The body of a test by what goes wrong in it. */
+/** The body of a test by its failure. */
 const PLANTED: Readonly<Record<string, string>> = {
   'a rejection is unhandled': `void Promise.reject(new Error('planted'));`,
   'a rejection is handled too late': `const late = Promise.reject(new Error('planted')); ${LATER} await late.catch(() => {});`,
@@ -26,7 +26,7 @@ const PLANTED: Readonly<Record<string, string>> = {
 /** Bodies of tests that pass. */
 const SOUND: Readonly<Record<string, string>> = {
   'nothing goes wrong': '',
-  'what it dropped is kept': `const found = [];
+  'the object that it dropped is kept': `const found = [];
     const registry = new FinalizationRegistry((one) => found.push(one));
     registry.register({}, 'dropped', {});
     (await import('node:v8')).setFlagsFromString('--expose-gc');
@@ -65,7 +65,7 @@ interface FileResult {
   readonly assertionResults: readonly Result[];
 }
 
-/** Runs these files in a Jest of their own, with the settings of ours. */
+/** Runs these files in a separate Jest, with our settings. */
 function runFiles(files: Readonly<Record<string, string>>): readonly FileResult[] {
   const folder = mkdtempSync(join(tmpdir(), 'strict-'));
   try {
@@ -79,7 +79,7 @@ function runFiles(files: Readonly<Record<string, string>>): readonly FileResult[
     });
     const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
     const args = [jest, '--config', config, '--runInBand', '--json'];
-    // Without what the environment of this test adds.
+    // Without the additions of this test's environment.
     const env = { ...process.env, NODE_OPTIONS: '' };
     const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', env });
     if (stdout === '') throw new Error(stderr);
@@ -111,7 +111,7 @@ describe('a test', () => {
 });
 
 describe('a test file', () => {
-  it('restores what it has replaced, and its late errors fail the next file', () => {
+  it('restores its replacements, and its late errors fail the next file', () => {
     const [first, second] = runFiles(IN_A_ROW).toSorted((a, b) => a.name.localeCompare(b.name));
     expect([first!.status, second!.status]).toEqual(['passed', 'failed']);
     expect(second!.assertionResults).toMatchObject([{ title: 'finds nothing', status: 'passed' }]);

@@ -88,7 +88,7 @@ describe('ls', () => {
   });
 });
 
-describe('a user with the rights that docs/security.md gives to one who only looks', () => {
+describe('a user with the read-only permissions of docs/security.md', () => {
   it('can list and inspect, and release nothing', async () => {
     const document = readFileSync(join(process.cwd(), 'docs', 'security.md'), 'utf8');
     const [, rights = ''] = /^`(~lock:\* .*)`$/m.exec(document) ?? [];
@@ -136,13 +136,13 @@ describe('release', () => {
     expect(await locks.inspect('order:1')).toMatchObject({ mode: 'free' });
   });
 
-  it('ends with 1 when nobody holds it', async () => {
+  it('ends with 1 when no call holds it', async () => {
     const { code, stdout } = await cli(['release', 'order:1', '--yes', '--url', url, '--json']);
     expect([code, JSON.parse(stdout)]).toEqual([1, { key: 'order:1', released: false, text: 'Nobody holds order:1.' }]);
   });
 
   it.each([
-    ['without a terminal, even if somebody says y', [], 'there is no terminal to ask on. Give --yes.'],
+    ['without a terminal, even if the input is y', [], 'there is no terminal to ask on. Give --yes.'],
     ['with --read-only', ['--yes', '--read-only'], 'not allowed with --read-only'],
   ])('releases nothing %s', async (_when, more, text) => {
     const locks = openStoreOf(url);
@@ -157,7 +157,7 @@ describe('release in an app with a history', () => {
   it.each([
     ['the one that --by names', ['--by', 'ann'], 'ann'],
     ['the user and the host of this machine', [], `${userInfo().username}@${hostname()}`],
-  ])('tells the history who did it: %s', async (_who, more, by) => {
+  ])('records the user in the history: %s', async (_who, more, by) => {
     const locks = openStoreOf(url);
     await tell(locks, { event: 'acquired', key: 'order:1' });
     await hold(locks, 'order:1');
@@ -187,7 +187,7 @@ describe('release in an app with a history', () => {
     expect(entries.map(({ event }) => event)).toEqual(['forced', 'released']);
   });
 
-  it('releases the lock all the same when the user may not write the history', async () => {
+  it('releases the lock also when the user has no permission to write the history', async () => {
     const locks = openStoreOf(url);
     await tell(locks, { event: 'acquired', key: 'order:1' });
     await hold(locks, 'order:1');
@@ -248,7 +248,7 @@ describe('history', () => {
     expect(newest.stderr).toBe('There are older events: see --limit.\n');
   });
 
-  it('says what the app needs when there is no history, and ends with 1', async () => {
+  it('reports what the app needs when there is no history, and ends with 1', async () => {
     for (const args of [['history'], ['history', 'order:1']]) {
       const { code, stdout, stderr } = await cli([...args, '--url', url]);
       expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('`history: true`')]);
@@ -259,13 +259,13 @@ describe('history', () => {
     expect(other.stderr).toBe('The history has no event of order:2.\n');
   });
 
-  it('refuses a key that is none', async () => {
+  it('refuses a key that is not one', async () => {
     expect(await cli(['history', '', '--url', url])).toMatchObject({ code: 2, stdout: '' });
   });
 });
 
 describe('jobs', () => {
-  it('shows the last run of each job of a key, and one that goes on, and nothing else', async () => {
+  it('shows the last run of each job of a key, and one that continues, and nothing else', async () => {
     const locks = openStoreOf(url);
     await runJob(locks, 'reports', 'Reports.noon', 'done');
     await runJob(locks, 'reports', 'Reports.night', 'failed', { instance: 'web-2:7' });
@@ -336,7 +336,7 @@ describe('no control character reaches the terminal', () => {
 });
 
 describe('watch', () => {
-  it('says when a caller waits', async () => {
+  it('reports when a caller waits', async () => {
     const locks = openStoreOf(url);
     const { end, text, ended } = startCli(['watch', '--url', url, '--interval', '100']);
     await hold(locks, 'order:1');
@@ -347,7 +347,7 @@ describe('watch', () => {
     expect(await ended).toMatchObject({ code: 0, stderr: '' });
   });
 
-  it('takes no lock for gone that is held beyond the limit, and follows no more than the limit', async () => {
+  it('does not report a held lock above the limit as gone, and follows at most the limit', async () => {
     const locks = openStoreOf(url);
     await hold(locks, 'b');
     const { end, text, ended } = startCli(['watch', '--url', url, '--interval', '100', '--limit', '1']);

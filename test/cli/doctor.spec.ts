@@ -28,14 +28,14 @@ async function examine(...args: string[]) {
   return { code, stderr, findings, of };
 }
 
-/** How often each command that writes was called, by anybody. */
+/** The number of calls of each write command, by any client. */
 async function writes(): Promise<string[]> {
   const stats = await admin.info('commandstats');
   return ['hset', 'hdel', 'pexpire', 'del', 'set', 'publish'].filter((name) => stats.includes(`cmdstat_${name}:`));
 }
 
 describe('the doctor', () => {
-  it('checks everything, and says for each finding what it means and what to do', async () => {
+  it('checks everything, and explains each finding with its fix', async () => {
     const { code, findings } = await examine();
     expect(code).toBe(0);
     expect(findings.map(({ check, level }) => `${check} ${level}`)).toEqual([
@@ -61,7 +61,7 @@ describe('the doctor', () => {
     expect(await admin.pubsub('CHANNELS', '*')).toEqual([]);
   });
 
-  it('leaves locks alone', async () => {
+  it('does not change locks', async () => {
     const locks = openStoreOf(url);
     await hold(locks, 'order:1');
     const before = await admin.dump('lock:order:1');
@@ -70,7 +70,7 @@ describe('the doctor', () => {
     expect(await admin.keys('*')).toEqual(['lock:order:1']);
   });
 
-  it('writes nothing with --read-only, and says what it has skipped', async () => {
+  it('writes nothing with --read-only, and reports what it has skipped', async () => {
     const { code, of } = await examine('--read-only');
     expect(code).toBe(0);
     for (const check of ['lock', 'pub/sub']) {
@@ -87,7 +87,7 @@ describe('the doctor', () => {
     expect(code).toBe(1);
   });
 
-  it('finds the rights that a user lacks', async () => {
+  it('finds the permissions that a user lacks', async () => {
     const rights = documentedRights().filter((right) => !['+hset', '+scan'].includes(right));
     await admin.call('ACL', 'SETUSER', 'default', 'reset', 'on', 'nopass', ...rights);
     const { code, of } = await examine();
@@ -102,7 +102,7 @@ describe('the doctor', () => {
   it.each([
     ['NOREPLICAS', 'min-replicas-to-write', '1'],
     ['OOM', 'maxmemory', '1'],
-  ])('does not take %s for a right that the user lacks', async (code, option, value) => {
+  ])('does not report %s as a permission that the user lacks', async (code, option, value) => {
     await admin.config('SET', option, value);
     const { of } = await examine();
     expect(of('rights')).toMatchObject([{ level: 'skipped', text: expect.stringContaining(code) }]);
@@ -113,7 +113,7 @@ describe('the doctor', () => {
     ['no', 'warn'],
     ['everysec', 'ok'],
     ['always', 'ok'],
-  ])('says what `appendfsync %s` means', async (appendfsync, level) => {
+  ])('explains `appendfsync %s`', async (appendfsync, level) => {
     await admin.config('SET', 'appendfsync', appendfsync);
     await admin.config('SET', 'appendonly', 'yes');
     const { of } = await examine();
@@ -122,7 +122,7 @@ describe('the doctor', () => {
     ]);
   });
 
-  it('finds out that no messages come', async () => {
+  it('finds that no messages arrive', async () => {
     const rights = documentedRights().filter((right) => right !== '+subscribe');
     await admin.call('ACL', 'SETUSER', 'default', 'reset', 'on', 'nopass', ...rights);
     const { of } = await examine();
@@ -167,7 +167,7 @@ describe('the doctor', () => {
     expect([code, JSON.stringify(findings)]).toEqual([1, expect.not.stringContaining('a secret')]);
   });
 
-  it('finds locks of version 1 of the data, and says how they go', async () => {
+  it('finds locks of version 1 of the data, and explains how to remove them', async () => {
     await admin.hset('lock:fields', { v: '1', token: '1700000000000000', released: ';' });
     await admin.hset('lock:text', { s: '11700000000000000', released: ';' });
     await hold(openStoreOf(url), 'ours');
@@ -181,7 +181,7 @@ describe('the doctor', () => {
     ]);
   });
 
-  it('does not take the history for something of another library', async () => {
+  it('does not report the history as data of another library', async () => {
     await tell(openStoreOf(url), { event: 'acquired', key: 'order:1' });
     await hold(openStoreOf(url), 'order:1');
     const { of } = await examine();

@@ -10,7 +10,7 @@ afterEach(closeAll);
 
 const COMMANDS = [['ls'], ['inspect', 'a'], ['release', 'a', '--yes'], ['watch'], ['doctor']];
 
-describe('a server that is not there', () => {
+describe('an absent server', () => {
   it.each(COMMANDS)('ends %s with 3, and is named', async (...args) => {
     const [port] = await freePorts(1);
     const { code, stderr } = await cli([...args, '--url', `redis://127.0.0.1:${port}`]);
@@ -20,7 +20,7 @@ describe('a server that is not there', () => {
   it.each([
     ['--json', {}],
     ['--timeout=5000', { REDIS_LOCK_JSON: 'true' }],
-  ])('is an error in JSON, too, with %s and %j', async (option, env) => {
+  ])('is also an error in JSON, with %s and %j', async (option, env) => {
     const [port] = await freePorts(1);
     const { code, stdout } = await cli(['ls', option, '--url', `redis://127.0.0.1:${port}`], { env });
     expect([code, JSON.parse(stdout)]).toEqual([3, { error: expect.stringContaining('ECONNREFUSED'), exitCode: 3 }]);
@@ -40,7 +40,7 @@ describe('a server that accepts and never answers', () => {
 });
 
 describe('watch', () => {
-  it('goes on while the server is away, and says so once', async () => {
+  it('continues while the server is away, and reports it once', async () => {
     const server = await ownRedis();
     await hold(openStoreOf(server.url), 'a');
     const { end, text, ended } = startCli(['watch', '--url', server.url, '--interval', '100']);

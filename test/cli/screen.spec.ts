@@ -32,7 +32,7 @@ describe('release on a terminal', () => {
     ['\n', 1, 'write'],
     ['yy\n', 1, 'write'],
     ['\x04', 1, 'write'],
-  ])('shows who holds the lock, asks, and takes %j for an answer', async (keys, code, mode) => {
+  ])('shows the holder of the lock, asks, and accepts %j as an answer', async (keys, code, mode) => {
     await hold(locks, 'order:1');
     const { text, type, run } = screen();
     const ended = run('release', 'order:1', '--url', url);
@@ -59,7 +59,7 @@ describe('release on a terminal', () => {
 });
 
 describe('watch on a terminal', () => {
-  it('paints the table again and again, and gives the screen back', async () => {
+  it('repaints the table, and restores the screen', async () => {
     await hold(locks, 'order:1');
     const { text, end, run } = screen();
     const ended = run('watch', '--url', url, '--interval', '100');
@@ -73,7 +73,7 @@ describe('watch on a terminal', () => {
     expect(text.stdout.split('\x1b[H\x1b[2J').at(-1)).toContain('every 100 ms; Ctrl-C ends');
   });
 
-  it('gives the screen back at once with Ctrl-C, also while Redis does not answer', async () => {
+  it('restores the screen at once with Ctrl-C, also while Redis does not answer', async () => {
     const proxy = await proxyTo(url);
     await hold(locks, 'order:1');
     const { text, end, run } = screen();
@@ -100,7 +100,7 @@ describe('watch on a terminal', () => {
     expect(text).toEqual({ stdout: '', stderr: '' });
   });
 
-  it('prints lines without escapes on a terminal that is dumb', async () => {
+  it('prints lines without escapes on a dumb terminal', async () => {
     await hold(locks, 'order:1');
     const { text, end, run } = screen({ env: { TERM: 'dumb' } });
     const ended = run('watch', '--url', url, '--interval', '100');

@@ -39,7 +39,7 @@ describe('the tool as a process', () => {
     expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('REDIS_LOCK_TIMEOUT') });
   });
 
-  it('ends with 3 when there is no server, and when a server never answers', async () => {
+  it('ends with 3 without a server, and when a server never answers', async () => {
     const [port] = await freePorts(1);
     const [away, silent] = await Promise.all([
       ended(['ls', '--url', `redis://127.0.0.1:${port}`]),
@@ -49,7 +49,7 @@ describe('the tool as a process', () => {
     expect(silent).toMatchObject({ code: 3, stdout: '' });
   });
 
-  it('gives the screen back while it is stopped by Ctrl-Z, and takes it again when it goes on', async () => {
+  it('restores the screen while it is stopped by Ctrl-Z, and takes it again when it continues', async () => {
     const { url } = await ownRedis();
     await hold(openStoreOf(url), 'order:1');
     const args = ['watch', '--url', url, '--interval', '3600000'];
@@ -75,7 +75,7 @@ describe('the tool as a process', () => {
     await eventually(() => text.stdout.includes('held'));
     if (how !== 'EPIPE') child.kill(how);
     else child.stdout.destroy();
-    // It writes, and hears that its output is closed.
+    // It writes, and gets the error that its output is closed.
     await hold(locks, 'order:2');
     expect(await end()).toMatchObject({ code: 0, stderr: '' });
   });

@@ -16,7 +16,7 @@ interface Finding {
 const addressesOf = (list: readonly { readonly host: string; readonly port: number }[]): string =>
   list.map(({ host, port }) => `${host}:${port}`).join(',');
 
-/** What has to be true on every topology: the commands find, show and release locks, and the doctor finds no problem. */
+/** What must hold on every topology: the commands find, show and release locks, and the doctor finds no problem. */
 async function expectAllCommands(
   connection: Settings['connection'],
   args: readonly string[],
@@ -40,7 +40,7 @@ async function expectAllCommands(
   return findings;
 }
 
-/** The history is read, and told who has released a lock. */
+/** The history is read, and records who has released a lock. */
 async function expectHistory(connection: Settings['connection'], args: readonly string[]): Promise<void> {
   const locks = openStoreOf(connection);
   await tell(locks, { event: 'acquired', key: 'order:4' });
@@ -113,7 +113,7 @@ describe('the tool', () => {
     }
   });
 
-  it('works over TLS with the rights that docs/security.md gives to a user for locks', async () => {
+  it('works over TLS with the permissions of docs/security.md for a user for locks', async () => {
     const [secured, folder] = [await startSecured(), makeFolder()];
     try {
       const { host, port, username, password, tls } = secured.connection;

@@ -62,7 +62,7 @@ describe('a listener with @OnEvent', () => {
     expect(await events.emitAsync(event, { id: '7' })).toEqual([`${event} 7 under order:7`]);
   });
 
-  it('excludes the same key in this app and in another one, and runs beside other keys', async () => {
+  it('excludes the same key in this app and in another one, and runs concurrently with other keys', async () => {
     const prefix = `${freshKey('events')}:`;
     const [a, b] = [await start(prefix), await start(prefix)];
     const until = gateOfTest();

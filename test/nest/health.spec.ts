@@ -146,7 +146,7 @@ describe('LockHealthIndicator', () => {
     },
   );
 
-  it('with `acquire: true`, is up in several instances at once, and tells no events', async () => {
+  it('with `acquire: true`, is up in several instances at once, and emits no events', async () => {
     const instances = [await startAlone(), await startAlone()];
     const told = jest.fn();
     for (const { locks } of instances)

@@ -74,7 +74,7 @@ class Prices {
     return depth > 0 ? this.neverNested(sku, depth - 1) : 0;
   }
 
-  /** Nothing tells that it returns a stream before it has. */
+  /** Its declaration does not reveal that it returns a stream. */
   @Locked('price:<0>', SHARE)
   async later(_sku: string, kind: 'observable' | 'iterable'): Promise<any> {
     this.runs += 1;
@@ -107,7 +107,7 @@ async function startPrices(options = {}) {
 describe('calls with `ifBusy: share`', () => {
   afterEach(closeAll);
 
-  it('run the method once for all that come while it runs, and give them the same object', async () => {
+  it('run the method once for all calls that come while it runs, and return the same object to them', async () => {
     const { prices, counts } = await startPrices();
     const sku = freshKey();
     const calls = [prices.load(sku)];
@@ -120,7 +120,7 @@ describe('calls with `ifBusy: share`', () => {
     expect(await prices.load(sku)).toEqual({ sku, run: 2 });
   });
 
-  it('also share when the first one still waits for the lock of another process, where they run after', async () => {
+  it('also share while the first one waits for the lock of another process', async () => {
     const [a, b] = [await startPrices(), await startPrices()];
     const sku = freshKey();
     const first = b.prices.load(sku);
@@ -185,7 +185,7 @@ describe('calls with `ifBusy: share`', () => {
     expect(await rejection(prices.neverNested(sku))).toBeInstanceOf(LockReentryError);
   });
 
-  it('do not share a call that waits for the lock of their own chain', async () => {
+  it('do not share a call that waits for a lock that their chain holds', async () => {
     const app = await startPrices();
     const { prices, locks } = app;
     const sku = freshKey();
@@ -218,7 +218,7 @@ describe('calls with `ifBusy: share`', () => {
     expect(unlocked.runs).toBe(3);
   });
 
-  it('share between the instances of a class, so all that matters has to be in the key', async () => {
+  it('share between the instances of a class, so the key must contain all that matters', async () => {
     @Injectable({ scope: Scope.TRANSIENT })
     class Transient extends Prices {}
     const { app } = await startApp({}, { providers: [Transient] });
@@ -277,7 +277,7 @@ describe('the option `ifBusy: share`', () => {
     for (const define of [onObservable, onGenerator]) expect(refused(define)).toContain(text);
   });
 
-  it('is refused beside `oncePer` and `waitMs: 0`', () => {
+  it('is refused with `oncePer` and `waitMs: 0`', () => {
     const define = (options: object) => () => Locked('job', { ...SHARE, ...options })(Jobs.prototype, 'run', RUN);
     expect(refused(define({ oncePer: 60_000 }))).toContain("leave `ifBusy: 'share'` out");
     expect(refused(define({ waitMs: 0 }))).toContain('`waitMs: 0` leaves no time to share a result');

@@ -50,7 +50,7 @@ class Orders {
     return [look(), await this.inner(id), look()];
   }
 
-  /** Its Redis is there. */
+  /** Its Redis is available. */
   @Locked('item:<0>')
   async inner(id: string): Promise<Seen> {
     assertLocked();
@@ -124,7 +124,7 @@ describe('a method that runs unlocked because Redis is away', () => {
     });
   });
 
-  it('is refused where a lock is needed', async () => {
+  it('is refused where a call needs a lock', async () => {
     const error = await rejection((await start()).assert('7'));
     expect(error).toBeInstanceOf(LockNotHeldError);
     expect(error).toMatchObject({ key: 'order:7', message: expect.stringMatching(/not held: .*runs unlocked/) });

@@ -13,7 +13,7 @@ export interface Grounds {
   close(): Promise<void>;
 }
 
-/** A server of its own, since games fill it, with a connection that listens for all clients but the dead one. */
+/** A separate server, since games fill it, with a connection that listens for all clients but the dead one. */
 export async function openGrounds(name: string): Promise<Grounds> {
   const server = await startRedisServer();
   const redis = new Redis(server.url);
@@ -30,7 +30,7 @@ export async function openGrounds(name: string): Promise<Grounds> {
   });
   const live = CLIENTS.filter((client) => client !== DEAD_CLIENT);
   await listener.subscribe(marks, ...live.map((client) => channelPrefix + client));
-  // A message of our own, sent after the script: when it arrives, all of the script's have.
+  // Our message is sent after the script: when it arrives, all messages of the script have arrived.
   const published = async (): Promise<string[]> => {
     const id = String((mark += 1));
     await new Promise<void>((resolve, reject) => {
@@ -62,11 +62,11 @@ export async function openGrounds(name: string): Promise<Grounds> {
 
 export interface PlayOptions {
   readonly seed: number;
-  /** How many random games there are, beside the known ones. */
+  /** The number of random games, in addition to the known ones. */
   readonly runs: number;
   /** Makes a failure small before it is reported; a mutant need not be. */
   readonly shrink: boolean;
-  /** Those with very many waiters, too. */
+  /** Also those with very many waiters. */
   readonly long?: boolean;
 }
 

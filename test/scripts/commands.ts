@@ -1,4 +1,4 @@
-/** What an acquire command says, as far as a lock's behaviour depends on it. */
+/** The fields of an acquire command on which the behaviour of a lock depends. */
 export interface Request {
   readonly keys: readonly string[];
   readonly attempt: string;
@@ -59,7 +59,7 @@ interface ForceRelease extends ToOne {
 
 interface SetPermits extends ToOne {
   readonly name: 'setPermits';
-  /** `-`: the requests say it again. */
+  /** `-`: the requests send it again. */
   readonly permits: number | '-';
 }
 

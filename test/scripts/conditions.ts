@@ -1,7 +1,7 @@
 import { type Redis } from 'ioredis';
 import { type Condition } from './random-steps.js';
 
-/** What stands under the key of a lock instead of it. */
+/** Another value under the key of a lock. */
 const STRANGER = 'mine';
 
 /** Brings a server into a condition, and out of it again. Locks outlive all of them. */
@@ -36,7 +36,7 @@ export class Conditions {
         await this.redis.config('SET', 'maxmemory', on ? '1' : '0');
         break;
       case 'replica':
-        // Nobody listens on that port: the data stays as it is.
+        // No server listens on that port: the data stays as it is.
         await (on ? this.redis.replicaof('127.0.0.1', 1) : this.redis.replicaof('NO', 'ONE'));
         break;
       case 'stranger':

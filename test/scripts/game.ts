@@ -33,9 +33,9 @@ export interface Arena {
   readonly prefix: string;
   /** For a server of the simulation, which is compared with the real one. */
   readonly lua?: Lua | undefined;
-  /** Gives the messages published so far, one `client message` each, and forgets them. */
+  /** Returns the messages published so far, one `client message` each, and forgets them. */
   published(): Promise<string[]>;
-  /** Has a client listen, or no more. */
+  /** Makes a client listen, or stops it. */
   listen(client: string, on: boolean): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 };
 let games = 0;
 
-/** Plays one random game on locks of its own, against the reference model. */
+/** Plays one random game on its own locks, against the reference model. */
 export class LockGame {
   operations = 0;
   readonly #name = `${process.pid}.${(games += 1)}`;
@@ -122,7 +122,7 @@ export class LockGame {
     else await this.#run(this.#next.of(action));
   }
 
-  /** The time to live of these keys is over: the clock of Redis does not know. */
+  /** The time to live of these keys is over: by the clock of the game, not by that of Redis. */
   async #expire(keys: readonly string[]): Promise<void> {
     await this.#conditions.change('none');
     this.#trace.push(`${this.#now} expired: ${keys.join(', ')}`);
@@ -191,7 +191,7 @@ export class LockGame {
     if (typeof reply !== 'string' && current !== 'replica') await this.#checkKept(command, reply);
   }
 
-  /** Who holds and who waits, as an operator sees it. */
+  /** The holders and the waiters, as an operator sees them. */
   async #check(key: string): Promise<void> {
     if (this.#conditions.hides(this.#stored(key))) return;
     const reply = textsOf(await runScript(this.arena.redis, this.#calls.inspect(key), this.#micros));
@@ -234,15 +234,15 @@ export class LockGame {
     for (const { attempt, token } of holds) if (token > 0) this.#tokens.set(`${key} ${attempt}`, token);
   }
 
-  /** That of the model, too. */
+  /** Also that of the model. */
   #checkExclusion(holds: readonly { readonly mode: string; readonly owner: string; readonly attempt: string }[]): void {
     const nameOf = ({ owner, attempt }: (typeof holds)[number]): string => (owner === '-' ? attempt : owner);
     const writers = holds.filter(({ mode }) => mode === 'w');
     const foreign = writers.find((writer) => holds.some((other) => nameOf(other) !== nameOf(writer)));
-    if (foreign) throw new Error(`${foreign.attempt} writes beside another holder`);
+    if (foreign) throw new Error(`${foreign.attempt} writes together with another holder`);
   }
 
-  /** The record lives for long enough, and not for much longer. Tokens rise while it does. */
+  /** The record lives long enough, and not much longer. Tokens rise while it does. */
   async #checkKept(command: Command, reply: Reply): Promise<void> {
     const keys = keysOf(command);
     const granted = reply['outcome'] === 'granted' ? (reply['fencingTokens'] as number[]) : [];
@@ -320,7 +320,7 @@ export class LockGame {
     const replies = ((await this.#runScript(script)) as unknown[]).map(textsOf);
     const isInTime = times.sentMicros <= this.#micros && this.#micros <= times.untilMicros;
     const beside = replies.flatMap(([outcome], i) => (i === 1 ? [] : [outcome]));
-    equal('beside it', beside, isInTime ? ['failed', 'granted', 'released'] : ['failed', 'refused', 'unknown']);
+    equal('next to it', beside, isInTime ? ['failed', 'granted', 'released'] : ['failed', 'refused', 'unknown']);
     return replies[1]!;
   }
 

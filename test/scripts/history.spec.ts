@@ -63,7 +63,7 @@ function setUp() {
 }
 
 describe('the time of an entry', () => {
-  it('is when it happened, by the clock of the server', async () => {
+  it('is the moment of the event, by the clock of the server', async () => {
     const { append, timesOf } = setUp();
     await append('now');
     await append('before', { ageMs: 70 });
@@ -79,7 +79,7 @@ describe('the time of an entry', () => {
     expect(await timesOf()).toEqual({ first: -100, second: 3_900 });
   });
 
-  it('is no later because the command is on its way for long, once the clock of the server is known', async () => {
+  it('is no later because the command arrives late, once the clock of the server is known', async () => {
     const { way, pass, append, timesOf } = setUp();
     await append('first');
     await pass(1_000);
@@ -148,7 +148,7 @@ describe('the history of a key', () => {
     ' ',
   ];
 
-  it('has what is about that key, and nothing about another with a part of its text', async () => {
+  it('has the entries of that key, and none of a key with a part of its text', async () => {
     const { history, append } = setUp();
     const locks = names.flatMap((one) => [
       [one],
@@ -177,7 +177,7 @@ describe('an answer of the history', () => {
     expect(await history.read({ limit: 10 })).toHaveLength(1);
   });
 
-  it('is refused when no script of ours can send it, in words that name no key', async () => {
+  it('is refused when none of our scripts can send it, in an error that names no key', async () => {
     const { way, history } = setUp();
     way.replies.push(['entries', '1', 1, '1-1', 'x.0']);
     expect(await rejection(history.read({ limit: 10 }))).toMatchObject({

@@ -78,10 +78,10 @@ const any: Partial<Profile> = {};
 const job: Partial<Profile> = { modes: ['write'], owners: ['-'], jobs: true };
 const owned: Partial<Profile> = { modes: ['write'], jobs: true };
 
-/** Games that random ones seldom reach; each showed a defect once, or is what tells a mutant from the true scripts. */
+/** Games that random ones seldom reach; each showed a defect once, or distinguishes a mutant from the true scripts. */
 // prettier-ignore
 export const KNOWN_GAMES: readonly Game[] = [
-  // So many are released on the plain path that the first is forgotten.
+  // Enough are released on the plain path to forget the first.
   game(any, ...times(9, () => [request({ leaseMs: 10_000 }), release(1)])),
   // Of seven that were released, the first is still remembered; of eight, it is not: with and without the fast lane.
   ...[writes, annWrites].flatMap((one) => [7, 8].map((count) => game(any, ...times(count, () => [one, release(1)]), again(0)))),
@@ -97,16 +97,16 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, writes, request({ client: DEAF_CLIENT, waiterLeaseMs: 30_000 }),
     request({ client: 'q2-03bd77a', waiterLeaseMs: 30_000 }), listens(false), release(9), listens(true),
     waits('-', 'write'), poll(2), release(9)),
-  // A parked hold stays untouchable when so many attempts were released since that it is forgotten among them.
+  // A parked hold stays untouchable when enough attempts were released since to forget it.
   game(any, writes, parks, ...times(8, () => [waits('-', 'write'), release(1)]), again(0), release(1)),
-  // So many were given back with a command outstanding that the first is forgotten; its command comes then.
+  // Enough were given back with a command outstanding to forget the first; its command comes then.
   game(any, writes, ...times(17, () => [writes]), release(9), writes, release(9, 0, '-', 1),
     ...times(17, (i) => [release(i + 1, 0, '-', 1)]), again(6)),
   // A parked hold has the token 0, and no attempt can downgrade it.
   game(any, writes, parks, downgrade(2, true)),
   // A parked re-entry was granted later than its token; an operator who saw that token ends it nevertheless.
   game(any, annWrites, annWrites, parks, release(2), revoke(4)),
-  // Who waits to write and reads by then must not be granted later: it has learnt that it never will be.
+  // A caller that waits to write and reads by then must not be granted later: it was refused for good.
   game(any, writes, waits('ann', 'read'), waits('ann', 'write'), release(3), poll(), release(2)),
   // A reader that waited has a later token than its owner's first; the owner's next re-entry gets the later one.
   game({ permits: 2 }, annReads, reads, waits('ann', 'read'), release(1), release(2), annReads),
@@ -118,12 +118,12 @@ export const KNOWN_GAMES: readonly Game[] = [
   game({ permits: 3 }, annReads, reads, reads, waits('ann', 'read'), release(1), release(1), annReads),
   // The first waiter of a lock that has become free learns of its grant from the reply to its last request.
   game(any, writes, acquire('-', 'write', 60_000), poll(1, true, 40_000_000)),
-  // Of the unfair, only those are woken whom the lock admits.
+  // Of the unfair, only those that the lock admits are woken.
   game({ fairness: [0] }, writes, request({ mode: 'read', waiterLeaseMs: 30_000, client: 'q2-03bd77a' }),
     request({ mode: 'write', waiterLeaseMs: 30_000, client: 'c3-a91c40f' }), downgrade()),
-  // The owner still writes, but who is named as the holder reads by now.
+  // The owner still writes, but the named holder reads by now.
   game(any, annWrites, annWrites, downgrade(), writes),
-  // So many fires that the first are forgotten: what is older than all that are known is not granted.
+  // Enough fires to forget the first: what is older than all remembered ones is not granted.
   game(job, ...runs(17, 2_000), ...[1_000, 2_000, 3_000, 2_500, 3_500].map((ms) => claim('at', ms))),
   // A run that was lost is repeated when that is asked for; one that ended is not, nor is an earlier fire.
   game(job, claim('at', 1_000), release(1), claim('at', 1_000), claim('at', 1_000, 1), done, claim('at', 1_000, 1),
@@ -133,7 +133,7 @@ export const KNOWN_GAMES: readonly Game[] = [
     claim('gap', 8_000, 0, -5_000_000)),
   // A call belongs to the slot in which it was made, also when its command comes in the next one.
   game(job, claim('slot', 8_000), done, claim('slot', 8_000, 0, 7_998_000, 1), claim('slot', 8_000, 0, 0)),
-  // Each job has its own fires, and its own last run; a release ends that of its own job.
+  // Each job has its own fires, and its own last run; a release ends only the run of its job.
   game(job, claim('at', 1_000), done, claimAtNight(1_000), release(1, 0, 'failed'), claim('at', 1_000),
     claimAtNight(1_000), claim('at', 2_000), voids, claimAtNight(2_000), claim('at', 2_000)),
   // What is known of the last run of one job says nothing about another: a run of this one was lost.
@@ -143,7 +143,7 @@ export const KNOWN_GAMES: readonly Game[] = [
   // A job whose time is over is forgotten when another one is claimed, and no sooner.
   game(job, claim('at', 1_000), done, claimAtNight(1_000, 47_998_000), done, claim('at', 1_000),
     claimAtNight(2_000, 2_000_000), done, claim('at', 1_000)),
-  // The time of a job counts from the end of its run, too; while it is run, by an owner who lets others in, it is not over.
+  // The time of a job also counts from the end of its run; during a run, by an owner who lets others in, it is not over.
   game(owned, annClaims(NOON, 1_000), renew(1, 60_000), annClaims(NIGHT, 1_000, 49_000_000), done, done,
     claimAtNight(2_000, 30_000_000), done, claim('at', 1_000), claimAtNight(3_000, 32_000_000), done, claim('at', 1_000)),
   // A holder that sends its claim again has it.
@@ -156,10 +156,10 @@ export const KNOWN_GAMES: readonly Game[] = [
   ...['done', 'failed', '-'].map((outcome) =>
     game(job, claim('at', 1_000), release(1, 0, outcome), release(8, 0, 'void'), claim('at', 1_000))),
   game(job, claim('at', 1_000), revoke(1), release(8, 0, 'void'), claim('at', 1_000)),
-  // It takes back no run of an attempt whose name is alike as a pattern of Lua (15: the second hold, and the job at noon).
+  // It takes back no run of an attempt whose name matches as a pattern of Lua (15: the second hold, and the job at noon).
   ...[['c.%S+', 'c.xyz'], ['c.xyz', 'c.%S+']].map(([one, other]) =>
     game(owned, annClaims(NOON, 1_000, 1_000, one), request({ client: other!, owner: 'ann' }), release(15, 0, 'void'))),
-  // Who is refused within the distance of a run without an outcome learns whose it is.
+  // A caller that is refused within the distance of a run without an outcome gets its attempt.
   game(job, claim('gap', 60_000), claim('gap', 60_000, 0, 41_000_000)),
   // A downgrade that is sent again counts the reader once: its owner is gone after one release.
   game(any, annWrites, downgrade(), downgrade(), release(1), annReads),
@@ -167,7 +167,7 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, writes, waits('ann', 'write'), waits('ann', 'write'), release(3), poll(), release(2), release(1)),
   // A revocation hands the lock over.
   game(any, writes, waits('-', 'write'), revoke(1)),
-  // A waiter asks again, whose place is the only one that the queue may have; on a full server, too.
+  // A waiter with the only place of the queue asks again; also on a full server.
   game({ maxWaiters: 1 }, writes, waits('-', 'write'), poll()),
   game(any, writes, waits('-', 'write'), full, poll()),
   // So does a holder, and one becomes a reader there.
@@ -180,7 +180,7 @@ export const KNOWN_GAMES: readonly Game[] = [
   // The clock steps back before a reader is parked: the writer who waits is woken when the other reader is gone.
   game(any, reads, reads, waits('-', 'write'), { ...release(3, 5_000), advanceMicros: -12_000_000 },
     { ...release(3), advanceMicros: 6_000_000 }),
-  // The queue is full for the caller who finds that a lease has ended, and those who wait learn of that.
+  // The queue is full for the caller that finds an ended lease, and the waiters are notified of the end.
   game({ fairness: [0], permits: 2, maxWaiters: 1 }, request({ mode: 'read', leaseMs: 1_000 }), reads,
     waits('-', 'read'), request({ waiterLeaseMs: 30_000 }, 2_000_000)),
   // A lower token is that of the owner if no other hold writes: neither a parked one nor one that reads does.
@@ -201,7 +201,7 @@ export const KNOWN_GAMES: readonly Game[] = [
   // The key is not kept for the long lease of a holder that has left, or was revoked, while others hold the lock.
   ...[release(2), revoke(4)].map((ends) =>
     game(any, request({ mode: 'read', leaseMs: 3_600_000 }), reads, ends)),
-  // A server that has become a replica says nothing to those who wait, nor to the holder: it cannot write.
+  // A server that has become a replica sends nothing to the waiters, nor to the holder: it cannot write.
   game(any, writes, waits('-', 'write'), replica, release(2)),
   game(any, writes, waits('-', 'write'), replica, revoke(1)),
   // The first waiter of a writer gives up, behind one that was passed over: the next one learns that it is the first.
@@ -217,9 +217,9 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, writes, parks, adopt(2, true)),
   // The hold that is to be adopted was revoked.
   game(any, writes, revoke(1), adopt(8)),
-  // A revocation that comes again keeps the key, too.
+  // A revocation that comes again also keeps the key.
   game(any, writes, revoke(1), after(60_000, again(1))),
-  // What waits for two keys is refused at the second one, and leaves the first, too.
+  // What waits for two keys is refused at the second one, and also leaves the first.
   game({ locks: 2, fairness: [1, 0] }, request({ keys: 2 }), request({ keys: 3, owner: 'ann', waiterLeaseMs: 30_000 }), release(332),
     request({ keys: 2, owner: 'ann', mode: 'read', fair: 0 }), poll(1)),
   // No permits are left for readers; writers need none.
@@ -254,12 +254,12 @@ export const KNOWN_GAMES: readonly Game[] = [
   // One of several keys is of another type: a hold that is over in the first one is found over later.
   game({ locks: 2 }, request({ keys: 1, owner: 'ann', leaseMs: 10_000 }), stranger, request({ keys: 3 }, 10_000_000), none,
     release(8)),
-  // An operator lowers the permits below what the first waiter takes, which is told; the one behind it fits. Then they are raised.
+  // An operator lowers the permits below what the first waiter takes, which is notified; the one behind it fits. Then they are raised.
   game({ modes: ['read'], permits: 5, takes: [1, 5, 1] }, reads, waits('-', 'read'), waits('-', 'read'), permits(3), release(3),
     release(2), permits(5)),
-  // Behind a writer that is granted, a waiter that takes more than the permits of an operator is told.
+  // Behind a writer that is granted, a waiter that takes more than the permits of an operator is notified.
   game({ permits: 5, takes: [1, 1, 5] }, writes, waits('-', 'write'), waits('-', 'read'), permits(3), release(3)),
-  // A node of a cluster does not know who listens: it grants to a dead waiter, and wakes one of the unfair.
+  // A node of a cluster does not have the listeners: it grants to a dead waiter, and wakes one of the unfair.
   ...[1, 0].map((fair) =>
     game({ counts: false, fairness: [fair] }, writes, request({ client: DEAD_CLIENT, waiterLeaseMs: 8_000 }), waits('-', 'write'), release(3), poll(2))),
   // A waiter that was passed over is served when it asks, and no sooner, though dead ones are looked for meanwhile.
@@ -271,7 +271,7 @@ export const KNOWN_GAMES: readonly Game[] = [
 /** Queues of very many: too long for each mutant. One script grants to 64. */
 // prettier-ignore
 export const LONG_GAMES: readonly Game[] = [
-  // Each script goes on where the one before it ended: it is that of the first who is left, which was woken.
+  // Each script continues where the one before it ended: it is that of the first remaining waiter, which was woken.
   game(any, writes, ...times(206, () => [request({ client: 'q2-03bd77a', mode: 'read', waiterLeaseMs: 30_000 })]),
     release(207), poll(142), poll(77), poll(12)),
   // All dead waiters are passed over at once.

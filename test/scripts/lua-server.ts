@@ -10,11 +10,11 @@ interface Surroundings {
   refusal(): string;
   /** Whether something else is under a key. */
   hides(key: string): boolean;
-  /** The channels that somebody listens to. */
+  /** The channels with a listener. */
   channels(): readonly string[];
 }
 
-/** A server of the simulation beside the real one: it runs the scripts as the library has them, and must do the same. */
+/** A server of the simulation next to the real one: it runs the scripts of the library, and must give the same results. */
 export class LuaServer {
   readonly #texts: ReadonlyMap<string, string>;
   readonly #hashes = new Map<string, Hash>();
@@ -54,7 +54,7 @@ export class LuaServer {
     return reply;
   }
 
-  /** Those that were published so far, and forgets them. */
+  /** Returns the messages that were published so far, and forgets them. */
   published(): string[] {
     return this.#messages.splice(0);
   }

@@ -19,7 +19,7 @@ describe('every lock script', () => {
     const keyed = commands.filter(({ name }) => !['TIME', 'PUBLISH', 'PUBSUB'].includes(name!));
     expect(keyed.length).toBeGreaterThan(0);
     for (const { key } of keyed) expect(['key', 'lock.key', 'one.key', 'KEYS[1]']).toContain(key);
-    // Of a lock, it is one of those of the script, too.
+    // For a lock, it is also one of those of the script.
     for (const [, key] of text.matchAll(/Lock:load\(([^,)]+)/g)) expect(key).toMatch(/^KEYS\[\w+\]$/);
   });
 });

@@ -4,7 +4,7 @@ import { mutate } from './mutate.js';
 import { type LockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { virtualScripts } from './run-script.js';
 
-/** As many games as each mutant may survive; the true scripts must survive the same ones. */
+/** The number of games that a mutant may survive; the true scripts must survive the same ones. */
 const SEED = 4_711;
 const RUNS = 300;
 

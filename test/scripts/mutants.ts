@@ -1,7 +1,7 @@
 import { type Mutant } from './mutate.js';
 
 const LOOK = 'for _, hold in ipairs(lock:holds()) do\nlocal is_own = hold.owner == asked.owner';
-/** How an acquire finds the holds of its owner, and the same without a look at whether there are any. */
+/** How an acquire finds the holds of its owner, and the same without checking whether there are any. */
 const OF_OWNER = `asked.owner ~= '-' and redis.call('HGET', lock.key, 'owned:' .. asked.owner) then\n${LOOK}`;
 const OF_ALL = `asked.owner ~= '-' then\n${LOOK}`;
 
@@ -74,14 +74,14 @@ export const MUTANTS: readonly Mutant[] = [
   ['a full queue of several keys is joined', 'asked.most > 0 and busy:is_full(asked.most)',
     '#locks == 1 and asked.most > 0 and busy:is_full(asked.most)'],
   ['a full queue is not reported', "is_full and 1 or ''", "''"],
-  ['nobody knows since when a waiter waits', 'lock.waiter and lock.waiter.since or lock.now', 'lock.now'],
+  ['the time since which a waiter waits is lost', 'lock.waiter and lock.waiter.since or lock.now', 'lock.now'],
   ['a waiter is refused its own place', 'if lock.place or lock.waiting < most', 'if lock.waiting < most'],
   ['dead waiters fill a queue', 'if lock:waiter_at(place) then live = live + 1 end', 'live = live + 1'],
   ['one waiter too many', 'return live == most\n', 'return live > most\n'],
-  ['a waiter whose turn it is is not served', 'not (lock.writes > 0 and not lock.permits) and lock:serve(attempt)', 'false'],
-  ['a caller that asks is also told by a message that it was granted', 'not (lock.writes > 0 and not lock.permits) and lock:serve(attempt)', 'lock:serve()'],
-  ['behind a writer, waiters that take too many permits are not told', 'lock.writes > 0 and not lock.permits', 'lock.writes > 0'],
-  ['nobody is served when a reader was granted', '(grants > 0 and lock.writes > 0 and not lock.permits)', '(grants > 0)'],
+  ['a waiter is not served in its turn', 'not (lock.writes > 0 and not lock.permits) and lock:serve(attempt)', 'false'],
+  ['a caller that asks also gets a message that it was granted', 'not (lock.writes > 0 and not lock.permits) and lock:serve(attempt)', 'lock:serve()'],
+  ['behind a writer, waiters that take too many permits are not notified', 'lock.writes > 0 and not lock.permits', 'lock.writes > 0'],
+  ['no waiter is served when a reader was granted', '(grants > 0 and lock.writes > 0 and not lock.permits)', '(grants > 0)'],
   ['an unfair waiter does not barge', "(fair ~= '1' or lock.head > lock.tail)", 'lock.head > lock.tail'],
   ['a clock that stepped back is not noticed', 'or now < lock.seen)', ')'],
   ['a hold that is too long is not shortened', 'hold.deadline = now + hold.span\n', '\n'],
@@ -122,17 +122,17 @@ export const MUTANTS: readonly Mutant[] = [
   ['the oldest late attempt leaves no floor', 'lock.late = string.sub(lock.late, 16)',
     "lock.late = struct.pack('>I7', 0) .. string.sub(lock.late, 23)"],
   ['a waiter is refused as late', 'elseif not asked.is_here and (asked.sent', 'elseif (asked.sent'],
-  ['a command that is refused as late does not say when', 'late = one.micros,', 'late = 0,'],
-  ['the new head is not told that it is', "outcome == 'cancelled' and was_first and lock.head", 'false and lock.head'],
+  ['a command that is refused as late does not report when', 'late = one.micros,', 'late = 0,'],
+  ['the new head is not notified', "outcome == 'cancelled' and was_first and lock.head", 'false and lock.head'],
   ['waiters that died in the queue stay', 'if lock.waiting > 0 and math.abs(now - lock.swept) >= 1000 then', 'if false then'],
   ['a waiter that must ask is passed over', 'if count > 0 and not exceeds then', "if count > 0 and not exceeds and waiter.fair ~= '2' then"],
   ['waiters wake each other without end', "waiter.fair ~= '1' and lock.head == lock.told and not has_news", 'false'],
   ['a waiter for a fire is handed the lock', "(#locks > 1 or asked.job) then asked.fair = '2'", "#locks > 1 then asked.fair = '2'"],
   ['after a refusal, places in the other queues stay', 'if lock.place then\nlock:leave(lock.waiter)\nlock.place, lock.freed = false, true',
     'if lock.place and (not refused or refused == lock) then\nlock:leave(lock.waiter)\nlock.place, lock.freed = false, true'],
-  ['what left its place serves nobody', 'lock.place, lock.freed = false, true', 'lock.place = false'],
+  ['an attempt that left its place serves no waiter', 'lock.place, lock.freed = false, true', 'lock.place = false'],
   ['only the busy key is waited for', 'if asked.span > 0 and (lock.place or not lock.stands) then', 'if asked.span > 0 and lock == busy then'],
-  ['a key after the busy one is waited for, too', 'is_past = lock == busy', 'is_past = false'],
+  ['a key after the busy one is also waited for', 'is_past = lock == busy', 'is_past = false'],
   ['a lock that is held is waited for', '(lock.place or not lock.stands) then', 'true then'],
   ['of several keys, the longest lease is reported', 'least = math.min(least,', 'least = math.max(least == math.huge and 0 or least,'],
   ['of several keys, a held one is acquired again', "elseif lock.stands == 'held' and not refused",
@@ -147,7 +147,7 @@ export const MUTANTS: readonly Mutant[] = [
   ['a gap before the last fire does not count', 'math.abs(lock.now - fire) < width', 'lock.now >= fire + 0 and lock.now - fire < width'],
   ['a slot is not rounded', 'math.floor((lock.now - asked.fire_age) / width) * width', 'lock.now'],
   ['a slot is that of the command', 'lock.now - asked.fire_age', 'lock.now'],
-  ['a repeated fire is reported to nobody', "asked.job and asked.run_attempt == attempt and asked.run_fire or ''", "''"],
+  ['a repeated fire is not reported', "asked.job and asked.run_attempt == attempt and asked.run_fire or ''", "''"],
   ['the fires are kept no longer than the lock', 'do need = math.max(need, tonumber(ms)) end', 'do need = math.max(need, 0) end'],
   ['a run does not end', "(outcome == 'released' or run_outcome == 'void')", "run_outcome == 'void'"],
   ['a release ends the run of another', 'if by ~= attempt or outcome', 'if by == nil or outcome'],
@@ -173,7 +173,7 @@ export const MUTANTS: readonly Mutant[] = [
   ['a revocation that is late ends parked holds', 'hold.token == 0 and math.min(hold.since * 1000, lock.token) or hold.token', 'hold.token'],
   ['a revocation misses a parked re-entry', 'math.min(hold.since * 1000, lock.token)', 'hold.since * 1000'],
   ['a revoked attempt may acquire late', 'lock:remember(one, true)', 'lock.rare = lock.rare or {}'],
-  ['a revoked attempt is not known as such', "lock:put_into('revoked', one)", ''],
+  ['a revoked attempt is not remembered as such', "lock:put_into('revoked', one)", ''],
   ['a revoked command is not remembered', 'if ended > 0 then', 'if false then'],
   ['a release does not report that it was revoked', "elseif lock:has('revoked', attempt) then", 'elseif false then'],
   ['a renewal does not report that it was revoked', "(lock:has('revoked', attempt) or lock:has('revoked', from)) and 1 or 0", '0'],
@@ -183,7 +183,7 @@ export const MUTANTS: readonly Mutant[] = [
   ['a save leaves the time to live as it was', 'if not is_kept then\nlocal ms', 'if not lock.s then\nlocal ms'],
   ['a command that changes nothing does not keep the lock', 'if not lock.changed and (is_kept or not lock.s) then return end',
     'if not lock.changed then return end'],
-  ['a key lives for ever longer', 'math.floor(need + keep / 2)', 'math.floor(need + keep * 300)'],
+  ['a key lives longer and longer', 'math.floor(need + keep / 2)', 'math.floor(need + keep * 300)'],
   ['the latest lease is that of the latest hold', 'if deadline > lock.latest then lock.latest = deadline end', 'lock.latest = deadline'],
   ['a short lease is not due before a long one', 'if lock.due == 0 or deadline < lock.due then', 'if lock.due == 0 then'],
   ['the begin of a later lease is not seen', 'if begin > lock.seen then lock.seen = begin end', 'if lock.seen == 0 then lock.seen = begin end'],
@@ -195,7 +195,7 @@ export const MUTANTS: readonly Mutant[] = [
     "redis.call('HSET', lock.key, field, lock:pack(one))"],
   ['some of several keys are swept before one of another type is found', 'do locks[#locks + 1] = Lock:load(KEYS[i], terms, state) end\nfor _, lock in ipairs(locks) do lock:begin(attempt) end',
     'do locks[#locks + 1] = Lock:load(KEYS[i], terms, state):begin(attempt) end'],
-  ['what is under the key is replaced', "local kind, state = string.byte(text), redis",
+  ['the value under the key is replaced', "local kind, state = string.byte(text), redis",
     "if redis.call('TYPE', key).ok == 'string' then redis.call('DEL', key) end\nlocal kind, state = string.byte(text), redis"],
   ['a replica publishes grants', 'lock:leave(waiter)\nif not lock:publish(waiter.attempt, message) then',
     'local heard = lock:publish(waiter.attempt, message)\nlock:leave(waiter)\nif not heard then'],
@@ -232,9 +232,9 @@ export const STATE_MUTANTS: readonly Mutant[] = [
     'lock.tail, lock.waiting = lock.first + lock.waiting, lock.waiting + 1'],
   ['a waiter that leaves stays counted', 'lock.waiting, lock.changed = lock.waiting - 1, true', 'lock.changed = true'],
   ['a waiter is not counted', 'lock.tail, lock.waiting = lock.tail + 1, lock.waiting + 1', 'lock.tail = lock.tail + 1'],
-  ['a waiter does not know its place', 'lock:set(attempt, tostring(lock.place))', ''],
-  ['a waiter that leaves is still known', "redis.call('HDEL', lock.key, waiter.field, waiter.attempt)", "redis.call('HDEL', lock.key, waiter.field)"],
-  ['a look for dead waiters moves the head back', 'now, true, math.max(lock.head, lock.first)', 'now, true, lock.first'],
+  ['a waiter does not have its place', 'lock:set(attempt, tostring(lock.place))', ''],
+  ['a waiter that leaves is still remembered', "redis.call('HDEL', lock.key, waiter.field, waiter.attempt)", "redis.call('HDEL', lock.key, waiter.field)"],
+  ['a search for dead waiters moves the head back', 'now, true, math.max(lock.head, lock.first)', 'now, true, lock.first'],
   ['what a script has changed is not written', 'unpack(lock.sets))\nif lock.left', 'unpack({}))\nif lock.left'],
   ['only the first change is written', 'sets[n + 1], sets[n + 2], lock.changed = field, value, true',
     'if n == 0 then sets[1], sets[2] = field, value end\nlock.changed = true'],
@@ -243,7 +243,7 @@ export const STATE_MUTANTS: readonly Mutant[] = [
   ['too few attempts that have ended are remembered', '#lock[ring] > 54 and 10 or 1', '#lock[ring] > 45 and 10 or 1'],
   ['a rare field is not saved', 'if values[i] and values[i] ~= lock.rare[i] then lock:set(field, values[i]) end', ''],
   ['a rare field stays', "redis.call('HDEL', lock.key, field)\nlock.changed = true", ''],
-  ['nobody counts as told', 'told = head\n', 'told = 0\n'],
+  ['no waiter counts as notified', 'told = head\n', 'told = 0\n'],
   ['an operator takes a hold for a waiter', "'^q%d+$'", "'^q%d'"],
   ['the reply is made before the holders are saved', 'for _, lock in ipairs(locks) do lock:save() end\nlocal one, reply = refused or busy or locks[1], nil',
     'local one, reply = refused or busy or locks[1], nil\nif not busy then for _, lock in ipairs(locks) do lock:save() end end'],
@@ -282,8 +282,8 @@ export const ADOPT_MUTANTS: readonly Mutant[] = [
   ['commands of the first attempt that may still come are forgotten', "lock:remember(from, unanswered == '1')", 'lock:remember(from, false)'],
   ['the new holder is not noted', 'hold.attempt, hold.text = attempt, text', 'hold.attempt = attempt'],
   ['the hold keeps the name of its first attempt', 'hold.attempt, hold.text = attempt, text', 'hold.text = text'],
-  ['a loss does not say that the first attempt was revoked', " or lock:has('revoked', from)", ''],
-  ['a loss serves nobody before it reports the last token', 'if lock.freed then lock:serve() end\nreturn', 'return'],
+  ['a loss does not report that the first attempt was revoked', " or lock:has('revoked', from)", ''],
+  ['a loss serves no waiter before it reports the last token', 'if lock.freed then lock:serve() end\nreturn', 'return'],
 ];
 
 /** Ways to break semaphores whose requests take several permits, and whose permits an operator sets. */
@@ -298,19 +298,19 @@ export const SEMAPHORE_MUTANTS: readonly Mutant[] = [
   ['a request that takes too many permits waits', "if not writes and asked.mode == 'r' and lock.permits and asked.take > lock.permits then",
     'if false then'],
   ['a waiter that takes too many permits blocks the queue', 'local exceeds = waiter and', 'local exceeds = false and'],
-  ['a waiter that takes too many permits is not told', 'if may_ask and (lock', 'if may_ask and not exceeds and (lock'],
+  ['a waiter that takes too many permits is not notified', 'if may_ask and (lock', 'if may_ask and not exceeds and (lock'],
   ['a waiter that takes too many permits ends the turn of the others', 'if count > 0 and not exceeds then', 'if count > 0 then'],
   ['a writer is limited by permits', "local exceeds = waiter and waiter.mode == 'r' and", 'local exceeds = waiter and'],
   ['new permits hand nothing over', 'permits, lock.rare or {}, true, true, lock.first', 'permits, lock.rare or {}, lock.freed, true, lock.first'],
-  ['new permits find nobody who was passed over', 'permits, lock.rare or {}, true, true, lock.first',
+  ['new permits skip a waiter that was passed over', 'permits, lock.rare or {}, true, true, lock.first',
     'permits, lock.rare or {}, true, true, lock.head'],
-  ['a refusal of several keys says nothing of the permits', 'permits = one.permits,', 'permits = locks[1].permits,'],
+  ['a refusal of several keys does not report the permits', 'permits = one.permits,', 'permits = locks[1].permits,'],
 ];
 
 /** Ways to break the write-back. */
 // prettier-ignore
 export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
-  ['the lock does not learn the new token', 'hold.token, lock.token = new_token, math.max(lock.token, new_token)', 'hold.token = new_token'],
+  ['the lock does not get the new token', 'hold.token, lock.token = new_token, math.max(lock.token, new_token)', 'hold.token = new_token'],
   ['the lock follows a lower token', 'hold.token, lock.token = new_token, math.max(lock.token, new_token)',
     'hold.token, lock.token = new_token, new_token'],
   ['the hold keeps its old token', 'hold.token, lock.token = new_token,', 'lock.token = math.max(hold.token, new_token),'],
@@ -319,7 +319,7 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
   ['a write-back that is sent again is lost', ' and hold.token ~= new_token then', ' then'],
   ['a parked hold is written', 'if not hold or hold.token == 0 or hold.token ~= token and', 'if not hold or hold.token ~= token and'],
   ['the new token is not saved', 'math.max(lock.token, new_token)\nlock:write(hold)', 'math.max(lock.token, new_token)'],
-  ['the lease begins anew', 'hold.token, lock.token = new_token, math',
+  ['the lease begins again', 'hold.token, lock.token = new_token, math',
     'hold.deadline = lock.now + hold.span\nhold.token, lock.token = new_token, math'],
 ];
 
@@ -356,7 +356,7 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
   ["the caller's name is reported as the owner", "owner = hold.owner == '-' and hold.attempt or hold.owner", 'owner = asked.owner'],
 ];
 
-/** Ways to break what is done to very many waiters. */
+/** Ways to break operations on very many waiters. */
 export const LONG_MUTANTS: readonly Mutant[] = [
   ['a serve stops after a few places', 'lock.head + 999', 'lock.head + 99'],
   ['a serve grants to all', 'grants < 64', 'grants < 640'],

@@ -1,6 +1,6 @@
 import { type LockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 
-/** One way to break the scripts: its name, a piece of their text, and what stands there instead. */
+/** One way to break the scripts: its name, a piece of their text, and its replacement. */
 export type Mutant = readonly [name: string, find: string, replace: string];
 
 /** The scripts with one mutant in them; throws when their text does not have the place. */

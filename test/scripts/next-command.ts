@@ -4,7 +4,7 @@ import { type Action, JOBS, NO_FIRE, type Profile } from './random-steps.js';
 /** When a game begins. */
 export const START_MS = 1_800_000_000_000;
 
-/** What a game knows when a command is chosen. */
+/** The state of a game when a command is chosen. */
 interface Known {
   readonly keys: readonly string[];
   readonly profile: Profile;
@@ -45,7 +45,7 @@ export class NextCommand {
     const { queue, holds } = this.known.look(key);
     const waiting = queue.map(({ attempt }) => attempt);
     const holding = [...holds.keys()];
-    // Mostly somebody of whom the lock knows, at times anybody.
+    // Mostly an attempt that the lock has, at times any other.
     const attemptOf = (known: string[]): string | undefined =>
       choose(known.length > 0 && action.pick % 8 > 0 ? known : [...this.requests.keys()], action.pick);
     if (action.kind === 'poll') {
@@ -95,7 +95,7 @@ export class NextCommand {
       case 'writeBack':
         return { name: 'writeBack', key, attempt, token, newToken: Math.max(known + action.by, 1) };
       default: {
-        // At times the operator looked long ago.
+        // At times the operator read the state long ago.
         return {
           name: 'forceRelease',
           key,
@@ -111,7 +111,7 @@ export class NextCommand {
     return `op.force${String(this.#operatorCommands).padStart(3, '0')}`;
   }
 
-  /** That of the attempt; at times another one, which is none of its business. */
+  /** That of the attempt; at times an unrelated one. */
   #jobOf(attempt: string, pick: number): string {
     return pick % 16 === 15 ? choose(JOBS, pick >> 4)! : (this.requests.get(attempt)?.job ?? '-');
   }

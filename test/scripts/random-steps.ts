@@ -24,7 +24,7 @@ export type Action =
     }
   | { readonly kind: 'renew'; readonly pick: number; readonly leaseMs: number; readonly foreign: boolean }
   | { readonly kind: 'downgrade'; readonly pick: number; readonly foreign: boolean }
-  /** Another client goes on with a hold. */
+  /** Another client continues a hold. */
   | {
       readonly kind: 'adopt';
       readonly pick: number;
@@ -37,7 +37,7 @@ export type Action =
   | { readonly kind: 'setPermits'; readonly pick: number; readonly permits: number | '-' }
   /** A quorum has chosen a token for a hold: by so much greater than the one that it has. */
   | { readonly kind: 'writeBack'; readonly pick: number; readonly by: number; readonly foreign: boolean }
-  /** The server refuses commands from now on, or no more. */
+  /** The server refuses commands from now on, or accepts them again. */
   | { readonly kind: 'condition'; readonly condition: Condition }
   /** The process of the deaf client connects its subscriber, or loses it. */
   | { readonly kind: 'listen'; readonly on: boolean }
@@ -66,20 +66,20 @@ export interface Game {
   readonly steps: readonly Step[];
 }
 
-/** What kind of lock one game is about: a game that mixes all of it seldom gets anywhere interesting. */
+/** What kind of lock one game is about: a game that mixes all kinds seldom reaches interesting states. */
 export interface Profile {
   readonly modes: readonly string[];
   readonly fairness: readonly number[];
   readonly owners: readonly string[];
   readonly permits: number;
   readonly maxWaiters: number;
-  /** How many permits a request takes, by its number: each in turn. */
+  /** The permits that a request takes, by its number: each in turn. */
   readonly takes: readonly number[];
   /** How many locks there are. */
   readonly locks: number;
   /** Writers claim fires. */
   readonly jobs: boolean;
-  /** Whether the server knows all listeners; a node of a cluster does not. */
+  /** Whether the server has all listeners; a node of a cluster does not. */
   readonly counts: boolean;
 }
 

@@ -34,7 +34,7 @@ const newLock = () => ({
   token: 0,
   holds: new Map<string, Hold>(),
   queue: [] as Waiter[],
-  /** Places: the first, that which is served next, the last, and where the look for dead waiters goes on. */
+  /** Places: the first, that which is served next, the last, and where the search for dead waiters continues. */
   first: 1,
   head: 1,
   tail: 0,
@@ -63,7 +63,7 @@ export interface Expected {
 interface Rules {
   readonly keepMs: number;
   readonly rememberMs: number;
-  /** Whether the server knows who listens. */
+  /** Whether the server has all listeners. */
   readonly counts: boolean;
   readonly hears: (client: string) => boolean;
 }
@@ -120,7 +120,7 @@ class Turn {
   stands: 'held' | 'entering' | undefined;
   /** The token of its owner. */
   owned: number | undefined;
-  /** The place whose waiter was told to ask, or has asked. */
+  /** The place whose waiter was notified to ask, or has asked. */
   readonly #told: number;
 
   constructor(
@@ -153,7 +153,7 @@ class Turn {
       this.waiter = this.#at(place);
       this.freed ||= !this.waiter;
     }
-    // Those who died behind a live waiter are found within a while.
+    // Waiters that died behind a live one are found after some time.
     if (lock.queue.length === 0 || Math.abs(now - lock.swept) < 1_000) return;
     if (lock.cursor < lock.first || lock.cursor > lock.tail) lock.cursor = lock.first;
     const stop = Math.min(lock.tail, lock.cursor + 63);
@@ -221,7 +221,7 @@ class Turn {
     return isHeard || !counts;
   }
 
-  /** Whether somebody may hold the lock beside those who hold it. */
+  /** Whether another holder may join the present ones. */
   admits({ mode, permits, take }: Pick<Request, 'mode' | 'permits' | 'take'>): boolean {
     if (this.lock.holds.size === 0) return true;
     if (mode !== 'read' || this.holds().some((hold) => hold.mode === 'w')) return false;
@@ -283,7 +283,7 @@ class Turn {
     return false;
   }
 
-  /** Unfair waiters race: two of different processes are told. Nobody listens: they are passed over, and have their place when they ask. */
+  /** Unfair waiters race: two of different processes are notified. Those without a listener are passed over, and keep their place. */
   #wakeSome(): boolean {
     const { lock } = this;
     const woken = new Set<string>();
@@ -301,7 +301,7 @@ class Turn {
     return woken.size > 0;
   }
 
-  /** Whether as many live ones wait as this caller accepts. */
+  /** Whether the live waiters reach the limit of this caller. */
   isFullFor({ maxWaiters }: Request): boolean {
     const { lock } = this;
     if (maxWaiters === 0 || this.waiter || lock.queue.length < maxWaiters) return false;
@@ -428,7 +428,7 @@ class Turn {
     if (command.job !== '-' && (outcome === 'released' || command.runOutcome === 'void')) this.#endRun(command);
     this.#remember(id, command.unanswered === 1);
     if (lock.queue.length > 0) this.serve();
-    // No message tells the new first one when a holder has died.
+    // No message notifies the new first one when a holder has died.
     const first = outcome === 'cancelled' && wasFirst ? this.#at(lock.head) : undefined;
     if (first) this.#tell(first.attempt, 'wake');
     return { outcome, holds: lock.holds.size, lastToken: lock.token };

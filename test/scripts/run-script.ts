@@ -4,17 +4,17 @@ import { ScriptCalls } from '../../lib/redis/codec/script-calls.js';
 import { type Script } from '../../lib/redis/connection/command.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 
-/** The lines of scripts/clock.lua, as the scripts have them. */
+/** The lines of scripts/clock.lua in the scripts. */
 const CLOCK = `local reading = redis.call('TIME')
 local micros = reading[1] * 1000000 + reading[2]`;
 
-/** Added to times of expiry on the clock of a test: Redis, which has a clock of its own, must not reach them. */
+/** Added to times of expiry on the clock of a test: Redis, which has its own clock, must not reach them. */
 export const FAR_MS = 4_398_046_511_104;
 
 /** A clock that the test owns: each command carries its time as the last operand, so that no run sleeps and each can be repeated. */
 const OPERAND_CLOCK = 'local micros = table.remove(ARGV) + 0';
 
-/** Keys expire by this clock, too, `FAR_MS` later: the test deletes them. */
+/** Keys also expire by this clock, `FAR_MS` later: the test deletes them. */
 const VIRTUAL_TIME = `local test_ms, server = math.floor(ARGV[#ARGV] / 1000), redis
 local redis = { pcall = server.pcall }
 function redis.call(command, ...)
@@ -67,5 +67,5 @@ export async function runScript(redis: Redis, { script, operands }: Script, micr
   }
 }
 
-/** Every part as text. */
+/** Returns each part as text. */
 export const textsOf = (reply: unknown): string[] => (reply as unknown[]).map(String);

@@ -20,7 +20,7 @@ const WRONG_DATA = [
 type Refused = [what: string, error: string, write: () => Promise<unknown>];
 type Asked = Partial<Parameters<typeof calls.acquire>[0]>;
 
-/** What games do not do to a server; it is one of its own, since these tests change its settings. */
+/** What games do not do to a server; it is a separate one, since these tests change its settings. */
 describe('the scripts on a server', () => {
   let server: StartedRedis;
   let redis: Redis;
@@ -105,35 +105,38 @@ describe('the scripts on a server', () => {
   it.each([
     ['command', ['-publish', 'resetchannels']],
     ['channel', ['resetchannels', '&other']],
-  ])('without a right to the %s of messages, release, and a waiter gets the lock by asking', async (_, rights) => {
-    const connect = (options: RedisOptions): Redis => {
-      const client = new Redis(server.url, options);
-      opened.push(client);
-      return client;
-    };
-    await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '+@all', ...rights);
-    const [app, listener, messages] = [connect({ username: 'app', password: 'secret' }), connect({}), [] as string[]];
-    listener.on('message', (_channel, message) => messages.push(message));
-    await listener.psubscribe('lock:wake:*');
-    await acquire(1, {}, app);
-    await waitFor(2, {}, app);
-    await waitFor(3, {}, app);
-    expect(await release(1, app)).toEqual(['released', attempt(1), `${now}`, '0', expect.any(String)]);
-    expect((await waitFor(3, {}, app))[0]).toBe('busy');
-    expect((await waitFor(2, {}, app))[0]).toBe('granted');
-    // A dead first waiter holds the next one up for its waiter lease and no longer.
-    await release(2, app);
-    now += 9_000;
-    await waitFor(4, {}, app);
-    now += 1_000;
-    expect((await waitFor(4, {}, app))[0]).toBe('granted');
-    await waitFor(5, { fair: false }, app);
-    await release(4, app);
-    expect((await waitFor(5, { fair: false }, app))[0]).toBe('granted');
-    expect(messages).toEqual([]);
-  });
+  ])(
+    'without the permission to the %s of messages, release, and a waiter gets the lock by asking',
+    async (_, rights) => {
+      const connect = (options: RedisOptions): Redis => {
+        const client = new Redis(server.url, options);
+        opened.push(client);
+        return client;
+      };
+      await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '+@all', ...rights);
+      const [app, listener, messages] = [connect({ username: 'app', password: 'secret' }), connect({}), [] as string[]];
+      listener.on('message', (_channel, message) => messages.push(message));
+      await listener.psubscribe('lock:wake:*');
+      await acquire(1, {}, app);
+      await waitFor(2, {}, app);
+      await waitFor(3, {}, app);
+      expect(await release(1, app)).toEqual(['released', attempt(1), `${now}`, '0', expect.any(String)]);
+      expect((await waitFor(3, {}, app))[0]).toBe('busy');
+      expect((await waitFor(2, {}, app))[0]).toBe('granted');
+      // A dead first waiter delays the next one for at most its waiter lease.
+      await release(2, app);
+      now += 9_000;
+      await waitFor(4, {}, app);
+      now += 1_000;
+      expect((await waitFor(4, {}, app))[0]).toBe('granted');
+      await waitFor(5, { fair: false }, app);
+      await release(4, app);
+      expect((await waitFor(5, { fair: false }, app))[0]).toBe('granted');
+      expect(messages).toEqual([]);
+    },
+  );
 
-  describe('without the right to set a time to live', () => {
+  describe('without the permission to set a time to live', () => {
     let app: Redis;
     beforeEach(async () => {
       await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '&*', '+@all', '-pexpire', '-pexpireat');
@@ -188,7 +191,7 @@ describe('the scripts on a server', () => {
   });
 
   describe('leave in the hash of a lock', () => {
-    it('only the token and the released attempts once all holders are gone, however they ended', async () => {
+    it('only the token and the released attempts once all holders are gone, in any way', async () => {
       await acquire(1);
       for (const n of [2, 3, 4]) await waitFor(n, { waiterLeaseMs: 15_000 });
       await release(3);
@@ -205,7 +208,7 @@ describe('the scripts on a server', () => {
       expect(await redis.pttl(KEY)).toBeGreaterThan(0);
     });
 
-    it('what stays in the compact encoding as long as nobody waits, and is small when they have gone', async () => {
+    it('what stays in the compact encoding while no call waits, and is small when the waiters have gone', async () => {
       await acquire(1);
       expect(await redis.object('ENCODING', KEY)).toBe('listpack');
       for (let n = 2; n <= 21; n++) await release(n);

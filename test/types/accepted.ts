@@ -141,7 +141,7 @@ Locked((id: string) => `{${id}}`)(...method<(id: string) => Promise<void>>());
 Locked(anySpec)(...method<(order: Order) => Promise<void>>());
 Locked(spec)(...method<(order: Order) => Promise<void>>());
 
-/** In a mixin a template is known in part. */
+/** In a mixin, a template is partly known. */
 export function lockedMixin(name: string, kind: 'a' | 'b') {
   class Mixin {
     @Locked(`m:${name}:<0>`)
@@ -153,7 +153,7 @@ export function lockedMixin(name: string, kind: 'a' | 'b') {
   return Mixin;
 }
 
-/** A text with a type parameter is checked at run time, when it is told to be any text. */
+/** A text with a type parameter is checked at run time, when it is declared as any text. */
 export function genericMixin<Name extends string, Base extends new (...args: any[]) => object>(name: Name, base: Base) {
   class Mixin extends base {
     @Locked(`m:${name}:<0>` as string)
@@ -169,7 +169,7 @@ export function genericMixin<Name extends string, Base extends new (...args: any
 const ORDER_KEY = 'order:<0.id>';
 const BOTH_KEYS = ['acct:<0>', 'acct:<1>'] as const;
 
-/** A decorator of one's own passes the check on. */
+/** A custom decorator passes the check on. */
 const ShortLock = <const K extends KeySpec>(key: K): LockedMethodDecorator<K> => Locked(key, { waitMs: 1 });
 
 export abstract class Base<T extends { readonly id: string }> {
@@ -212,7 +212,7 @@ export abstract class Base<T extends { readonly id: string }> {
   async parametersOfTheClass(_first: T, ..._others: T[]): Promise<void> {}
 }
 
-/** What a decorator returns inside needs no cast. */
+/** The result of an inner decorator needs no cast. */
 declare function decorate(target: object, name: string | symbol, descriptor: PropertyDescriptor): void;
 
 export function WriteLocked<const K extends KeySpec>(_key: K): LockedMethodDecorator<K> {

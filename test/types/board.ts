@@ -29,7 +29,7 @@ RedisLockBoardModule.forRootAsync({
 RedisLockBoardModule.forRoot({ unguarded: true, actions: { user: () => 7 } });
 // @ts-expect-error a name is a text
 RedisLockBoardModule.forRoot({ unguarded: true, actions: { user: async () => 7 } });
-// @ts-expect-error it is no guard
+// @ts-expect-error it is not a guard
 RedisLockBoardModule.forRoot({ guard: 'admin' });
 // @ts-expect-error Nest needs the path before the factory runs
 RedisLockBoardModule.forRootAsync({ unguarded: true, useFactory: () => ({ path: 'locks' }) });

@@ -10,7 +10,7 @@ import type {
 /** What `connection` must accept and refuse. The types are our own: they must fit the clients of every library. */
 declare function connect(connection: RedisConnection | readonly RedisConnection[]): void;
 
-/** An option that is missing here is refused as unknown; the module has a key prefix of its own. */
+/** An option that is missing here is refused as unknown; the module has its own key prefix. */
 type IsEmpty<Names> = [Exclude<Names, 'keyPrefix'>] extends [never] ? true : Names;
 export const knowsOptions: [
   IsEmpty<Exclude<keyof ioredis.RedisOptions | keyof iovalkey.RedisOptions, keyof RedisConnectionOptions>>,
@@ -86,7 +86,7 @@ export function refused(): void {
   connect(new Map());
   // @ts-expect-error A pool chooses a connection for each command.
   connect(redis.createClientPool());
-  // @ts-expect-error A pipeline is no client.
+  // @ts-expect-error A pipeline is not a client.
   connect(new ioredis.Redis().pipeline());
   // @ts-expect-error
   connect(redis);

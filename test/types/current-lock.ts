@@ -7,7 +7,7 @@ import { check, type Same } from './support.js';
 const lock = currentLock('order:7');
 check<Same<typeof lock, Lock>>();
 
-/** One that may has to look. */
+/** One that may run without it must check. */
 const unlocked = currentLock<'run-unlocked'>();
 check<Same<typeof unlocked, Lock | UnlockedRun>>();
 check<Same<typeof unlocked.fencingToken, number | null>>();
@@ -16,5 +16,5 @@ export const token: number = unlocked.held ? unlocked.fencingToken : 0;
 
 if (unlocked.fencingToken !== null) check<Same<typeof unlocked, Lock>>();
 
-// @ts-expect-error No other option changes what is given.
+// @ts-expect-error No other option changes the result.
 currentLock<'skip'>();

@@ -3,7 +3,7 @@ import type { LockLostError, LockLostReason, LockMode } from '../../lib/core/loc
 import type { RedisLockService } from '../../lib/redis-lock.service.js';
 import { check, type Same } from './support.js';
 
-/** The fields of each event, beside those that all have: what users read in their listeners. */
+/** The fields of each event, in addition to the common ones: what users read in their listeners. */
 interface OwnFields {
   acquired: Held & { waitedMs: number; waited: boolean; local: boolean; serverTimeMs: number };
   acquireFailed: { waitedMs: number; waited: boolean; reason: AcquireFailure; error: unknown };

@@ -37,7 +37,7 @@ export abstract class WithFewerArguments {
   abstract onDemoted(term: { readonly fencingToken: number }): void;
 }
 
-// @ts-expect-error a term is no number
+// @ts-expect-error a term is not a number
 @Leader('d')
 export class WrongTerm {
   onElected(_term: number): void {}

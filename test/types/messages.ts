@@ -25,7 +25,7 @@ check<Same<KeyTemplateError<'order:<0', [string]>, '<0 is not closed with >'>>()
 check<Same<KeyTemplateError<'<0.id>:<0.a>:<0.b>', [Order]>, NotAnArgument<'0.a'> | NotAnArgument<'0.b'>>>();
 check<Same<KeyTemplateError<'a:<0.id>' | 'b:<0>' | 'c:<1>', [Order]>, MayBeElse<'0'> | NotAnArgument<'1'>>>();
 
-/** Which sentence is said of what. */
+/** The sentence of each mistake. */
 check<Same<KeyTemplateError<'<0>', []>, NotAnArgument<'0'>>>();
 check<Same<KeyTemplateError<'<>', [string]>, NotNumbered<''>>>();
 check<Same<KeyTemplateError<'<id>', [string]>, NotNumbered<'id'>>>();
@@ -50,19 +50,19 @@ check<Same<KeyTemplateError<'<0.0>', [string[]]>, MayBeUndefined<'0.0'>>>();
 check<Same<KeyTemplateError<'<0.id>', [Record<string, string>]>, MayBeUndefined<'0.id'>>>();
 check<Same<KeyTemplateError<'<0.id.a>', [Record<string, Record<string, number>>]>, MayBeUndefined<'0.id.a'>>>();
 
-/** Braces are told first, and once. */
+/** Braces are reported first, and once. */
 check<Same<KeyTemplateError<'order:${id}', [string]>, Braces>>();
 check<Same<KeyTemplateError<'order:{0}' | 'order:#{id}:<1>', [string]>, Braces>>();
 check<Same<KeyTemplateError<`${string}{id}`, [any]>, Braces>>();
 
-/** `<<` is no placeholder, but one may follow it. */
+/** `<<` is not a placeholder, but one may follow it. */
 check<Same<KeyTemplateError<'<<0.idd>', [Order]>, never>>();
 check<Same<KeyTemplateError<'<<<0.idd>', [Order]>, NotAnArgument<'0.idd'>>>();
 check<Same<KeyTemplateError<'<<<<0.idd>', [Order]>, never>>();
 check<Same<KeyTemplateError<'a<<', []>, never>>();
 check<Same<KeyTemplateError<'a<', []>, '< is not closed with >'>>();
 
-/** Nothing is said of what fits, of `any`, and of texts that are not known. */
+/** Valid placeholders, `any` and unknown texts have no sentence. */
 check<Same<KeyTemplateError<'order:<0.id>:<1>', [Order, 1 | 'a']>, never>>();
 check<Same<KeyTemplateError<'order:<0.x.y>', [any]>, never>>();
 check<Same<KeyTemplateError<string, [Order]>, never>>();

@@ -7,7 +7,7 @@ import { Locked, method, type Order } from './support.js';
 
 declare const dynamic: string;
 
-/** Nothing here may compile; what the compiler says is checked in `messages.ts`. */
+/** Nothing here may compile; `messages.ts` checks the texts of the compiler. */
 export class Refused {
   // @ts-expect-error without parentheses
   @Locked
@@ -33,7 +33,7 @@ export class Refused {
     yield id;
   }
 
-  // @ts-expect-error a property that is not there, of an async generator
+  // @ts-expect-error a missing property, of an async generator
   @Locked('order:<0.idd>')
   async *asyncGenerator(order: Order): AsyncGenerator<Order> {
     yield order;
@@ -113,7 +113,7 @@ Locked('header:<0.x-tenant>')(...method<(headers: { readonly [name: `x-${string}
 Locked('stock:<0.pears>')(...method<(stock: { [fruit: string]: number; apples: number }) => Promise<void>>());
 // @ts-expect-error private, so not for other classes to name
 Locked('vault:<0.code>')(...method<(vault: Vault) => Promise<void>>());
-// @ts-expect-error braces in place of <0>
+// @ts-expect-error braces instead of <0>
 Locked('order:{0}')(...method<(id: string) => Promise<void>>());
 // @ts-expect-error a brace alone
 Locked('order}:<0>')(...method<(id: string) => Promise<void>>());
@@ -149,7 +149,7 @@ Locked((first: string) => first)(...method<(...ids: string[]) => Promise<void>>(
 Locked((first: string, ...others: string[]) => [first, ...others])(...method<(...ids: string[]) => Promise<void>>());
 // @ts-expect-error of another type than the argument before any others
 Locked((id: number, step: number) => `${id}:${step}`)(...method<(id: string, ...args: any[]) => Promise<void>>());
-// @ts-expect-error the constraint of a generic method is no Date
+// @ts-expect-error the constraint of a generic method is not a Date
 Locked((day: Date) => day.toISOString())(...method<<T extends { id: string }>(thing: T) => Promise<void>>());
 // @ts-expect-error a key function returns its key at once
 Locked(async (id: string) => id)(...method<(id: string) => Promise<void>>());
@@ -171,7 +171,7 @@ Locked('order:<0>')(...method<(id: string) => void>());
 Locked('file:<0>')(...method<(name: string) => Readable>());
 // @ts-expect-error a stream of Node, with a key function
 Locked((name: string) => name)(...method<(name: string) => Readable>());
-// @ts-expect-error a stream of Node that can be written, too
+// @ts-expect-error a stream of Node that can also be written
 Locked('files')(...method<() => Duplex>());
 // @ts-expect-error a stream of Node that can only be written
 Locked('files')(...method<() => Writable>());
@@ -187,7 +187,7 @@ Locked('files')(...method<() => StreamableFile>());
 Locked('order:<1>')(...method<(id: string) => Observable<Order>>());
 
 export class Base<T extends { readonly id: string }> {
-  // @ts-expect-error the constraint of the class's parameter is no Date
+  // @ts-expect-error the constraint of the class's parameter is not a Date
   @Locked((day: Date) => day.toISOString())
   async keyFunction(_thing: T): Promise<void> {}
 

@@ -10,7 +10,7 @@ interface Request {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** What a request has is not known, but the text of a template is. */
+/** The fields of a request are unknown, but the text of a template is known. */
 export const accepted = [
   LockInterceptor.for('orders'),
   LockInterceptor.for('user:<0.params.id>:<1.any.thing>', { ifBusy: 'skip' }),

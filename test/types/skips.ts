@@ -16,7 +16,7 @@ declare const options: LockedOptions;
 
 const SKIP = { ifBusy: 'skip' } as const;
 
-/** A method may be skipped where its result admits what a skipped call gives. */
+/** A method may be skipped where its result type admits the result of a skipped call. */
 export class Accepted<T> {
   @Locked('k', { ifBusy: 'skip' })
   untyped() {
@@ -55,13 +55,13 @@ Locked('job', { oncePer: 'fire' })(...method<() => Promise<void>>());
 Locked('job', { oncePer: 60_000, ifBusy: 'wait' })(...method<() => Promise<number | void>>());
 Locked('k', { onUnavailable: 'skip' })(...method<() => Promise<string | undefined>>());
 Locked('k', { ifBusy: 'throw', onUnavailable: 'run-unlocked' })(...method<() => Promise<Order>>());
-/** Whoever shares a result gets one. */
+/** A call that shares a result gets one. */
 Locked('k', { ifBusy: 'share' })(...method<() => Promise<Order>>());
 Locked('k', { ifBusy: 'wait', onUnavailable: 'fail', waitMs: 5 })(...method<() => Promise<Order>>());
 Locked('k:<0>', { ifBusy: (key, id: string) => `${key} ${id}` })(...method<(id: string) => Promise<string>>());
 Locked('k', { ifBusy: async () => 7 })(...method<() => Promise<string | number>>());
 Locked('k', { ifBusy: (key): unknown => key })(...method<() => Promise<Order>>());
-/** What is known by its type only is not checked. */
+/** Options that are known only by their type are not checked. */
 Locked('k', options)(...method<() => Promise<Order>>());
 Locked('k', { ...options, waitMs: 0 })(...method<() => Promise<Order>>());
 Limited('k', 5, { ifBusy: 'skip' })(...method<() => Promise<void>>());
@@ -122,7 +122,7 @@ Locked('k', { ifBusy: 'skp' })(...method<() => Promise<void>>());
 // @ts-expect-error returns nothing in its turn
 Locked('k', { ifBusy: 'skip' })(...method<() => void>());
 
-/** A decorator of one's own with options of its own keeps the check, one that is given its options cannot. */
+/** A custom decorator with fixed options keeps the check, one that gets its options as an argument cannot. */
 const SkipLock = <const K extends KeySpec>(key: K) => Locked(key, { ifBusy: 'skip' });
 const AnyLock = <const K extends KeySpec>(key: K, given?: LockedOptions): LockedMethodDecorator<K> =>
   Locked(key, given);

@@ -2,7 +2,7 @@ import type { LockStoreContext, LockStoreFactory } from '../../lib/core/store/gi
 import type { LockStore } from '../../lib/core/store/lock-store.js';
 import type { RedisLockModuleOptions } from '../../lib/redis-lock.options.js';
 
-/** What the module must accept and refuse as the place of its locks. */
+/** What the module must accept and refuse as its store. */
 declare function place(options: RedisLockModuleOptions): void;
 
 declare class MyStore implements LockStore {

@@ -41,5 +41,5 @@ export interface Order {
   readonly range: readonly [number, number];
 }
 
-/** What a decorator is called with for a method of this type. */
+/** The arguments of a decorator for a method of this type. */
 export declare function method<M>(): [target: object, name: string, descriptor: TypedPropertyDescriptor<M>];

@@ -20,7 +20,7 @@ export async function accepted(locks: RedisLockService, lock: Lock): Promise<voi
 }
 
 export function refused(locks: RedisLockService, lock: Lock): void {
-  // @ts-expect-error what it was acquired with cannot change
+  // @ts-expect-error the options of its acquire cannot change
   void locks.adopt('text', { mode: 'read' });
   // @ts-expect-error it waits for nothing
   void locks.adopt('text', { waitMs: 5_000 });
@@ -28,6 +28,6 @@ export function refused(locks: RedisLockService, lock: Lock): void {
   void locks.adopt(lock);
   // @ts-expect-error a number of milliseconds
   void lock.transfer({ leaseMs: '60s' });
-  // @ts-expect-error that is for the process that adopts it
+  // @ts-expect-error an option of the process that adopts it
   void lock.transfer({ renew: false });
 }

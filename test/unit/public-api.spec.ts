@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { type EntryApi, SNAPSHOTS, entries, readApi } from '../../scripts/api-snapshot.mjs';
 
 /**
- * What public signatures mention and users cannot import. Before you add to it, export the type, or say that what mentions it, or
- * the type itself, is "; internal" in its doc comment.
+ * What public signatures mention and users cannot import. Before you add to it, export the type, or mark what mentions it, or
+ * the type itself, with "; internal" in its doc comment.
  */
 const NOT_EXPORTED: Readonly<Record<string, readonly string[]>> = {
-  // Mostly what the compiler computes with to check keys and results; its text is in the snapshot, too.
+  // Mostly types with which the compiler checks keys and results; their text is also in the snapshot.
   index: [
     'AcceptedBy',
     'CannotCheck',
@@ -30,7 +30,7 @@ const NOT_EXPORTED: Readonly<Record<string, readonly string[]>> = {
 
 describe('the public API', () => {
   let api: readonly EntryApi[];
-  // Compiles lib, which takes longer than a test usually may on a busy machine.
+  // Compiles lib, which exceeds the usual limit of a test on a busy machine.
   beforeAll(async () => void (api = await readApi()), 600_000);
   const apiOf = (entry: string) => api.find(({ name }) => name === entry)!;
 

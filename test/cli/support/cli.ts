@@ -12,7 +12,7 @@ const BIN = join(process.cwd(), 'dist', 'esm', 'cli', 'main.js');
 interface Run {
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
-  /** Whether its output takes itself for a terminal. */
+  /** Whether its output is a terminal. */
   readonly isScreen?: boolean;
 }
 
@@ -43,7 +43,7 @@ function streams(env: Readonly<Record<string, string>>, more: object) {
   return { input, text, terminal, end: () => end.abort() };
 }
 
-/** A terminal of so many columns, with somebody who types, and what is printed on it. The tool runs in this process. */
+/** A terminal with a number of columns, the user's input, and what is printed on it. The tool runs in this process. */
 export function screen({ columns = 200, rows = 24, env = {} }: Screen = {}) {
   const { input, text, terminal, end } = streams(env, { isTTY: true, columns, rows });
   return {
@@ -66,7 +66,7 @@ export function startCli(args: readonly string[], { env = {}, input: typed = '' 
 export const cli = (args: readonly string[], given?: Run): Promise<Ended> => startCli(args, given).ended;
 
 /**
- * Starts the tool of the built package as a process, which is killed with the test. A start takes so long that most tests use `cli`.
+ * Starts the tool of the built package as a process, which is killed with the test. A start is slow, so most tests use `cli`.
  * The environment has no settings but those of the test.
  */
 export async function startProcess(args: readonly string[], { env = {}, input = '', isScreen = false }: Run = {}) {

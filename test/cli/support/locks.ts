@@ -70,7 +70,7 @@ export async function tell(
   await locks.history.append({ id, host: 'web-1', pid: 4321, now, maxEntries: 10_000, keepMs: 86_400_000, records });
 }
 
-/** Has an instance win the fire of a job, and run it; `outcome`: how the run ends, undefined while it goes on. */
+/** Has an instance win the fire of a job, and run it; `outcome`: how the run ends, undefined while it runs. */
 export async function runJob(
   locks: Omit<FullLockStore, 'setPermits'>,
   key: string,

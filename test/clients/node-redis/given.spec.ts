@@ -39,7 +39,7 @@ describe('a duplicate of a client of node-redis', () => {
     ['RESP3', { RESP: 3 }],
     ['no queue', { disableOfflineQueue: true }],
     ['urgent commands', { commandOptions: { asap: true } }],
-  ])('answers with texts and numbers, whatever it is set to: %s', async (_name, options) => {
+  ])('answers with texts and numbers, with any setting: %s', async (_name, options) => {
     const client = await copyOf(newApp(options));
     expect(await client.evaluate("return {1, 'a', {'b'}}", [0])).toEqual([1, 'a', ['b']]);
     expect(await client.info('server')).toContain('run_id:');
@@ -53,7 +53,7 @@ describe('a duplicate of a client of node-redis', () => {
     expect(await (await copyOf(view)).evaluate("return 'a'", [0])).toBe('a');
   });
 
-  it('takes back what the socket has not taken when the connection is lost', async () => {
+  it('withdraws what the socket has not taken when the connection is lost', async () => {
     const [proxy, key] = [await proxyTo(), freshKey()];
     const client = await copyOf(newApp({ url: proxy.url }));
     proxy.blackhole(true);

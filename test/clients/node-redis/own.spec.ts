@@ -9,16 +9,16 @@ import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
 
-/** A connection of a store of its own, as each master of a quorum has one. */
+/** A connection of a separate store, as each master of a quorum has one. */
 const open = (url: string): SingleClient => {
   const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
   return closeLater(nodeRedisLibrary.clientsOf(parts).open(url)) as SingleClient;
 };
 
-describe('connections of our own by node-redis', () => {
+describe('our own connections by node-redis', () => {
   afterEach(closeAll);
 
-  it('have one class of clients, wherever they lead and however often they are opened', async () => {
+  it('have one class of clients, for any server and any number of connections', async () => {
     // It builds a class whenever its options change, which blocks the process for long.
     const createClient = jest.spyOn(loadNodeRedis()!, 'createClient');
     const proxy = await proxyTo();

@@ -18,7 +18,7 @@ export function clusterConformance(subject: Subject): void {
 
     afterEach(closeAll);
 
-    it.each(['our own', 'the application'])('of %s knows the nodes and which of them serves a key', async (whose) => {
+    it.each(['our own', 'the application'])('of %s has the nodes, and the node that serves a key', async (whose) => {
       const cluster = await new SubjectClients(subject).oneCluster(whose, node.port);
       const at = { host: HOST, port: node.port };
       expect(cluster).toMatchObject({
@@ -50,7 +50,7 @@ export function clusterConformance(subject: Subject): void {
       expect(await master.info('server')).toContain('run_id:');
     });
 
-    it('sends in one write what belongs together', async () => {
+    it('sends related commands in one write', async () => {
       const cluster = await new SubjectClients(subject).connectedCluster(node.port);
       const all: Promise<unknown>[] = [];
       const send = (): void => {
@@ -78,14 +78,14 @@ export function clusterConformance(subject: Subject): void {
       expect(detached).toEqual(attached);
     });
 
-    it('asks for its slots anew, and tells when that is over', async () => {
+    it('asks for its slots again, and reports when that is over', async () => {
       const cluster = await new SubjectClients(subject).connectedCluster(node.port);
       await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
       await node.stop();
       await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
     });
 
-    it('goes on by the connections that it has when nobody tells its slots', async () => {
+    it('continues with the connections that it has when no node reports its slots', async () => {
       const cluster = await new SubjectClients(subject).connectedCluster(node.port);
       await cluster.evaluate('return 1', [1, 'lock:a']);
       const record = recordOf(cluster);
@@ -126,7 +126,7 @@ export function clusterConformance(subject: Subject): void {
       await eventually(() => one.status === 'ended');
     });
 
-    it('hears what is published at any node by a connection of its own', async () => {
+    it('receives what is published at any node on a separate connection', async () => {
       const cluster = await new SubjectClients(subject).connectedCluster(node.port);
       const subscriber = await eventually(() => cluster.openSubscriber());
       await untilReady(subscriber);

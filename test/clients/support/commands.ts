@@ -9,7 +9,7 @@ import { type Subject, SubjectClients, untilReady, writesDuring } from './subjec
 
 const sha1 = (text: string): string => createHash('sha1').update(text).digest('hex');
 
-/** What commands answer, and how they fail: the same from every library. */
+/** The answers of commands, and their failures: the same from every library. */
 export function commandConformance(subject: Subject): void {
   describe('a command', () => {
     let client: SingleClient;
@@ -50,7 +50,7 @@ export function commandConformance(subject: Subject): void {
       ['READONLY', "return redis.error_reply('READONLY of a test')"],
       ['OOM', "return redis.error_reply('OOM of a test')"],
       ['ERR', "return redis.error_reply('ERR of a test')"],
-    ])('rejects with the words of the server: %s', async (code, text) => {
+    ])('rejects with the text of the server: %s', async (code, text) => {
       const error = await rejection(client.evaluate(text, [1, freshKey()]));
       expect(error).toBeInstanceOf(Error);
       expect(error.name).toBe('ReplyError');
@@ -136,7 +136,7 @@ export function commandConformance(subject: Subject): void {
       expect([...found].toSorted()).toEqual(keys.toSorted());
     });
 
-    it('SUBSCRIBE of a connection of its own delivers messages', async () => {
+    it('SUBSCRIBE on a separate connection delivers messages', async () => {
       const [admin, channel] = [openAdmin(), freshKey('channel')];
       const subscriber = client.openSubscriber() as SingleClient;
       expect(subscriber.endsForGood).toBe(false);

@@ -10,12 +10,12 @@ import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady 
 
 const portOf = (url: string): number => Number(new URL(url).port);
 
-/** How a client says what it is, and what becomes of it. */
+/** How a client is named, and what becomes of it. */
 export function connectionConformance(subject: Subject): void {
   describe('a connection', () => {
     afterEach(closeAll);
 
-    it('of our own is idle, and connects when it is told to', async () => {
+    it('of the module is idle, and connects on request', async () => {
       const { port, url } = await proxyTo();
       const client = new SubjectClients(subject).open(url);
       const record = recordOf(client);
@@ -89,14 +89,14 @@ export function connectionConformance(subject: Subject): void {
       await eventually(async () => (await connectionsBesides(admin)) === 0);
     });
 
-    it('that never connected is closed, too, and closed again', async () => {
+    it('that never connected is also closed, and closed again', async () => {
       const client = new SubjectClients(subject).open(redisUrl());
       await client.close();
       expect(client.status).toBe('ended');
       await client.close();
     });
 
-    it('ends at once when it is told to', async () => {
+    it('ends at once on request', async () => {
       const client = await new SubjectClients(subject).connected(redisUrl());
       client.disconnect();
       await eventually(() => client.status === 'ended' && !client.isWritable && client.peer === null);
@@ -127,7 +127,7 @@ export function connectionConformance(subject: Subject): void {
       expect(client.watchMaster(() => undefined)).toBeNull();
     });
 
-    it('of our own refuses a URL that it cannot read, without the password', () => {
+    it('of the module refuses a URL that it cannot read, without the password', () => {
       const { clients } = new SubjectClients(subject);
       const open = () => clients.open('redis://user:ge%heim@127.0.0.1:port');
       expect(open).toThrow('`connection`');
@@ -135,7 +135,7 @@ export function connectionConformance(subject: Subject): void {
     });
   });
 
-  it('the library is installed, and knows its clients', () => {
+  it('the library is installed, and recognises its clients', () => {
     const { library } = subject;
     const app = subject.give(redisUrl());
     try {

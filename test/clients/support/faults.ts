@@ -43,7 +43,7 @@ export function faultConformance(subject: Subject): void {
       consoleError.mockRestore();
     });
 
-    it('rejects the first connect, and goes on trying', async () => {
+    it('rejects the first connect, and keeps trying', async () => {
       const proxy = await proxyTo();
       proxy.refuse(true);
       const client = new SubjectClients(subject).open(proxy.url);
@@ -73,7 +73,7 @@ export function faultConformance(subject: Subject): void {
       expect(await client.evaluate('return 1', [0])).toBe(1);
     });
 
-    it('never sends later what it was told meanwhile', async () => {
+    it('never sends later the commands of the meantime', async () => {
       const [proxy, admin, key] = [await proxyTo(), openAdmin(), freshKey()];
       const client = await connected(proxy.url);
       disconnect(proxy);
@@ -206,7 +206,7 @@ export function faultConformance(subject: Subject): void {
       proxy.cutAll();
       await closed;
       await untilReady(subscriber);
-      // The answer comes after those to anything that the library has sent by itself.
+      // The answer comes after the answers to all commands of the library itself.
       expect(await subscriber.info('server')).toContain('run_id:');
       expect(await subscribers()).toBe(0);
       await subscriber.subscribe(channel);
@@ -228,7 +228,7 @@ export function faultConformance(subject: Subject): void {
       await subscriber.close();
     });
 
-    it('reports a refused password as the server says it', async () => {
+    it('reports a refused password with the text of the server', async () => {
       const client = new SubjectClients(subject).open(`redis://nobody:geheim@${new URL(redisUrl()).host}`);
       const errors: Error[] = [];
       client.on('error', (error) => errors.push(error));

@@ -16,7 +16,7 @@ export interface GivenClient {
   end(): void;
 }
 
-/** How often this process writes to a socket until `work` has ended. */
+/** The number of writes of this process to a socket until `work` has ended. */
 export async function writesDuring(work: () => Promise<unknown>): Promise<number> {
   const { prototype } = Socket as unknown as { readonly prototype: Required<Pick<Socket, '_write' | '_writev'>> };
   const spies = [jest.spyOn(prototype, '_write'), jest.spyOn(prototype, '_writev')];
@@ -28,7 +28,7 @@ export async function writesDuring(work: () => Promise<unknown>): Promise<number
   }
 }
 
-/** A library that is held to what the port promises. */
+/** A library that must keep the promises of the port. */
 export interface Subject {
   readonly name: string;
   readonly library: ClientLibrary;
@@ -46,7 +46,7 @@ export class SubjectClients {
     this.clients = subject.library.clientsOf(parts);
   }
 
-  /** Opens a connection of our own, which the test has to connect. */
+  /** Opens our own connection, which the test has to connect. */
   open(address: Exclude<RedisAddress, { cluster: unknown }>): SingleClient {
     return closeLater(this.clients.open(address)) as SingleClient;
   }
@@ -55,7 +55,7 @@ export class SubjectClients {
     return closeLater(this.clients.open({ cluster: [{ host: '127.0.0.1', port }], natMap })) as ClusterClient;
   }
 
-  /** Opens a connection of our own, and waits until it is ready. */
+  /** Opens our own connection, and waits until it is ready. */
   async connected(address: Exclude<RedisAddress, { cluster: unknown }>): Promise<SingleClient> {
     const client = this.open(address);
     await client.connect();
@@ -75,7 +75,7 @@ export class SubjectClients {
     return this.#copyOf(this.subject.give(url));
   }
 
-  /** One of our own, or a duplicate of a client of the application. */
+  /** Our own connection, or a duplicate of a client of the application. */
   one(whose: string, url: string): Promise<SingleClient> {
     return whose === 'our own' ? this.connected(url) : this.given(url);
   }
@@ -105,7 +105,7 @@ export function recordOf(client: SingleClient | ClusterClient): (keyof ClientEve
   return record;
 }
 
-/** How many connections a server has besides that of the test. */
+/** The number of connections of a server, without that of the test. */
 export async function connectionsBesides(admin: Redis): Promise<number> {
   const lines = String(await admin.call('CLIENT', 'LIST'))
     .trim()

@@ -31,7 +31,7 @@ describe('an object that Nest did not build', () => {
     ['an async useFactory', { provide: Base, useFactory: async () => new Base() }],
     ['useValue', { provide: Base, useValue: new Base() }],
   ])(
-    'is locked by the only running module when made by %s, and refused beside another module',
+    'is locked by the only running module when made by %s, and refused when another module runs',
     async (_what, provider) => {
       const app = await start([provider], `${freshKey()}:`);
       const service = app.app.get(Base);
@@ -62,7 +62,7 @@ describe('an object that Nest did not build', () => {
 });
 
 describe('an object that Nest built', () => {
-  it('uses the lock of its own module beside another one: a class, or its alias (useExisting)', async () => {
+  it('uses the lock of its own module when another one runs: a class, or its alias (useExisting)', async () => {
     const alias = { provide: 'alias', useExisting: Base };
     const own = await start([Base, alias], `${freshKey()}:`);
     const other = await start([Base], `${freshKey()}:`);
@@ -72,7 +72,7 @@ describe('an object that Nest built', () => {
     }
   });
 
-  it('uses the lock of its own module beside another one: moduleRef.create() or moduleRef.resolve()', async () => {
+  it('uses the lock of its own module when another one runs: moduleRef.create() or moduleRef.resolve()', async () => {
     const own = await start([Base, Builder], `${freshKey()}:`);
     await start();
     const { moduleRef } = own.app.get(Builder);
@@ -80,7 +80,7 @@ describe('an object that Nest built', () => {
     expect(await isLockedBy(await moduleRef.resolve(Base), own)).toBe(true);
   });
 
-  it('uses the lock of its own module beside another one: a lazily loaded module', async () => {
+  it('uses the lock of its own module when another one runs: a lazily loaded module', async () => {
     @Module({ providers: [Base] })
     class LazyModule {}
 
@@ -126,20 +126,20 @@ const copies: Record<string, (service: Base) => Base> = {
 };
 
 describe('a copy of an object that Nest built', () => {
-  it.each(Object.keys(copies))('made as %s uses the lock of the same module beside another one', async (how) => {
+  it.each(Object.keys(copies))('made as %s uses the lock of the same module when another one runs', async (how) => {
     const [own, other] = await startTwo();
     const copy = copies[how]!(own.app.get(Base));
     expect([await isLockedBy(copy, own), await isLockedBy(copy, other)]).toEqual([true, false]);
     expect(await copy.named('7')).toBe('base:7');
   });
 
-  it('is refused beside another module when it copied nothing, as any object that Nest did not build', async () => {
+  it('is refused when it copied nothing and another module runs, like each object that Nest did not build', async () => {
     await startTwo();
     const bare = Object.create(Base.prototype) as Base;
     await expectRefused((key) => bare.run(key), SEVERAL);
   });
 
-  it('shows nothing of the lock in JSON or in a loop over its names', async () => {
+  it('shows nothing of the lock in JSON or in a loop over its properties', async () => {
     const service = (await start([Base])).app.get(Base);
     expect(JSON.stringify(service)).toBe('{"name":"base"}');
     expect(Object.keys(service)).toEqual(['name']);
@@ -201,7 +201,7 @@ describe('a call while the app is being built', () => {
     expect([hasRun(keys[0]), eager.late]).toEqual([false, `base:${keys[1]}`]);
   });
 
-  it('is locked in onModuleInit even where the module is not global, or beside another app', async () => {
+  it('is locked in onModuleInit, also when the module is not global or another app runs', async () => {
     const seen: unknown[] = [];
 
     @Injectable()

@@ -71,7 +71,7 @@ async function startTwo(processor: Type<WorkerHost>): Promise<readonly [WorkerAp
   return [await start(processor, prefix), await start(processor, prefix)];
 }
 
-/** Adds a job; `ended` is its state in the end, and what it gave or why it failed, asked of any app. */
+/** Adds a job; `ended` is its state in the end, and its result or its error, read from any app. */
 async function add(app: WorkerApp, data: Data, options?: JobsOptions) {
   const { id } = await app.queue.add('any', data, options);
   const ended = async ({ queue } = app) => {
@@ -128,7 +128,7 @@ const running = (...apps: WorkerApp[]): number => apps.reduce((sum, { work }) =>
 afterEach(closePlaces);
 
 describe('a locked WorkerHost.process', () => {
-  it('runs under the key of its job, gives the job its value, and its locked worker events are called', async () => {
+  it('runs under the key of its job, returns the value of the job, and runs its locked worker events', async () => {
     const app = await start(WithEvents);
     const [done, failed] = [await add(app, { id: '7' }), await add(app, { id: '8', end: 'fail' })];
     expect(await done.ended()).toMatchObject({ state: 'completed', value: '7 under job:7' });
@@ -137,7 +137,7 @@ describe('a locked WorkerHost.process', () => {
     expect(app.work.seen.toSorted()).toEqual(['completed 7 under completed:7', 'failed 8 with no 8 under failed:8']);
   });
 
-  it('runs jobs of one key one after the other on all instances, and jobs of other keys beside them', async () => {
+  it('runs jobs of one key one after the other on all instances, and jobs of other keys concurrently', async () => {
     const [a, b] = await startTwo(Waiting);
     const until = gateOfTest();
     a.work.until = b.work.until = until.opened;
@@ -152,8 +152,8 @@ describe('a locked WorkerHost.process', () => {
 
   it.each<[string, Data, JobsOptions, number]>([
     ['an error', { id: '7', end: 'fail' }, {}, 1],
-    ['an error, and is tried again as often as the job says', { id: '7', end: 'fail' }, { attempts: 3 }, 3],
-    ['an UnrecoverableError, and is not tried again', { id: '7', end: 'never again' }, { attempts: 3 }, 1],
+    ['an error, and is retried up to the limit of the job', { id: '7', end: 'fail' }, { attempts: 3 }, 3],
+    ['an UnrecoverableError, and is not retried', { id: '7', end: 'never again' }, { attempts: 3 }, 1],
   ])('fails its job as without a lock when it fails with %s', async (_what, data, options, attempts) => {
     const [locked, unlocked] = [await start(Waiting), await start(Unlocked)];
     const ends = [await (await add(locked, data, options)).ended(), await (await add(unlocked, data, options)).ended()];
@@ -177,7 +177,7 @@ describe('a locked WorkerHost.process', () => {
 });
 
 /**
- * Takes no more jobs and ends those that it has before the locks admit no more: the hooks of global modules, such as that of
+ * Takes no more jobs and ends the running ones before the locks close: the hooks of global modules, such as that of
  * the locks, come last. The module of BullMQ itself closes its workers much later.
  */
 @Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
@@ -193,7 +193,7 @@ class ClosingFirst extends Waiting implements OnModuleDestroy {
 
 afterEach(closePlaces);
 
-/** An app that shuts down in the midst of a job, which holds its lock until the test says so. */
+/** An app that shuts down during a job, which holds its lock until the test ends it. */
 async function startLeaving(processor: typeof Waiting) {
   const prefix = freshKey('bull');
   const leaving = await start(processor, prefix, { drainMs: 20_000 });
@@ -205,7 +205,7 @@ async function startLeaving(processor: typeof Waiting) {
 }
 
 describe('an app that shuts down while a worker holds a lock', () => {
-  it('leaves jobs that come meanwhile to other apps when its worker closes in onModuleDestroy', async () => {
+  it('leaves new jobs to other apps when its worker closes in onModuleDestroy', async () => {
     const { prefix, leaving, until, held } = await startLeaving(ClosingFirst);
     const closed = leaving.close();
     await eventually(() => leaving.app.get(ClosingFirst).isClosing);

@@ -157,7 +157,7 @@ class PublishHandler implements ICommandHandler<Publish> {
   }
 }
 
-/** Goes on until the handler of its event runs. */
+/** Continues until the handler of its event runs. */
 @CommandHandler(PublishAndWait)
 class PublishAndWaitHandler implements ICommandHandler<PublishAndWait> {
   constructor(
@@ -236,12 +236,12 @@ describe('an error', () => {
   });
 });
 
-/** Rows of `it.each` that a test name can tell apart. */
+/** Rows of `it.each` with distinct test names. */
 const named = (...events: (typeof WithId)[]) => events.map((event) => [event.name, event] as const);
 
 describe('an event that is published under a lock', () => {
   it.each(named(Announced, Ordered, OrderedLongAgo))(
-    'leads to work on the same key, which nobody else holds meanwhile (%s)',
+    'leads to work on the same key, without another holder in between (%s)',
     async (_name, Event) => {
       const [a, b] = await startTwo(start);
       const [{ work }, id] = [a, freshKey()];
@@ -257,7 +257,7 @@ describe('an event that is published under a lock', () => {
     },
   );
 
-  it('has its handler run at once under the hold of the command, like any nested call', async () => {
+  it('runs its handler at once under the hold of the command, like any nested call', async () => {
     const [instance, id] = [await start(), freshKey()];
     await execute(instance, new PublishAndWait(new Announced(id)));
     expect(instance.acquired).toEqual([`order:${id}`]);

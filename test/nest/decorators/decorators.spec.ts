@@ -32,7 +32,7 @@ describe('the definition of a class', () => {
   });
 });
 
-/** Methods whose work lasts until the test says so. */
+/** Methods whose work lasts until the test ends it. */
 class Work {
   readonly tenant = 'eu';
   running = 0;

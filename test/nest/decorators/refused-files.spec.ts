@@ -25,7 +25,7 @@ const BODIES: Record<string, () => unknown> = {
   web: webStream,
 };
 
-/** What is refused of a request only: inside something else, or read by Nest after the handler. */
+/** What is refused only for a request: inside something else, or read by Nest after the handler. */
 const REQUEST_BODIES: Record<string, () => unknown> = {
   ...BODIES,
   response: () => new Response(webStream()),
@@ -50,7 +50,7 @@ class Wraps {
   }
 }
 
-/** The body comes of the handler, or of an interceptor inside the lock. */
+/** The body comes from the handler, or of an interceptor inside the lock. */
 @Controller()
 class Routes {
   @Get('handler/:what/:id')
@@ -94,7 +94,7 @@ it('this test notices an open file', async () => {
   await untilClosed();
 });
 
-describe('a result that is refused of a method with @Locked', () => {
+describe('a refused result of a method with @Locked', () => {
   it.each(Object.keys(BODIES))('leaves no file open (%s)', async (what) => {
     const { app } = await startApp({}, { providers: [Files] });
     const files = app.get(Files);
@@ -112,7 +112,7 @@ describe('a result that is refused of a method with @Locked', () => {
   });
 });
 
-describe.each(PLATFORMS)('a body that is refused on %s', (platform) => {
+describe.each(PLATFORMS)('a refused body on %s', (platform) => {
   it.each(['handler', 'interceptor'].flatMap((of) => Object.keys(REQUEST_BODIES).map((what) => [what, of])))(
     'leaves no file open (%s of the %s)',
     async (what, of) => {

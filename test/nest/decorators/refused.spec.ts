@@ -12,7 +12,7 @@ import {
 } from '../../../lib/index.js';
 import { thrownBy } from '../../support/waiting/rejection.js';
 
-/** What the compiler would refuse, as it is called for code that was not checked. */
+/** The decorators, with types that also accept what the compiler would refuse. */
 type Unchecked = (...args: unknown[]) => unknown;
 
 const FACTORIES = { Locked, WriteLocked, ReadLocked, Limited } as unknown as Record<string, Unchecked>;
@@ -34,7 +34,7 @@ const OTHER_MEMBERS: Record<string, string> = {
   'a static getter': 'class Orders { @decorate static get charge() { return 1 } }',
   'a static field with an arrow function': 'class Orders { @decorate static charge = async () => {} }',
   'a field with an arrow function': 'class Orders { @decorate charge = async () => {} }',
-  'a field that is no function': 'class Orders { @decorate charge = 1 }',
+  'a field that is not a function': 'class Orders { @decorate charge = 1 }',
   'a class': '@decorate class Orders { async charge() {} }',
 };
 
@@ -107,7 +107,7 @@ it('a key function is not mistaken for a decorated class', () => {
 
 describe('a member that cannot be locked', () => {
   it.each(Object.entries({ ...OTHER_MEMBERS, ...PARAMETERS }))(
-    '%s is refused when the class is defined, with its name and what to do',
+    '%s is refused when the class is defined, with its name and the fix',
     (member, source) => {
       const message = refused(() => define(source, withKey('Locked', 'k')));
       expect(message).toMatch(/^Orders(\.charge)?: .*; put the decorator on a method of a class\.$/);

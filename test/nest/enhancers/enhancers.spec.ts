@@ -142,7 +142,7 @@ class UntilAnswered implements NestMiddleware {
   }
 }
 
-/** What the compiler says of a `use` that cannot be waited for. */
+/** A `use` that the compiler refuses, since it cannot be awaited. */
 export class Void implements NestMiddleware {
   // @ts-expect-error `void`: it has to return a promise, since the lock is held until that settles
   @Locked(keyOf)

@@ -27,7 +27,7 @@ class Unreadable extends Error {
   }
 }
 
-/** What a listener may throw, and of which even the text cannot be asked. */
+/** Values that a listener may throw, whose text cannot be read. */
 const UNREADABLE: readonly (readonly [string, () => unknown])[] = [
   ['an object without a prototype', () => Object.create(null) as unknown],
   ['an error whose message throws', () => new Unreadable()],
@@ -102,7 +102,7 @@ describe('a listener of events', () => {
     expect([...calls.values()]).toEqual([1, 1, 1]);
   });
 
-  it.each(UNREADABLE)('may throw %s beside a logger that throws, without an effect', async (_what, thrown) => {
+  it.each(UNREADABLE)('may throw %s, with a logger that throws, without an effect', async (_what, thrown) => {
     const app = await startBroken();
     const key = freshKey();
     const seen: string[] = [];
@@ -142,7 +142,7 @@ describe('a subscriber of a diagnostics channel', () => {
 });
 
 describe('a logger that throws', () => {
-  it('does not keep anybody from learning of a loss', async () => {
+  it('does not prevent the report of a loss', async () => {
     const app = await startBroken();
     const { locks } = app;
     const key = freshKey();
@@ -159,7 +159,7 @@ describe('a logger that throws', () => {
     await expectNothingLeft(app, key);
   });
 
-  it('does not keep a call from running unlocked where its options allow that', async () => {
+  it('does not prevent an unlocked run where the options of the call allow it', async () => {
     @Injectable()
     class Service {
       @Locked('foreign:<0>', { onUnavailable: 'run-unlocked', waitMs: 0 })
@@ -204,7 +204,7 @@ const unbound: Bind = (task) => task;
 class Stock {
   isCounting = false;
 
-  /** Whether it runs beside the work of the holder. */
+  /** Whether it runs concurrently with the work of the holder. */
   @Locked('stock:<0>')
   async isBeside(_id: string): Promise<boolean> {
     return this.isCounting;
@@ -237,7 +237,7 @@ async function start(): Promise<Held> {
   return { stock: app.get(Stock), locks, id: freshKey() };
 }
 
-/** A typical connection pool: the code that returns a connection calls back the next one in line. */
+/** A typical connection pool: the code that returns a connection runs the callback of the next waiter. */
 class Pool {
   readonly #waiting: (() => void)[] = [];
   #isFree = true;
@@ -258,7 +258,7 @@ class Pool {
 type Ask = (stock: Stock, id: string) => Promise<boolean>;
 const ask: Ask = (stock, id) => stock.isBeside(id);
 
-/** Each returns what a task saw that was queued outside the lock, and that a library runs inside it. */
+/** Each returns what a task saw that was queued outside the lock, but that a library runs inside it. */
 const LIBRARIES: Readonly<Record<string, (held: Held, bind: Bind, task: Ask) => Promise<boolean>>> = {
   'p-limit 3': async (held, bind, task) => {
     const [limit, ended, began, room] = [pLimit(1), gate(), gate(), gate()];
@@ -295,7 +295,7 @@ const LIBRARIES: Readonly<Record<string, (held: Held, bind: Bind, task: Ask) => 
   },
 };
 
-/** Goes on counting until the task is through, or waits for its turn. */
+/** Counts until the task has ended or waits for its turn. */
 async function whileCounting<T>(
   { locks, stock }: Held,
   seen: Promise<T>,
@@ -312,7 +312,7 @@ async function whileCounting<T>(
 }
 
 describe.each(Object.entries(LIBRARIES))('a task that %s runs in the context of another call', (_name, queue) => {
-  it('runs beside the work of that call, whose lock it enters', async () => {
+  it('runs concurrently with the work of that call, whose lock it enters', async () => {
     expect(await queue(await start(), unbound, ask)).toBe(true);
   });
 
@@ -351,7 +351,7 @@ describe('a server that listens inside a lock', () => {
   });
 });
 
-/** The answer of a server, by a connection that the agent keeps. */
+/** The answer of a server, over a connection that the agent keeps. */
 function askServer(server: Server, agent: Agent): Promise<string> {
   const { port } = server.address() as AddressInfo;
   return new Promise((resolve, reject) => {

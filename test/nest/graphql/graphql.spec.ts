@@ -62,7 +62,7 @@ async function resolve(graphql: GraphqlApp, field: string, ids: string[]): Promi
 
 describe('a field resolver', () => {
   it.each(FIELDS)(
-    '(%s) runs side by side for different objects of a list, and once at a time for one',
+    '(%s) runs concurrently for different objects of a list, and one at a time for one',
     async (field) => {
       const [graphql, id, other] = [await startOrders(), freshKey(), freshKey()];
       const { work } = graphql;
@@ -166,14 +166,17 @@ describe('a subscription', () => {
     await eventually(client.isComplete);
   });
 
-  it.each(['unlocked', 'above', 'below'])('(%s) ends and releases the lock when its client goes', async (method) => {
-    const { a, b, id, key, isOpen } = await startTwoSteps();
-    const client = await subscribe(a, `subscription { step: ${method}(id: "${id}") }`);
-    await eventually(isOpen);
-    client.close();
-    await eventually(() => !isOpen(), { timeoutMs: 5000, message: 'The subscription did not end' });
-    expect(await run(b, id)).toEqual({ data: { run: key } });
-  });
+  it.each(['unlocked', 'above', 'below'])(
+    '(%s) ends and releases the lock when its client disconnects',
+    async (method) => {
+      const { a, b, id, key, isOpen } = await startTwoSteps();
+      const client = await subscribe(a, `subscription { step: ${method}(id: "${id}") }`);
+      await eventually(isOpen);
+      client.close();
+      await eventually(() => !isOpen(), { timeoutMs: 5000, message: 'The subscription did not end' });
+      expect(await run(b, id)).toEqual({ data: { run: key } });
+    },
+  );
 
   it('(by request) never runs without the lock', async () => {
     const { a, id, key } = await startTwoSteps();

@@ -83,13 +83,13 @@ class Orders extends Repository<{ id: string; total: number }> {}
 describe('a method', () => {
   it.each<[string, () => Promise<unknown>, unknown]>([
     ['is inherited from an abstract class', async () => (await built(Concrete)).run('7'), 'concrete abstract'],
-    ['is inherited beside a method of the subclass', async () => (await built(Child)).run('7'), '7 base:7'],
-    ['stands beside an inherited one', async () => (await built(Child)).own('7'), '7 child:7'],
+    ['is inherited together with a method of the subclass', async () => (await built(Child)).run('7'), '7 base:7'],
+    ['coexists with an inherited one', async () => (await built(Child)).own('7'), '7 child:7'],
     ['is inherited from two levels above', async () => (await built(Grandchild)).run('7'), '7 base:7'],
     ['is inherited by a class with a constructor', async () => (await built(Needy, Child)).run('7'), '7 base:7'],
     ['is that of a mixin', async () => (await built(mixed('a'), mixed('b'))).run('7'), 'mixed:a'],
     [
-      'is added by a mixin to a class with one',
+      'is added by a mixin to a class with a locked method',
       async () => (await built(mixedInto(Base))).added('7'),
       '7 base:7 added:7',
     ],
@@ -240,7 +240,7 @@ class Durable extends Base {}
 @Injectable({ scope: Scope.TRANSIENT })
 class Transient extends Base {}
 
-/** Request-scoped, since it needs one that is. */
+/** Request-scoped, because its dependency is. */
 @Injectable()
 class Bubbled extends Base {
   constructor(readonly perRequest: PerRequest) {
@@ -256,7 +256,7 @@ describe('a provider', () => {
     ['request-scoped', PerRequest],
     ['request-scoped and durable', Durable],
     ['transient', Transient],
-    ['request-scoped by what it needs', Bubbled],
+    ['request-scoped because of a dependency', Bubbled],
   ])('is locked when it is %s', async (_what, type) => {
     const { app } = await startApp({}, { providers: [PerRequest, type] });
     expect(await (await app.resolve<Base>(type)).run('7')).toBe('7 base:7');

@@ -95,7 +95,7 @@ describe('a class with @Leader', () => {
     did.length = 0;
   });
 
-  it('leads on one instance, with a token that the operator sees, and is named there', async () => {
+  it('leads on one instance, with a token and a name that the operator sees', async () => {
     const [{ reports, locks }, other] = await startTwo();
     expect([reports.status(), other.reports.status()]).toEqual(['leads', 'waits']);
     const { holders, fencingToken } = await locks.inspect(KEY);
@@ -103,7 +103,7 @@ describe('a class with @Leader', () => {
     expect(holders.map(({ where }) => where)).toEqual(['Reports']);
   });
 
-  it('runs its scheduled methods there only, under the lock, and says where it skips them', async () => {
+  it('runs its scheduled methods only there, under the lock, and reports where it skips them', async () => {
     const [first, second] = await startTwo();
     const skipped: string[] = [];
     second.locks.events.on('skipped', ({ where, template, reason }) => skipped.push(`${where} ${template} ${reason}`));
@@ -115,7 +115,7 @@ describe('a class with @Leader', () => {
     expect(did).not.toContain('b often');
   });
 
-  it('tells a running method of a loss, and rejects its call', async () => {
+  it('notifies a running method of a loss, and rejects its call', async () => {
     const [first] = await startTwo();
     const told = gate();
     first.reports.work = async () => {
@@ -175,7 +175,7 @@ describe('a class with @Leader', () => {
     expect(await other.get<Made>('given').run()).toBeUndefined();
   });
 
-  it('begins a query of a hook or a method once, which each call of its `then` would begin', async () => {
+  it('begins a query of a hook or a method once, although each call of its `then` would begin it', async () => {
     let queries = 0;
     const query = () => ({
       // oxlint-disable-next-line unicorn/no-thenable -- as those of query builders are
@@ -217,7 +217,7 @@ describe('a class with @Leader', () => {
     expect([await app.get(Plain).run(), await other.get(Plain).run()]).toEqual(['Plain', undefined]);
   });
 
-  it('guards the scheduled methods of its base classes, and leaves those as they are', async () => {
+  it('guards the scheduled methods of its base classes, and does not change those classes', async () => {
     class Base {
       @Cron(YEARLY)
       async run(): Promise<string> {
@@ -238,7 +238,7 @@ describe('a class with @Leader', () => {
     expect([await other.get(Own).other(), await new Base().run()]).toEqual(['ran', 'ran']);
   });
 
-  it('needs the decorator again on a subclass with a schedule of its own', async () => {
+  it('needs the decorator again on a subclass with its own schedule', async () => {
     const [key, subkey] = [freshKey(), freshKey()];
     @Leader(key)
     class Base {
@@ -306,7 +306,7 @@ describe('a class with @Leader', () => {
     }
   });
 
-  it('never runs a scheduled method in silence on an object that nobody provides', async () => {
+  it('never runs a scheduled method silently on an object that no module provides', async () => {
     let runs = 0;
     @Leader('reports')
     class Nobodys {
@@ -449,7 +449,12 @@ describe('@Leader cannot be defined', () => {
     ],
     ['with a wrong lease', () => Leader('a', { leaseMs: 1 }), LockConfigurationError, '`leaseMs`'],
     ['with a wrong connection', () => Leader('a', { connection: '' }), LockConfigurationError, '`connection`'],
-    ['with options that are none', () => Leader('a', null as never), LockConfigurationError, 'to be an object'],
+    [
+      'with options that are not an object',
+      () => Leader('a', null as never),
+      LockConfigurationError,
+      'to be an object',
+    ],
   ])('%s', (_how, make, Kind, text) => {
     const error = thrownBy(() => apply(make(), Target));
     expect(error).toBeInstanceOf(Kind);

@@ -45,7 +45,7 @@ interface Writes {
 
 const KEY = 'order:<0.params.id>';
 
-/** An error as another copy of the package makes it: of another class, with the same marker. */
+/** An error of another copy of the package: another class with the same marker. */
 function ofAnotherCopy(name: string, code: string): Error {
   const marker = Symbol.for('nestjs-redis-lock:error');
   return Object.assign(new Error('secret'), { name, code, [marker]: ['LockError', name] });
@@ -233,7 +233,7 @@ async function startHeld(platform: Platform, mode: 'read' | 'write', options?: L
   return { app, id };
 }
 
-/** Asserts that the response has this body, tells the client when to retry, and reveals nothing. */
+/** Asserts that the response has this body, sends the client the time to retry, and reveals nothing. */
 function expectTold(
   { status, text, headers }: Answer,
   body: object,
@@ -291,7 +291,7 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     expect(answer.text).not.toContain(id);
   });
 
-  // Without the filter Nest ends it, too.
+  // Nest also ends it without the filter.
   it.each(['busy', 'store', 'error'])('ends a response that had begun before the error: %s', async (name) => {
     const app = await start(platform, DOORS['useGlobalFilters']!);
     const answer = await app.get(`begun/${name}`, { signal: AbortSignal.timeout(5_000) });
@@ -314,12 +314,12 @@ describe('the options of LockExceptionFilter', () => {
     ['a text', { retryAfterMs: '5s' }],
     ['half a millisecond', { retryAfterMs: 0.5 }],
     ['no number', { retryAfterMs: NaN }],
-    ['for ever', { retryAfterMs: Infinity }],
+    ['forever', { retryAfterMs: Infinity }],
     ['more than a day', { retryAfterMs: 24 * 3_600_000 + 1 }],
     ['null as a duration', { retryAfterMs: null }],
     ['an unknown option', { retryAfter: 5 }],
     ['null', null],
-    ['a number in the place of options', 5_000],
+    ['a number instead of options', 5_000],
   ])('are refused when they are invalid: %s', (_name, options) => {
     expect(() => new LockExceptionFilter(options as LockExceptionFilterOptions)).toThrow(LockConfigurationError);
   });
@@ -331,7 +331,7 @@ describe.each(PLATFORMS)('the status of LockExceptionFilter on %s', (platform) =
     ['answers 429 when all permits are taken', 'limited-method', 'read', TOO_MANY],
     ['answers 429 when permits stay taken for the whole wait', 'limited-soon', 'read', TOO_MANY_WAITED],
     ['answers 423 when a limited key is held for writing', 'limited', 'write', LOCKED],
-    ['answers 423, and not with the status of a request around it,', 'inner-busy', 'write', LOCKED],
+    ['answers 423, and not with the status of an outer request,', 'inner-busy', 'write', LOCKED],
   ])('%s (%s)', async (_what, path, mode, body) => {
     const { app, id } = await startHeld(platform, mode);
     expectTold(await app.get(`${path}/${id}`), body, 1_000, ['order:', id]);
@@ -344,7 +344,7 @@ describe.each(PLATFORMS)('the status of LockExceptionFilter on %s', (platform) =
     expect((await app.get(`limited-by-request/${id}`)).status).toBe(500);
   });
 
-  it('answers 429 when its instance has as many permits as it may', async () => {
+  it('answers 429 when its instance has reached its limit of permits', async () => {
     const [app, id] = [await startStock(platform), freshKey()];
     const held = await app.locks.acquire(`order:${id}`, { mode: 'read', permits: 20, perInstance: 1 });
     expectTold(await app.get(`limited-by-instance/${id}`), TOO_MANY, 1_000, ['order:', id]);

@@ -101,7 +101,7 @@ afterEach(closeAll);
 describe.each(TRANSPORTS)('LockExceptionFilter on %s', (name, transport) => {
   const start = () => transport.start([handlersOf(transport)]);
 
-  it.each(ANSWERS)('(%s) tells the client what is wrong, and nothing of the lock', async (handler, mode, body) => {
+  it.each(ANSWERS)('(%s) sends the client the problem, and nothing about the lock', async (handler, mode, body) => {
     const [app, id] = [await start(), freshKey()];
     const lock = await app.locks.acquire(`order:${id}`, { mode });
     const told = await app.call(handler, id);

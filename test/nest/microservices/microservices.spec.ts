@@ -117,7 +117,7 @@ describe('an event handler', () => {
     expect(await service.locks.isLocked(`order:${id}`)).toBe(false);
   });
 
-  it('is subscribed to once, and holds the lock until it completes, when it returns an Observable', async () => {
+  it('is subscribed once, and holds the lock until it completes, when it returns an Observable', async () => {
     const work = new Work();
     const [a, b, id] = [await start(work), await start(work), freshKey()];
     const { source } = a.app.get(Orders);
@@ -289,7 +289,7 @@ class SocketOrders {
 }
 
 describe('the messages of one socket', () => {
-  it('run one at a time for one key, too', async () => {
+  it('also run one at a time for one key', async () => {
     const gateway = await startGateways([SocketOrders]);
     const [{ received, send }, id] = [await connect(gateway), freshKey()];
     send('run', { id });

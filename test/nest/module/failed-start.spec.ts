@@ -49,7 +49,7 @@ class Early extends Base implements OnModuleInit {
   }
 }
 
-/** A Redis of the test's own, and how many connections there are beside the one that asks. */
+/** The test's own Redis, and its number of connections without the one that asks. */
 async function setUp() {
   const { url, admin } = await ownRedis();
   const connections = async (): Promise<number> =>
@@ -95,7 +95,7 @@ describe('an app whose start fails in onModuleInit of another module', () => {
 });
 
 describe('an app whose start fails in onApplicationBootstrap of another module', () => {
-  it('leaves nothing once it is closed', async () => {
+  it('leaves nothing after its close', async () => {
     const { connections, build } = await setUp();
     const app = await build(FailingLater);
     expect((await rejection(app.init())).message).toBe('the start fails');
@@ -151,7 +151,7 @@ describe('an app whose test replaces the service by a mock', () => {
 const listenersOf = (client: EventEmitter): Record<string, number> =>
   Object.fromEntries(client.eventNames().map((name) => [String(name), client.listenerCount(name)]));
 
-/** As `nest generate service cats` leaves it, with locks. */
+/** The output of `nest generate service cats`, with locks. */
 @Injectable()
 class CatsService {
   @Locked('cats')
@@ -230,7 +230,7 @@ describe('a bare import of the module', () => {
   });
 
   it.each([...PLACES, ['injects the service by its class', InjectingByClass] as const])(
-    'fails with that advice, and does not blame a class that %s',
+    'fails with that advice, and does not name a class that %s',
     async (_what, provider) => {
       @Module({ imports: [RedisLockModule], providers: [provider] })
       class OneModule {}
@@ -248,7 +248,7 @@ describe('a bare import of the module', () => {
     },
   );
 
-  it('fails with the same advice in another module, beside forRoot() in the root module', async () => {
+  it('fails with the same advice in another module, with forRoot() in the root module', async () => {
     @Module({ imports: [RedisLockModule], providers: [CatsService] })
     class CatsModule {}
     @Module({ imports: [RedisLockModule.forRoot({ connection: redisUrl() }), CatsModule] })

@@ -38,7 +38,7 @@ function groupOf(...sentinels: string[]) {
   };
 }
 
-/** A client that is never connected. */
+/** A client that never connects. */
 const clientOf = (options: RedisOptions): Redis => new Redis({ ...options, lazyConnect: true });
 
 const WHOLE = 'a whole number of milliseconds';
@@ -265,7 +265,7 @@ describe('a connection that was not given', () => {
   const ENVIRONMENT = process.env['NODE_ENV'];
   afterEach(() => void (process.env['NODE_ENV'] = ENVIRONMENT));
 
-  it.each([[{}], [{ connection: undefined }]])('leads to this machine, and the log says so: %j', async (options) => {
+  it.each([[{}], [{ connection: undefined }]])('leads to this machine, and the log reports it: %j', async (options) => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     await expect(errorOf(options)).rejects.toThrow('The app has started.');
     expect(warn).toHaveBeenCalledWith('Locks on 127.0.0.1:6379, since no connection was given.');
@@ -280,7 +280,7 @@ describe('a connection that was not given', () => {
   });
 });
 
-it('options beside a URL are those of its connection', async () => {
+it('options next to a URL are those of its connection', async () => {
   const { admin, url } = await ownRedis();
   const { locks } = await startApp({ connection: { url, db: 3, connectionName: 'locks' } });
   await locks.acquire('a');
@@ -289,7 +289,7 @@ it('options beside a URL are those of its connection', async () => {
 });
 
 it('a wrong option does not leave a connection behind', async () => {
-  // Of its own: to the Redis of all tests others connect meanwhile, too.
+  // A separate server: other spec files also connect to the shared Redis.
   const { admin, url } = await ownRedis();
   const before = String(await admin.client('LIST')).split('\n').length;
   await errorOf({ connection: url, leaseMs: 1 });

@@ -21,7 +21,7 @@ afterEach(closeAll);
 
 const server = new MemoryLockServer();
 
-/** A store of an app, which knows whether it was opened and closed. */
+/** A store of an app, which records whether it was opened and closed. */
 class OwnStore extends MemoryLockStore {
   readonly calls: string[] = [];
 
@@ -47,7 +47,7 @@ class Orders {
 const start = (options: RedisLockModuleOptions) =>
   startModule({ imports: [RedisLockModule.forRoot({ drainMs: 100, ...options })], providers: [Orders] });
 
-describe('a store of your own', () => {
+describe('your own store', () => {
   it('has the locks of the service and of the decorators', async () => {
     const store = new OwnStore(server);
     const app = await start({ store });
@@ -68,7 +68,7 @@ describe('a store of your own', () => {
     expect(store.calls).toEqual(['open', 'lost', 'close']);
   });
 
-  it('is made by a factory for each start of an app, with what the module knows', async () => {
+  it('is made by a factory for each start of an app, with the data of the module', async () => {
     const told: LockStoreContext[] = [];
     const stores: LockStore[] = [];
     const lockModule = RedisLockModule.forRoot({
@@ -103,7 +103,7 @@ describe('a store of your own', () => {
   });
 });
 
-describe('a store of your own is refused', () => {
+describe('your own store is refused', () => {
   it.each<[string, object, string]>([
     ['a connection', { connection: 'redis://127.0.0.1:1' }, 'either `store` or `connection`'],
     ['minReplicas', { minReplicas: 1 }, '`minReplicas` to be left out'],
@@ -156,9 +156,9 @@ afterEach(async () => {
 });
 
 describe('the first module that keeps its locks in the memory of the process', () => {
-  it('says so when it starts, and the others do not repeat it', async () => {
+  it('reports it when it starts, and the others do not repeat it', async () => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-    // Other spec files of this process have started modules, too.
+    // Other spec files of this process have also started modules.
     const copy = (await import(FIRST)) as typeof processMemory;
     const store: LockStoreFactory = (options) => copy.openProcessMemory(options);
     const first = (name?: string) => RedisLockModule.forRoot({ store, ...(name !== undefined && { name }) });

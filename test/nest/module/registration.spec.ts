@@ -174,7 +174,7 @@ describe('LOCK_SCRIPTS', () => {
   });
 
   it.each([
-    ['that is no text', { ...createLockScripts(), inspect: { text: 'return 1', sha1: '' } }, 'got object'],
+    ['that is not a text', { ...createLockScripts(), inspect: { text: 'return 1', sha1: '' } }, 'got object'],
     ['that is missing', { inspect: 'return 1' }, 'got undefined'],
   ])('with a script %s are refused before anything is sent', async (_what, scripts, text) => {
     const builder = Test.createTestingModule({
@@ -273,7 +273,7 @@ describe('isGlobal', () => {
   });
 });
 
-describe('a named module beside the default one', () => {
+describe('a named module next to the default one', () => {
   class Jobs {
     constructor(
       @InjectLockService() readonly locks: RedisLockService,
@@ -305,7 +305,7 @@ describe('a named module beside the default one', () => {
     expect(await jobs.where(freshKey())).toEqual([true, false]);
   });
 
-  it('takes its name with forRootAsync, too', async () => {
+  it('also takes its name with forRootAsync', async () => {
     const lockModule = RedisLockModule.forRootAsync({ name: 'jobs', useFactory: () => optionsAt('jobs:') });
     const app = await startModule({ imports: [lockModule, unnamed()], providers: [Jobs] });
     expect(await app.get(Jobs).where(freshKey())).toEqual([true, false]);

@@ -155,7 +155,7 @@ describe('instrumenting', () => {
 });
 
 describe('OpenTelemetryLockModule', () => {
-  it('instruments while the app runs, to the end of its locks', async () => {
+  it('instruments while the app runs, until its locks have ended', async () => {
     const { meterProvider, metrics } = startMetrics();
     const imports = [OpenTelemetryLockModule.forRoot({ meterProvider })];
     const { app, locks } = await startApp({}, { imports });
@@ -166,7 +166,7 @@ describe('OpenTelemetryLockModule', () => {
     expect(pointsOf(all.get('redis_lock.held'))).toEqual([[attributesOf('other', 'write'), 0]]);
   });
 
-  it('does not start with an unknown connection, and says what to import', async () => {
+  it('does not start with an unknown connection, and names what to import', async () => {
     const error = await startError([OpenTelemetryLockModule.forRoot({ connections: ['jobs'] })]);
     expect(error).toMatchObject({ code: 'LOCK_CONFIGURATION' });
     expect(error.message).toMatch(/OpenTelemetryLockModule.*"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
@@ -338,7 +338,7 @@ describe('the span of an acquisition', () => {
 });
 
 describe('a loss', () => {
-  it('is an event of the span under which the lock was acquired, rather than a span of its own', async () => {
+  it('is an event of the span under which the lock was acquired, rather than a separate span', async () => {
     const { orders, locks, other, within, spans, locksOf } = await start();
     const [id, started] = [freshKey(), gate()];
     const tokens: number[] = [];

@@ -164,7 +164,7 @@ const levelsOf = async (registry: Registry): Promise<readonly number[]> => {
   return [levelOf(series, 'held'), levelOf(series, 'waiting')];
 };
 
-/** An app that holds a lock for which another call waits, after one of each that is over. */
+/** An app that holds a lock for which another call waits, after one call of each kind that has ended. */
 async function startBusy(registry: Registry) {
   const app = await startApp();
   stops.push(collectLockMetrics(app.locks, { registry }));
@@ -183,7 +183,7 @@ async function endBoth({ held, waiting }: Awaited<ReturnType<typeof startBusy>>)
 }
 
 describe('metrics that are reset', () => {
-  it('go on from the current numbers of held and waiting', async () => {
+  it('continue from the current numbers of held and waiting', async () => {
     const registry = new Registry();
     const busy = await startBusy(registry);
     expect(await levelsOf(registry)).toEqual([1, 1]);
@@ -278,7 +278,7 @@ describe('PrometheusLockModule', () => {
     expect(text).toContain(`redis_lock_held{${labels}} 0`);
   });
 
-  it('does not start with an unknown connection, and says what to import', async () => {
+  it('does not start with an unknown connection, and names what to import', async () => {
     const imports = [PrometheusLockModule.forRoot({ registry: new Registry(), connections: ['jobs'] })];
     const error = await startError(imports);
     expect(error).toMatchObject({ code: 'LOCK_CONFIGURATION' });

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Leader, type LeaderHooks, leadershipOf, type LeaderTerm } from '../../../lib/index.js';
 
-/** One instance reads the feed; when it ends or dies, another goes on. */
+/** One instance reads the feed; when it ends or dies, another continues. */
 @Leader('feed', { leaseMs: 10_000 })
 @Injectable()
 export class Feed implements LeaderHooks {

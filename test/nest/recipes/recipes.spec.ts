@@ -35,7 +35,7 @@ import { blocksOf, shownFiles } from '../support/shown-code.js';
 
 afterEach(closeAll);
 
-/** A token that no lock of today has reached. */
+/** A token above that of any lock today. */
 const LATER_TOKEN = 9_000_000_000_000_000;
 
 describe('the recipe of TypeORM', () => {
@@ -123,7 +123,7 @@ describe('the recipe of a cache', () => {
 });
 
 describe('the recipe of tenants', () => {
-  it('exports as many at a time as a tenant has seats, and refuses the next one', async () => {
+  it('exports one at a time per seat of a tenant, and refuses the next one', async () => {
     const { app } = await startApp({}, { providers: [Exports] });
     const exports = app.get(Exports);
     const tenant = { id: freshKey(), seats: 2 };
@@ -134,7 +134,7 @@ describe('the recipe of tenants', () => {
     };
     const running = [exports.export(tenant, until), exports.export(tenant, until)];
     try {
-      // Those of a tenant with more seats would find a third one free.
+      // With more seats, a tenant would find a third one free.
       const refused = await rejection(exports.export(tenant, until));
       expect(refused).toBeInstanceOf(LockBusyError);
       expect((refused as LockBusyError).permits).toBe(2);
@@ -163,7 +163,7 @@ describe('the recipe of a cron job', () => {
 });
 
 describe('the recipe of a lottery', () => {
-  it('draws once per fire, whoever draws', async () => {
+  it('draws once per fire, on any instance', async () => {
     const keyPrefix = `${freshKey('recipe')}:`;
     const start = () => startApp({ keyPrefix }, { ...scheduled, providers: [Lottery] });
     const second = (): number => Math.floor(Date.now() / 1_000);
@@ -179,7 +179,7 @@ describe('the recipe of a lottery', () => {
 });
 
 describe('the recipe of a queue', () => {
-  it('makes the invoices of a customer one after the other', async () => {
+  it('writes the invoices of a customer one after the other', async () => {
     const prefix = freshKey('bull');
     const bull = BullModule.forRoot({ prefix, connection: { url: redisUrl() } });
     const imports = [bull, BullModule.registerQueue({ name: 'invoices' })];
@@ -245,7 +245,7 @@ it('the recipe of a command locks its order', async () => {
 });
 
 describe('the recipe of an idempotent endpoint', () => {
-  /** In place of a guard that checks who is signed in. */
+  /** Replaces a guard that checks the signed-in user. */
   const signIn = { canActivate: (context: ExecutionContext) => Boolean(signedIn(context.switchToHttp().getRequest())) };
   const signedIn = (request: { headers: Record<string, string>; user?: object }) =>
     (request.user = { tenant: request.headers['x-tenant'], id: request.headers['x-user'] });
@@ -347,7 +347,7 @@ describe('docs/recipes.md', () => {
     expect(blocks).toContain(code);
   });
 
-  it('shows no code that is not tested, but for Prisma', () => {
+  it('shows only tested code, except for Prisma', () => {
     const running = recipes.map(([, code]) => code);
     const others = blocks.filter((block) => !running.includes(block));
     expect(others.filter((block) => !block.includes(NOT_RUN))).toEqual([]);

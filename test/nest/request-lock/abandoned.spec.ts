@@ -24,7 +24,7 @@ import { idOf, TRANSPORTS } from '../support/every-transport.js';
 
 afterEach(closeAll);
 
-/** Puts a function of another name and kind in the place of the method, as decorators for traces and caches do. */
+/** Replaces the method with a function of another name and kind, as decorators for traces and caches do. */
 function Replaced(_target: object, _name: string, descriptor: PropertyDescriptor): void {
   const method = descriptor.value as (...args: unknown[]) => unknown;
   descriptor.value = function instrumented(this: unknown, ...args: unknown[]) {
@@ -83,7 +83,7 @@ class Gateway {
 /** The ids of which an Observable was returned. */
 const subscribable: string[] = [];
 
-/** Gives the request up as `timeout()` does, which many apps have around all requests, while the handler runs. */
+/** Abandons the request while the handler runs, like `timeout()`, which many apps apply to all requests. */
 @Injectable()
 class Impatient implements NestInterceptor {
   constructor(private readonly work: Work) {}
@@ -102,7 +102,7 @@ const Routes = routesOf({
   'untyped/:id': [[Impatient, ById], (id, work) => work.run(id)],
 });
 
-describe('a handler that goes on when nobody waits for its result', () => {
+describe('a handler that continues when no client waits for its result', () => {
   it.each(['async', 'untyped', 'replaced'])('(%s) keeps its lock when the WebSocket client has gone', async (how) => {
     const app = await startGateways([Gateway]);
     const [id, gone] = [freshKey(), await connect(app)];
@@ -134,7 +134,7 @@ describe('a handler that goes on when nobody waits for its result', () => {
   );
 });
 
-describe('a handler that returns an Observable without being declared to', () => {
+describe('a handler that returns an Observable without declaring it', () => {
   it('releases its lock when the WebSocket client goes before the first value', async () => {
     const [app, id] = [await startGateways([Gateway]), freshKey()];
     const gone = await connect(app);
@@ -145,7 +145,7 @@ describe('a handler that returns an Observable without being declared to', () =>
     await untilFree(app, `order:${id}`);
   });
 
-  it('keeps its lock until the promise of it has settled', async () => {
+  it('keeps its lock until its promise has settled', async () => {
     const [app, id] = [await startGateways([Gateway]), freshKey()];
     const gone = await connect(app);
     gone.send('promised-values', { id });
@@ -161,7 +161,7 @@ describe('a handler that returns an Observable without being declared to', () =>
   });
 });
 
-/** Gives the first call of a handler up as `timeout()` does, while it runs. */
+/** Abandons the first call of a handler while it runs, like `timeout()`. */
 @Injectable()
 class ImpatientOnce implements NestInterceptor {
   constructor(private readonly work: Work) {}
@@ -173,7 +173,7 @@ class ImpatientOnce implements NestInterceptor {
   }
 }
 
-/** Answers the first call without the handler, which goes on. */
+/** Answers the first call without the handler, which continues. */
 @Injectable()
 class Stale implements NestInterceptor {
   constructor(private readonly work: Work) {}
@@ -218,7 +218,7 @@ class SlowAgain implements PipeTransform<string, Promise<string>> {
   }
 }
 
-/** Tries once more, and gives up while the pipe of that works. */
+/** Retries once, and gives up while the pipe of the retry works. */
 class Retries implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler) {
     const isTriedAgain = eventually(() => tries(idOf(context)) === 2);

@@ -30,7 +30,7 @@ const refuse = (): never => {
   throw new NotFoundException('come later');
 };
 
-/** Tells when the connection of a client is closed. */
+/** Resolves when the connection of a client is closed. */
 class NotesLeave implements CanActivate {
   static left = 0;
 
@@ -161,7 +161,7 @@ describe.each(PLATFORMS)('a request that loses its lock on %s', (platform) => {
 describe.each(PLATFORMS)('a request without a Redis on %s', (platform) => {
   const start = () => startRequests(platform, ORDERS);
 
-  it('is skipped with an empty response, or runs unlocked, where its options say so', async () => {
+  it('is skipped with an empty response, or runs unlocked, where its options allow it', async () => {
     const app = await start();
     const skipped: string[] = [];
     app.app

@@ -148,7 +148,7 @@ describe.each(PLATFORMS)('the key of a request on %s', (platform) => {
   });
 });
 
-/** As it comes in a path: a line of its own in the log, in red. */
+/** As it comes in a path: a separate line in the log, in red. */
 const FORGED = '%0A[Nest]%20ERROR%1B[31m%E2%80%A8forged';
 const SHOWN = '\\n[Nest] ERROR\\u001b[31m\\u2028forged';
 
@@ -208,7 +208,7 @@ describe.each([
 
 const KEY = 'order:<0.params.id>';
 
-/** Each is refused with a text that has these words. */
+/** Each is refused with a text that contains these parts. */
 const OPTIONS: Record<string, [options: object, words: string]> = {
   oncePer: [{ oncePer: 'fire' }, '`oncePer` is for scheduled jobs; use it with @Locked'],
   job: [{ job: 'Jobs.run' }, '`job` is for scheduled jobs'],
@@ -220,17 +220,17 @@ const OPTIONS: Record<string, [options: object, words: string]> = {
   'permits for an instance without permits': [{ mode: 'read', perInstance: 2 }, '`perInstance`'],
   'a lease as a text': [{ leaseMs: '5s' }, 'Expected `leaseMs`'],
   'a negative waitMs': [{ waitMs: -1 }, 'Expected `waitMs`'],
-  'waitMs beside a skip': [{ waitMs: 100, ifBusy: 'skip' }, '`waitMs: 100` has no effect'],
+  'waitMs with a skip': [{ waitMs: 100, ifBusy: 'skip' }, '`waitMs: 100` has no effect'],
   'an unknown ifBusy': [{ ifBusy: 'queue' }, 'Expected `ifBusy`'],
   'an unknown onUnavailable': [{ onUnavailable: 'ignore' }, 'Expected `onUnavailable`'],
   'an empty connection': [{ connection: '' }, 'Expected `connection`'],
-  'a connection that is no name': [{ connection: 5 }, 'Expected `connection`'],
+  'a connection that is not a name': [{ connection: 5 }, 'Expected `connection`'],
   'reentrant as a text': [{ reentrant: 'no' }, 'Expected `reentrant`'],
-  'a signal that is none': [{ signal: {} }, 'Expected `signal`'],
+  'a signal that is not one': [{ signal: {} }, 'Expected `signal`'],
   'an unknown option': [{ wait: 5 }, 'Unknown lock option `wait`'],
 };
 
-/** What is no object of options at all. */
+/** Values that are not an object of options. */
 const NO_OPTIONS: Record<string, unknown> = { null: null, 'a number': 5, 'a text': 'skip', 'a function': () => 1 };
 
 const KEYS: Record<string, [key: unknown, words: string]> = {
@@ -257,7 +257,7 @@ describe('LockInterceptor.for refuses, when the class is defined,', () => {
     expect(() => define(KEY, options)).toThrow(words);
   });
 
-  it.each(Object.keys(NO_OPTIONS))('%s in place of its options', (name) => {
+  it.each(Object.keys(NO_OPTIONS))('%s instead of its options', (name) => {
     expect(() => define(KEY, NO_OPTIONS[name])).toThrow(LockConfigurationError);
   });
 
@@ -293,7 +293,7 @@ describe.each(PLATFORMS)('LockInterceptor without a key on %s', (platform) => {
     await expect(startRequests(platform, { controllers: [Orders] })).rejects.toThrow(/LockInterceptor/);
   });
 
-  it('for all handlers runs none of them, and says what to write instead', async () => {
+  it('for all handlers runs none of them, and reports what to write instead', async () => {
     const prepare = (app: INestApplication): void => {
       app.useGlobalInterceptors(app.get<LockInterceptor>(getLockInterceptorToken(undefined)));
       app.useGlobalFilters({ catch: (error: Error, host: ArgumentsHost) => answer(host, error.message) });
@@ -371,7 +371,7 @@ describe('LockInterceptor.for where Nest calls no interceptors', () => {
   it.each([
     ['a method', Jobs, 'Jobs.run'],
     ['a class', Everything, 'Everything'],
-  ])('is reported when the app starts, since the handler would run unlocked: %s', async (_what, provider, place) => {
+  ])('is reported when the app starts, because the handler would run unlocked: %s', async (_what, provider, place) => {
     expect(await warningsOf(provider)).toEqual([expect.stringMatching(`^${place} has LockInterceptor\\.for\\(\\)`)]);
   });
 

@@ -111,8 +111,8 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
 
   it.each([
     ['readers of a key', 'read', 'run'],
-    ['as many requests as there are permits', 'two', 'two'],
-  ])('lets %s run side by side, and nobody beside them', async (_who, path, other) => {
+    ['one request per permit', 'two', 'two'],
+  ])('lets %s run concurrently, and no other request', async (_who, path, other) => {
     const [[a, b], id] = [await startTwoRequests(platform, HANDLERS), freshKey()];
     const first = [a.get(`${path}/${id}`), b.get(`${path}/${id}`)];
     await eventually(() => a.work.started(id) === 2);
@@ -229,7 +229,7 @@ class Ends implements NestInterceptor {
   }
 }
 
-/** Gives up when the test says so. */
+/** Gives up when the test aborts it. */
 @Injectable()
 class Impatient implements NestInterceptor {
   static readonly givesUp = new Subject<never>();
@@ -295,7 +295,7 @@ describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
     expect((await app.locks.inspect(`order:${id}`)).waiters).toBe(0);
   });
 
-  it.each(['merged', 'promised'])('is held until an inner interceptor is done with its %s value', async (how) => {
+  it.each(['merged', 'promised'])('is held until an inner interceptor has handled its %s value', async (how) => {
     const [app, id] = [await start(), freshKey()];
     const key = `order:${id}`;
     const answer = app.get(`${how}/${id}`);

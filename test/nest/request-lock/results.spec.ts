@@ -34,7 +34,7 @@ const fail = (): never => {
   throw new ConflictException({ reason: 'sold out' });
 };
 
-/** As query builders return them: each call of its `then` begins a query. */
+/** Like the result of a query builder: each call of its `then` begins a query. */
 const query = {
   begun: 0,
   // oxlint-disable-next-line unicorn/no-thenable
@@ -133,7 +133,7 @@ describe.each(PLATFORMS)('a locked handler on %s', (platform) => {
   });
 });
 
-it('a response that something is still piped into is refused as a result', async () => {
+it('a response that still receives a pipe is refused as a result', async () => {
   const [app, id] = [await startRequests('express', { controllers: CONTROLLERS }), freshKey()];
   await app.get(`piped/${id}`).catch(() => undefined);
   // The client may have the text before the call has failed.
@@ -141,12 +141,12 @@ it('a response that something is still piped into is refused as a result', async
   await untilFree(app, `order:${id}`);
 });
 
-/** The streams that handlers made, and whether they were let go. */
+/** The streams that handlers made, and whether they were released. */
 const made: { readonly destroyed: boolean }[] = [];
 /** Whether the lock was held when a result of a handler was read. */
 const held: boolean[] = [];
 
-/** What Nest sends piece by piece, of which each is a result in a plain object, too. */
+/** What Nest sends piece by piece; in a plain object, each is also a result. */
 class Wraps implements NestInterceptor {
   intercept(_context: ExecutionContext, next: CallHandler) {
     return next.handle().pipe(map((data: unknown) => ({ data })));
@@ -166,7 +166,7 @@ function streamOf(id: string): Readable {
   return one;
 }
 
-/** One that reads nothing ahead. */
+/** A stream without read-ahead. */
 function webStreamOf(id: string): ReadableStream {
   const one = { destroyed: false };
   made.push(one);

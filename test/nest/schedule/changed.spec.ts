@@ -45,7 +45,7 @@ async function startTwoJobs(...providers: Provider[]): Promise<readonly [JobsApp
 const firesOf = (apps: readonly JobsApp[], job: string): number[] =>
   apps.flatMap(({ fires }) => fires.filter((one) => one.job === job).map(({ fire }) => fire));
 
-/** That the job has run in some seconds of the last minute, or does so now, each time on one of the instances. */
+/** Asserts that the job has run in at least three seconds of the last minute, each time on one instance. */
 async function expectOncePerSecond(apps: readonly JobsApp[], job: string): Promise<void> {
   // Those of different instances are noted in any order.
   const latest = (): number[] => firesOf(apps, job).filter((fire) => fire > Date.now() - 60_000);
@@ -71,7 +71,7 @@ class Declared {
     await this.fires.note('uncalled', 'Declared.uncalled');
   }
 
-  /** As the others, but that its time stays. */
+  /** Like the others, but its time does not change. */
   @Cron(YEARLY)
   @Locked('kept', FIRE)
   async kept(): Promise<void> {
@@ -102,7 +102,7 @@ class Wrappable {
   }
 }
 
-/** As instrumentation wraps a method: when its object is made. */
+/** Like instrumentation that wraps a method when its object is made. */
 const wrapped = (copiesMetadata: boolean) =>
   class Instrumented extends Wrappable {
     constructor(fires: Fires) {
@@ -151,7 +151,7 @@ describe('a @Cron job whose time is changed while the app runs', () => {
     await expectOncePerSecond(apps, `Declared.${name}`);
   });
 
-  it('belongs to the latest fire of that time when it is called by hand, too', async () => {
+  it('also belongs to the latest fire of that time when it is called by hand', async () => {
     for (const job of changedJobs) void job.stop();
     const calledAt = Date.now();
     await apps[0]!.app.get(Declared).changed();
@@ -191,7 +191,7 @@ describe('a @Cron job whose method is wrapped on its instance', () => {
 describe('a cron job that is added to the SchedulerRegistry', () => {
   @Injectable()
   class Reports implements OnModuleInit {
-    /** As a ConfigService gives it. */
+    /** Like a value of a ConfigService. */
     static readonly expression: string = SECONDLY;
 
     constructor(
@@ -265,7 +265,7 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
   it.each([
     ['as a module starts', 'sync'],
     ['as a module starts, with a tick that awaits', 'awaited'],
-    ['after the start, in place of a deleted one', 'late'],
+    ['after the start, to replace a deleted one', 'late'],
   ])('runs once per fire of its current schedule when it is added %s', async (_when, name) => {
     await expectOncePerSecond(apps, `Reports.${name}`);
   });
@@ -276,7 +276,7 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     expect(firesOf(apps, 'Reports.once')).toEqual([date.getTime()]);
   });
 
-  it('is known only in its own ticks: a call by hand rejects with what to write', async () => {
+  it('has a fire only in its own ticks: a call by hand rejects with what to write', async () => {
     const error = await rejection(apps[0]!.app.get(Reports).unknown());
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toBe(

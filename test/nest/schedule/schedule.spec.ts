@@ -14,7 +14,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 import { closePlaces, gateOfTest } from '../support/places.js';
 
-/** Until this is settled, jobs go on. */
+/** Jobs run until this is settled. */
 const UNTIL = Symbol('until');
 type Until = Pick<ReturnType<typeof gateOfTest>, 'opened'>;
 
@@ -38,7 +38,7 @@ class Runs {
   }
 }
 
-/** So long that both apps of a test have started meanwhile. */
+/** Long enough that both apps of a test have started meanwhile. */
 const START_MS = 3_000;
 
 const SCHEDULES: Record<string, MethodDecorator> = {
@@ -95,7 +95,7 @@ async function start(keyPrefix: string, until: Until, metadata: ModuleMetadata):
 afterEach(closePlaces);
 
 describe('the jobs of providers and controllers', () => {
-  it('run under their lock on one of two instances, wherever the decorator of the schedule stands', async () => {
+  it('run under their lock on one of two instances, with the decorator of the schedule above or below', async () => {
     const jobsOf = (where: string) => CASES.map((one) => jobOf(where, ...one));
     const metadata = { providers: jobsOf('provider'), controllers: jobsOf('controller') };
     const prefix = `${freshKey('schedule')}:`;
@@ -171,7 +171,7 @@ class SecondlyJob extends HourlyJob {
   }
 }
 
-/** Starts two instances whose jobs go on at once. */
+/** Starts two instances whose jobs do not wait. */
 async function startFree(providers: Type[]) {
   const until = gateOfTest();
   until.open();
@@ -226,7 +226,7 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
     return { ...app, jobs: moduleRef.get(LazyJobs) };
   }
 
-  it('runs once per slot of its @Interval on all instances that call it by hand', async () => {
+  it('runs once per slot of its @Interval when all instances call it by hand', async () => {
     const prefix = `${freshKey('schedule')}:`;
     const [a, b] = [await startLazy(prefix), await startLazy(prefix)];
     await Promise.all([a, b, a].map(({ jobs }) => jobs.interval()));
@@ -235,7 +235,7 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
     expect(fires.length + a.skipped.length + b.skipped.length).toBe(3);
   });
 
-  it('is refused with a @Cron and `oncePer: fire`, since the scheduler does not know its fires', async () => {
+  it('is refused with a @Cron and `oncePer: fire`, since the scheduler does not have its fires', async () => {
     const { jobs, runs } = await startLazy(`${freshKey('schedule')}:`);
     const error = await rejection(jobs.cron());
     expect(error).toBeInstanceOf(LockConfigurationError);
@@ -290,7 +290,7 @@ describe('a job that runs once per fire, in an app without a scheduler', () => {
     ['provider', { providers: [Reports] }],
     ['controller', { controllers: [Reports] }],
     ['subclass', { providers: [Inherits] }],
-  ])('causes one warning when the app starts, which says what to import (%s)', async (_what, where) => {
+  ])('causes one warning when the app starts, which names what to import (%s)', async (_what, where) => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const start = async (...imports: NonNullable<ModuleMetadata['imports']>) => {
       warn.mockClear();

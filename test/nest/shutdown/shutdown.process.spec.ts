@@ -31,11 +31,11 @@ function start({ connection, ...orders }: Orders) {
   return { child, ready, outcome };
 }
 
-/** Has all go on, once they are ready and this is done. */
+/** Lets all continue, once they are ready and this is done. */
 async function goOn(all: readonly ReturnType<typeof start>[], begin: () => Promise<unknown>): Promise<void> {
   await Promise.all(all.map(({ ready }) => ready()));
   await begin();
-  for (const { child } of all) child.send('go on');
+  for (const { child } of all) child.send('continue');
 }
 
 const OF_REDIS = ['acquire', 'extend', 'downgrade', 'release', 'inspect', 'lastRun', 'forceRelease', 'list', 'close'];
@@ -49,11 +49,11 @@ describe('a process that awaits nothing but a call of the module', () => {
     ['nested', 'LOCK_WAIT_TIMEOUT', []],
     ['job', 'ran', []],
     ['close', 'done', ['hold']],
-  ])('goes on after that call: %s', async (awaited, value, before) => {
+  ])('continues after that call: %s', async (awaited, value, before) => {
     expect(await start({ before, awaited }).outcome).toEqual(after(awaited, value));
   });
 
-  it('goes on after that call when Redis hangs', async () => {
+  it('continues after that call when Redis hangs', async () => {
     const server = await ownRedis();
     const all = OF_REDIS.map((awaited) =>
       start({ connection: server.url, before: ['hold', 'told', 'unref'], awaited }),
@@ -65,7 +65,7 @@ describe('a process that awaits nothing but a call of the module', () => {
     );
   }, 120_000);
 
-  it('goes on until the release of a call that did not wait for it is confirmed', async () => {
+  it('runs until the release of a call that did not wait for it is confirmed', async () => {
     const proxy = await proxyTo((await ownRedis()).url);
     const before = ['use', 'told', 'unref', 'early'];
     const call = start({ connection: proxy.url, before, awaited: 'nothing' });
@@ -84,7 +84,7 @@ describe('a process that awaits nothing but a call of the module', () => {
   });
 });
 
-/** An own connection, and clients of the application, of which one tries again for ever, and one gives up. */
+/** Its own connection, and two clients of the application: one tries again forever, one gives up. */
 const CLIENTS = [undefined, {}, { maxRetriesPerRequest: null }, { retryStrategy: null }];
 
 /** How Redis is away: from the start, or what is done to it later. */
@@ -142,7 +142,7 @@ async function holdsOf(key: string): Promise<string[]> {
 }
 
 describe('SIGTERM during locked work', () => {
-  it('lets the work end under its lock before the process ends by the signal, with no lock left', async () => {
+  it('lets the work end under its lock, then ends the process by the signal, with no lock left', async () => {
     const { key, child, gone, told, find } = await startWork('told', 10_000);
     const admin = openAdmin();
     child.send('acquire');
@@ -157,7 +157,7 @@ describe('SIGTERM during locked work', () => {
     expect(await holdsOf(key)).toEqual([]);
   });
 
-  it('aborts work that goes on after drainMs, and not before', async () => {
+  it('aborts work that continues after drainMs, and not before', async () => {
     const { key, child, gone, told, find } = await startWork('endless', 700);
     const at = Date.now();
     child.kill('SIGTERM');

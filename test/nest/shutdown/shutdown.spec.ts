@@ -17,7 +17,7 @@ import { startManual } from '../support/manual-app.js';
 
 afterEach(closeAll);
 
-/** What happens first when an app closes in the midst of locked work: its end, or that of what it works with. */
+/** What happens first when an app closes during locked work: the work ends, or its dependencies close. */
 async function orderOfClosing(providers: Provider[] = []): Promise<string[]> {
   const log: string[] = [];
   @Injectable()
@@ -80,7 +80,7 @@ describe('closing the app', () => {
     expect(log).toEqual(['held true', 'closed']);
   });
 
-  it('fires the signal of a holder that takes longer than drainMs, and frees its lock', async () => {
+  it('aborts the signal of a holder that takes longer than drainMs, and frees its lock', async () => {
     const { app, locks } = await startApp({ drainMs: 50 });
     const other = await startApp();
     const key = freshKey();
@@ -116,23 +116,26 @@ describe('the jobs of @nestjs/schedule', () => {
   it.each([
     ['before', modules],
     ['after', modules.toReversed()],
-  ])('do not fire while the app waits for holders, with the module imported %s theirs', async (_order, imports) => {
-    const metadata = { imports: imports.map((make) => make()), providers: [Jobs] };
-    const app = await startModule(metadata);
-    const jobs = app.get(Jobs);
-    await eventually(() => jobs.fires > 2);
-    const lock = await app.get(RedisLockService).acquire(freshKey());
-    const closed = app.close();
-    // Twenty periods without a fire.
-    await eventually(async () => {
-      const before = jobs.fires;
-      await sleep(100);
-      return jobs.fires === before;
-    });
-    expect(lock.held).toBe(true);
-    await lock.release();
-    await closed;
-  });
+  ])(
+    'do not fire while the app waits for holders, with the lock module imported %s the schedule module',
+    async (_order, imports) => {
+      const metadata = { imports: imports.map((make) => make()), providers: [Jobs] };
+      const app = await startModule(metadata);
+      const jobs = app.get(Jobs);
+      await eventually(() => jobs.fires > 2);
+      const lock = await app.get(RedisLockService).acquire(freshKey());
+      const closed = app.close();
+      // Twenty periods without a fire.
+      await eventually(async () => {
+        const before = jobs.fires;
+        await sleep(100);
+        return jobs.fires === before;
+      });
+      expect(lock.held).toBe(true);
+      await lock.release();
+      await closed;
+    },
+  );
 });
 
 describe('a scheduler', () => {
@@ -168,7 +171,7 @@ describe('closing the app while Redis is away', () => {
   class Nothing {}
   const start = () => startManual(Nothing, { drainMs: 20_000 });
 
-  it('ends within drainMs, even with locks that could not be released and a call under way', async () => {
+  it('ends within drainMs, even with locks that could not be released and a running call', async () => {
     const { app, server, clock, locks } = await start();
     const [lock] = [await locks.acquire(freshKey()), await locks.acquire(freshKey())];
     server.stop();

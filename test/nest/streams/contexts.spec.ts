@@ -103,7 +103,7 @@ async function start() {
 }
 
 describe('a subscriber of a locked Observable', () => {
-  it('does not enter the lock from another request that has subscribed, too', async () => {
+  it('does not enter the lock from another request that has also subscribed', async () => {
     const { streams, id } = await start();
     const shared = streams.observe(id).pipe(share());
     const first = requests.run('a', () => lastValueFrom(shared.pipe(toArray())));
@@ -165,7 +165,7 @@ describe('the body of a loop over a locked async iterable', () => {
     expect(log).toEqual(Array.from({ length: 3 }, () => ['look', 'update another']).flat());
   });
 
-  it('makes others wait for the end, even those that were started beside it in the same turn', async () => {
+  it('makes others wait for the end, even those that started in the same turn', async () => {
     const app = await start();
     const { streams, id, log, key } = app;
     const [standing, goOn] = [gate(), gate()];
@@ -178,13 +178,13 @@ describe('the body of a loop over a locked async iterable', () => {
     };
     const beside = async (): Promise<void> => {
       await standing.opened;
-      await streams.update(id, 'beside');
+      await streams.update(id, 'next');
     };
     const both = Promise.all([consume(), beside()]);
     await untilWaiting(app, key);
     goOn.open();
     await both;
-    expect(log).toEqual(['row 1', 'row 2', 'row 3', 'update beside']);
+    expect(log).toEqual(['row 1', 'row 2', 'row 3', 'update next']);
   });
 });
 
@@ -225,7 +225,7 @@ async function startSteps() {
 }
 
 describe('an iteration that its consumer ends while a value is pending', () => {
-  it('ends with one more lease when the value never comes: the signal fires, and return() rejects', async () => {
+  it('ends with one more lease when the value never comes: the signal is aborted, and return() rejects', async () => {
     const { steps, id, settle, isLocked } = await startSteps();
     const iterator = steps.never(id);
     await iterator.next();
@@ -247,7 +247,7 @@ describe('an iteration that its consumer ends while a value is pending', () => {
     await eventually(async () => !(await isLocked()));
   });
 
-  it('leaves an outer hold alone, and ends with one more lease when only it keeps the hold', async () => {
+  it('does not affect an outer hold, and ends with one more lease when only it keeps the hold', async () => {
     const { steps, locks, id, settle, isLocked } = await startSteps();
     const outer = await locks.withLock(`steps:${id}`, { leaseMs: LEASE_MS }, async () => {
       const iterator = steps.never(id);

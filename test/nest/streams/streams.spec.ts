@@ -10,7 +10,7 @@ import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock
 
 const ERROR = new Error('of the source');
 
-/** Streams that go on for as long as the test says. */
+/** Streams that last until the test ends them. */
 class Streams {
   readonly source = new Subject<number>();
   calls = 0;
@@ -100,7 +100,7 @@ async function start() {
   return { streams: app.get(Streams), locks, other: other.locks, id, isFree };
 }
 
-/** Notes all that an Observable tells. */
+/** Notes all that an Observable emits. */
 function notes(observable: Observable<unknown>) {
   const told: unknown[] = [];
   const subscription = observable.subscribe({
@@ -249,7 +249,7 @@ async function* count(to: number, onEnd: () => void): AsyncGenerator<number> {
   }
 }
 
-/** What these methods return is not known before they are called. */
+/** The kind of result is unknown before these methods are called. */
 class Lists {
   ended = 0;
 
@@ -275,7 +275,7 @@ async function startLists() {
   return { lists: app.get(Lists), locks, locker, id, isLocked: () => locks.isLocked(`list:${id}`) };
 }
 
-describe('a method that returns an async iterable and is not an async function*', () => {
+describe('a method that returns an async iterable, but is not an async function*', () => {
   it('holds the lock until the iteration ends', async () => {
     const { lists, id, isLocked } = await startLists();
     const values: number[] = [];
@@ -325,7 +325,7 @@ describe('a method that returns an async iterable and is not an async function*'
   });
 });
 
-/** As a compiler without `emitDecoratorMetadata` leaves it. */
+/** Like the output of a compiler without `emitDecoratorMetadata`. */
 class Untyped {
   readonly source = new Subject<number>();
 
@@ -389,7 +389,7 @@ describe('a method without metadata that returns an Observable', () => {
     expect(told).toEqual([expect.any(LockShutdownError)]);
   });
 
-  it('leaves the results of other methods as they are', async () => {
+  it('does not change the results of other methods', async () => {
     const { untyped, id } = await startUntyped();
     expect(await untyped.later(id)).toBe(7);
     expect(

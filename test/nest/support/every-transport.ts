@@ -22,7 +22,7 @@ import { ask as askSocket, startGateways } from './transports-ws.js';
 
 /** An instance whose handlers have a client. */
 export interface TransportApp extends Instance {
-  /** Calls a handler, and gives its last value, or `{ failed }` with the error as the client gets it. */
+  /** Calls a handler, and returns its last value, or `{ failed }` with the error of the client. */
   readonly call: (handler: string, id: string) => Promise<unknown>;
 }
 
@@ -41,7 +41,7 @@ export interface Transport {
   readonly start: (types: readonly Type[], work?: Work) => Promise<TransportApp>;
 }
 
-/** Makes a class a provider with this scope, and what else it is. */
+/** Makes a class a provider with this scope, and with its further roles. */
 const provider =
   (declare: () => ClassDecorator): Transport['declares'] =>
   (scope) =>

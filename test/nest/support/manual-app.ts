@@ -6,7 +6,7 @@ import { closeLater, startModule } from '../../support/apps/lock-app.js';
 /** A step of the clock, much shorter than any lease or limit of a test. */
 const STEP_MS = 50;
 
-/** Starts an app with locks in memory, whose time passes only when a test says so. */
+/** Starts an app with locks in memory, whose time passes only when a test moves it. */
 export async function startManual<T>(
   type: Type<T>,
   options: Parameters<typeof RedisLockTestingModule.forRoot>[0] = {},
@@ -15,7 +15,7 @@ export async function startManual<T>(
   const server = new MemoryLockServer({ clock });
   const imports = [RedisLockTestingModule.forRoot({ server, ...options })];
   const app = await startModule({ imports, providers: [type] });
-  /** Has time pass until this has settled. */
+  /** Advances the clock until this has settled. */
   const settle = async <R>(promise: Promise<R>): Promise<R> => {
     const state = { isPending: true };
     const end = (): void => void (state.isPending = false);
@@ -23,7 +23,7 @@ export async function startManual<T>(
     while (state.isPending) await clock.advance(STEP_MS);
     return promise;
   };
-  /** Has time pass until the test ends. */
+  /** Advances the clock until the test ends. */
   const race = (): void => {
     const state = { isRacing: true };
     closeLater({ close: async () => void (state.isRacing = false) });

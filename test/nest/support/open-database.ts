@@ -9,7 +9,7 @@ import { closeLater } from '../../support/apps/lock-app.js';
 
 initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
 
-/** A database in memory that notes what it is asked, with the tables of these entities. It ends with the test. */
+/** A database in memory that notes its queries, with the tables of these entities. It ends with the test. */
 export async function openDatabase(log: string[], entities: Function[] = []): Promise<DataSource> {
   const ignore = (): void => undefined;
   const silent = { logQueryError: ignore, logQuerySlow: ignore, logSchemaBuild: ignore, logMigration: ignore };

@@ -7,7 +7,7 @@ import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js
 const ran: string[] = [];
 export const hasRun = (key: string): boolean => ran.includes(`base:${key}`);
 
-/** A service, however it is built. */
+/** A service, built in any way. */
 export class Base {
   readonly name: string = 'base';
 
@@ -43,7 +43,7 @@ export async function startTwo(): Promise<[own: LockApp, other: LockApp]> {
   return [await start([Base], `${freshKey('own')}:`), await start([], `${freshKey('other')}:`)];
 }
 
-/** That a call is refused with a text that says what to do, and that its method did not run. */
+/** Asserts that a call is refused with advice, and that its method did not run. */
 export async function expectRefused(call: (key: string) => Promise<unknown>, text: string): Promise<void> {
   const key = freshKey();
   const error = await rejection(call(key));
@@ -56,7 +56,7 @@ export async function expectRefused(call: (key: string) => Promise<unknown>, tex
 export const NONE = 'no RedisLockModule is running';
 export const SEVERAL = 'several RedisLockModules are running';
 
-/** The methods of an object, to be called without it. */
+/** The methods of an object, for calls without it. */
 type Detached = {
   readonly [Name in 'run' | 'named' | 'seenBy']: (
     this: void,
@@ -64,5 +64,5 @@ type Detached = {
   ) => ReturnType<Base[Name]>;
 };
 
-/** Has the compiler let go of a method, as `const { run } = withoutThis(service)`. */
+/** Detaches a method, as `const { run } = withoutThis(service)`. */
 export const withoutThis = (service: Base): Detached => service;

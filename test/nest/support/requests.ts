@@ -69,7 +69,7 @@ export interface StartOptions {
   trustProxy?: boolean;
 }
 
-/** Starts an instance on a port of the system's choice; `closeAll` closes it, by default whatever its clients wait for. */
+/** Starts an instance on a port of the system's choice; `closeAll` closes it, by default without waiting for its clients. */
 export async function startRequests(
   platform: Platform,
   metadata: ModuleMetadata,
@@ -79,7 +79,7 @@ export async function startRequests(
   if (adapter instanceof ExpressAdapter) adapter.set('trust proxy', trustProxy);
   const built = await buildInstance(metadata, work, { adapter, locks, forceCloseConnections });
   const { app } = built;
-  // `work` goes on: tests close an app while it runs.
+  // `work` continues: tests close an app while it runs.
   const instance = closeLater({ ...built, close: () => app.close() });
   const failures = new KeepFailures(adapter);
   if (prepare) prepare(app);
@@ -111,7 +111,7 @@ export async function startTwoRequests(
   return startTwo((work) => startRequests(platform, metadata, { ...options, work }), options.work);
 }
 
-/** A request whose client goes away when the test says so, or at its end. */
+/** A request whose client goes away when the test aborts it, or at its end. */
 export function open(
   { url }: RequestApp,
   path: string,

@@ -17,7 +17,7 @@ interface Making {
   createUnaryServiceMethod(handler: MessageHandler): (call: Call, callback: Callback) => unknown;
 }
 
-/** A call as \@grpc/grpc-js makes it, as far as Nest and the library look at it. */
+/** A call as \@grpc/grpc-js makes it, as far as Nest and the library read it. */
 class Call extends EventEmitter {
   readonly metadata = {};
   readonly written: unknown[] = [];

@@ -5,7 +5,7 @@ import { lastValueFrom } from 'rxjs';
 import { closeLater } from '../../support/apps/lock-app.js';
 import { type Instance, startInstance, Work } from './transports.js';
 
-/** An instance that listens for messages, with a client of its own. */
+/** An instance that listens for messages, with its own client. */
 export interface Service extends Instance {
   readonly client: ClientProxy;
 }

@@ -41,7 +41,7 @@ export async function connect({ url }: GatewayApp): Promise<Client> {
   };
 }
 
-/** Sends a message on a socket of its own, and gives the first answer. */
+/** Sends a message on a new socket, and returns the first answer. */
 export async function ask(gateway: GatewayApp, event: string, data: object): Promise<Answer> {
   const { received, send } = await connect(gateway);
   send(event, data);

@@ -14,14 +14,14 @@ import { untilWaiting } from '../../support/waiting/waiters.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
 
-/** What the locked methods of all instances of a test do: they note that they run, and last until the test says so. */
+/** The work of the locked methods of all instances of a test: they note that they run, and last until the test ends them. */
 export class Work {
   readonly #running = new Map<string, number>();
   readonly #started = new Map<string, number>();
   readonly #overlapped = new Set<string>();
   readonly #done = gate();
 
-  /** Gives the key of the lock under which it ran. */
+  /** Returns the key of the lock under which it ran. */
   async run(id: string): Promise<string> {
     const { key } = currentLock();
     const others = this.#running.get(id) ?? 0;
@@ -51,7 +51,7 @@ export class Work {
     return this.#overlapped.has(id);
   }
 
-  /** Lets all that run end, and those that come. */
+  /** Ends all running methods, and all later ones. */
   finish(): void {
     this.#done.open();
   }
@@ -71,7 +71,7 @@ interface BuildOptions extends NestApplicationOptions {
   readonly locks?: RedisLockModuleOptions;
 }
 
-/** An instance that does not listen yet, and that its caller closes. Nest would drop the options beside no adapter. */
+/** An instance that does not listen yet, and that its caller closes. Without an adapter, Nest would drop the options. */
 export async function buildInstance(
   metadata: ModuleMetadata,
   work: Work,
@@ -89,7 +89,7 @@ export async function buildInstance(
 }
 
 /**
- * Starts an instance that listens on a port of its own, and of which `closeAll` knows. Instances of one test share `work`,
+ * Starts an instance that listens on its own port, and that `closeAll` closes. Instances of one test share `work`,
  * which ends when they close, so that a test that failed does not wait for its calls. `prepare` sets what the app needs
  * before it is initialised, such as an adapter.
  */
@@ -116,8 +116,8 @@ export async function startTwo<T>(start: (work: Work) => Promise<T>, work = new 
 }
 
 /**
- * Calls one key on both instances: the second waits until the first has ended, while a call of another key runs beside
- * it. The work gets the id as the method received it.
+ * Calls one key on both instances: the second waits until the first has ended, while a call of another key runs
+ * at the same time. The work gets the id as the method received it.
  */
 export async function expectOneAtATime<T extends Instance>(
   [a, b]: readonly [T, T],
@@ -130,7 +130,7 @@ export async function expectOneAtATime<T extends Instance>(
   try {
     await eventually(() => work.isRunning(received(id)), { message: 'The first call did not run' });
     calls.push(call(b, id), call(b, other));
-    await eventually(() => work.isRunning(received(other)), { message: 'Another key did not run beside it' });
+    await eventually(() => work.isRunning(received(other)), { message: 'Another key did not run at the same time' });
     await untilWaiting(a, `order:${received(id)}`);
     await work.untilStarted(received(id));
     expect(work.started(received(id))).toBe(1);

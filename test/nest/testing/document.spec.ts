@@ -8,7 +8,7 @@ describe('docs/testing.md', () => {
     expect(blocks).toContain(code);
   });
 
-  it('shows no code that is not tested', () => {
+  it('shows only tested code', () => {
     const running = examples.map(([, code]) => code);
     expect(blocks.filter((block) => !running.includes(block))).toEqual([]);
     expect(blocks).toHaveLength(examples.length);

@@ -64,7 +64,7 @@ beforeEach(() => void (locks = new FakeLockService()));
 afterEach(closeAll);
 
 describe('FakeLockModule', () => {
-  it('stands for RedisLockModule: its decorators, its service, and objects that Nest did not build', async () => {
+  it('replaces RedisLockModule: its decorators, its service, and objects that Nest did not build', async () => {
     const app = await startModule({ imports: [FakeLockModule.forRoot(locks)], providers: [Orders, ByToken, BY_HAND] });
     expect(await app.get(Orders).charge('1')).toBe('charged 1');
     expect(await app.get(ByHand).charge('2')).toBe('charged 2');
@@ -75,7 +75,7 @@ describe('FakeLockModule', () => {
     await expect(app.get(ByHand).charge('3')).rejects.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('stands for a named connection beside the default one', async () => {
+  it('replaces a named connection next to the default one', async () => {
     const audit = new FakeLockService({ name: 'audit' });
     const imports = [FakeLockModule.forRoot(audit), FakeLockModule.forRoot(locks)];
     const app = await startModule({ imports, providers: [Orders, Audits] });
@@ -120,7 +120,7 @@ describe('FakeLockModule', () => {
   });
 });
 
-/** As createMock() of @golevelup/ts-jest and the like make them: an object that has every method. */
+/** Like createMock() of @golevelup/ts-jest: an object with every method. */
 const answersToEachName = (): object => {
   const methods = new Map<string | symbol, unknown>([['then', undefined]]);
   const get = (_target: object, name: string | symbol): unknown => {
@@ -130,7 +130,7 @@ const answersToEachName = (): object => {
   return new Proxy({}, { get });
 };
 
-/** As sinon.createStubInstance() makes them: an object of the class whose constructor never ran. */
+/** Like sinon.createStubInstance(): an object of the class whose constructor never ran. */
 function stubInstance(token?: unknown): object {
   const { prototype } = (typeof token === 'function' ? token : Object) as { prototype: object };
   const properties = Object.entries(Object.getOwnPropertyDescriptors(prototype));
@@ -138,7 +138,7 @@ function stubInstance(token?: unknown): object {
   return Object.create(prototype, Object.fromEntries(methods.map(([name]) => [name, { value: jest.fn() }])));
 }
 
-describe('a mock in the place of', () => {
+describe('a mock instead of', () => {
   const MOCKS: [string, (token?: unknown) => object][] = [
     ['an object with the prototype of the class', stubInstance],
     ['jest.fn() as methods', () => ({ run: jest.fn(), around: jest.fn(), enter: jest.fn(), withLock: jest.fn() })],
@@ -152,14 +152,14 @@ describe('a mock in the place of', () => {
     expect(error.message).toMatch(new RegExp(`^${where}.* mock.*RedisLockTestingModule`));
   };
 
-  it.each(MOCKS)('all that a class injects never runs a locked method in silence (%s)', async (_what, mock) => {
+  it.each(MOCKS)('all that a class injects never runs a locked method silently (%s)', async (_what, mock) => {
     const app = await Test.createTestingModule({ providers: [Orders, BY_HAND] })
       .useMocker(mock)
       .compile();
     await expectRefused(app.get(Orders).charge('1'), 'Orders.charge');
   });
 
-  it.each(MOCKS)('one part of the module never runs a locked method in silence (%s)', async (_what, mock) => {
+  it.each(MOCKS)('one part of the module never runs a locked method silently (%s)', async (_what, mock) => {
     for (const part of [RedisLockService, LockInterceptor]) {
       const app = await startModule({ imports: MODULES, providers: [Orders, BY_HAND] }, (builder) =>
         builder.overrideProvider(part).useValue(mock(part)),
@@ -171,7 +171,7 @@ describe('a mock in the place of', () => {
     }
   });
 
-  it.each(MOCKS)('the locks of a request never answers it in silence (%s)', async (_what, mock) => {
+  it.each(MOCKS)('the locks of a request never answers it silently (%s)', async (_what, mock) => {
     const Locks = LockInterceptor.for('user:<0>');
     const app = await Test.createTestingModule({ providers: [Locks] })
       .useMocker(mock)
@@ -216,7 +216,7 @@ describe('useFakeLocks', () => {
     return startModule({ imports, providers: [Orders, Audits, BY_HAND] }, (builder) => useFakeLocks(builder, fake));
   };
 
-  it('has all lock modules of an app use one fake, and nothing connects', async () => {
+  it('makes all lock modules of an app use one fake, and nothing connects', async () => {
     const app = await start(locks);
     await app.get(Orders).charge('1');
     await app.get(Audits).write('2');
@@ -254,7 +254,7 @@ describe('useFakeLocks', () => {
     await closing;
   });
 
-  it('closes the app at once, whatever the test left held, with a `drainMs` of 0', async () => {
+  it('closes the app at once, with any locks that the test left held, with a `drainMs` of 0', async () => {
     const fake = new FakeLockService({ drainMs: 0 });
     const app = await start(fake);
     const lock = await fake.acquire('left');

@@ -59,7 +59,7 @@ describe.each([
     expect(await run).toBe('ran');
   });
 
-  it('do not hold up calls or fake locks', async () => {
+  it('do not block calls or fake locks', async () => {
     const app = await startFaked();
     expect(await app.get(Orders).charge('1')).toBe('1');
     const orders = withFakeLocks(new Orders(), new FakeLockService());

@@ -4,7 +4,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { ended, type KitOptions, KITS, record, type World } from './support/kits.js';
 
-/** What is done in a world, and what comes of it. */
+/** An action in a world, and its result. */
 type KitCase = readonly [title: string, run: (world: World) => unknown, options?: KitOptions];
 
 const acquiring =
@@ -19,7 +19,7 @@ const acquiring =
 const seventeen = Array.from({ length: 17 }, (_, i) => `k${i}`);
 const gone = AbortSignal.abort(new Error('gone'));
 
-/** What the service is asked for when the lock is free. Leaves nothing held. */
+/** Calls of the service when the lock is free. They leave nothing held. */
 const FREE: readonly KitCase[] = [
   ['acquire of a key', acquiring('a')],
   ['acquire of two keys', acquiring(['b', 'a'])],
@@ -31,10 +31,10 @@ const FREE: readonly KitCase[] = [
   ['acquire for reading', acquiring('a', { mode: 'read' })],
   ['acquire of a permit', acquiring('a', { mode: 'read', permits: 3, perInstance: 2 })],
   ['acquire for an owner', acquiring('a', { owner: 'owner-1' })],
-  ['acquire that waits for ever', acquiring('a', { waitMs: Infinity })],
+  ['acquire that waits forever', acquiring('a', { waitMs: Infinity })],
   ['acquire of a lock that stays taken', acquiring('kept', { holdAtLeastMs: 200 })],
   ['acquire with a wrong option', acquiring('a', { leaseMs: 49 })],
-  ['acquire with a signal that was aborted before', acquiring('a', { signal: gone })],
+  ['acquire with a signal that is already aborted', acquiring('a', { signal: gone })],
   ['withLock', ({ locks }) => locks.withLock('a', (lock) => ended(Promise.resolve(lock)))],
   ['withLock whose work throws', ({ locks }) => locks.withLock('a', () => Promise.reject(new Error('work')))],
 ];
@@ -48,7 +48,7 @@ const failing =
     return locks.acquire(key, options);
   };
 
-/** What comes of a lock that somebody else holds. */
+/** Results of calls for a lock that another caller holds. */
 const BUSY: readonly KitCase[] = [
   ['acquire without waiting', failing({ waitMs: 0 })],
   ['acquire that waits', failing({ waitMs: 30 })],
@@ -60,14 +60,14 @@ const BUSY: readonly KitCase[] = [
   ['acquire of two keys that waits', failing({ waitMs: 30 }, ['b', 'a'])],
   ['acquire of a key that is busy, of seventeen', failing({ waitMs: 0 }, ['a', ...seventeen])],
   ['acquire by the default of the module', failing({}), { waitMs: 30 }],
-  ['acquire with a signal that was aborted before', failing({ signal: gone })],
-  ['acquire that waits for ever, and is aborted', async ({ locks, occupy }) => {
+  ['acquire with a signal that is already aborted', failing({ signal: gone })],
+  ['acquire that waits forever, and is aborted', async ({ locks, occupy }) => {
     await occupy('a');
     const stop = new AbortController();
     locks.events.on('waiting', () => stop.abort(new Error('gone')));
     return locks.acquire('a', { waitMs: Infinity, signal: stop.signal });
   }],
-  ['acquire that waits for ever, and is granted', async ({ locks, occupy, vacate }) => {
+  ['acquire that waits forever, and is granted', async ({ locks, occupy, vacate }) => {
     await occupy('a');
     const waits = new Promise<void>((resolve) => void locks.events.on('waiting', () => resolve()));
     const acquired = locks.acquire('a', { waitMs: Infinity });
@@ -152,7 +152,7 @@ const HOLDS: readonly KitCase[] = [
     })],
 ]; // prettier-ignore
 
-/** What is told to people. */
+/** Texts that users read. */
 const STATES: readonly KitCase[] = [
   ['inspect what is held, what was downgraded, and what was released', async ({ locks }) => {
     const lock = await locks.acquire('a');
@@ -162,11 +162,11 @@ const STATES: readonly KitCase[] = [
     await lock.release();
     return [...states, await locks.inspect('a')].map(stateTold);
   }],
-  ['inspect what stays taken after its release', async ({ locks }) => {
+  ['inspect a lock that stays taken after its release', async ({ locks }) => {
     await locks.withLock('a', { holdAtLeastMs: 60_000 }, () => undefined);
     return [stateTold(await locks.inspect('a')), await locks.isLocked('a')];
   }],
-  ['look at several keys', async ({ locks }) => {
+  ['inspect several keys', async ({ locks }) => {
     const lock = await locks.acquire('b');
     const states = (await locks.inspect(['a', 'b'])).map(stateTold);
     const answers = [await locks.isLocked(['a', 'b']), await locks.isLocked(['a', 'c']), await locks.isLocked(['b', 'b'])];
@@ -174,7 +174,7 @@ const STATES: readonly KitCase[] = [
     await eventually(() => lock.signal.aborted);
     return { states, answers, revoked };
   }],
-  ['look at seventeen keys', ({ locks }) => Promise.all([locks.inspect(seventeen), locks.forceRelease(seventeen)].map(ended))],
+  ['inspect seventeen keys', ({ locks }) => Promise.all([locks.inspect(seventeen), locks.forceRelease(seventeen)].map(ended))],
   ['list', async ({ locks }) => {
     const held = [await locks.acquire(['a:1', 'a:2']), await locks.acquire('b')];
     const listed: string[] = [];
@@ -189,7 +189,7 @@ const STATES: readonly KitCase[] = [
   }],
 ]; // prettier-ignore
 
-/** What becomes of decorated methods, and of jobs, once each: on a fake they run at every call. */
+/** Calls of decorated methods, and of jobs, once each: on a fake they run at every call. */
 const DECORATED: readonly KitCase[] = [
   ...(['waits', 'reads', 'limited', 'slot'] as const).map((method): KitCase => [
     `${method}, which is free`,
@@ -220,7 +220,7 @@ const DECORATED: readonly KitCase[] = [
   }],
 ]; // prettier-ignore
 
-/** What comes of calls when the app shuts down. */
+/** Calls when the app shuts down. */
 const CLOSED: readonly KitCase[] = [
   ['calls after it', async ({ app, locks, work }) => {
     await app.close();
@@ -264,7 +264,7 @@ const CLOSED: readonly KitCase[] = [
   }],
 ]; // prettier-ignore
 
-/** What comes of calls while Redis is away. */
+/** Calls while Redis is away. */
 const AWAY: readonly KitCase[] = [
   ['acquire', ({ locks }) => Promise.all([0, 30].map((waitMs) => ended(locks.acquire('a', { waitMs }))))],
   ['tryAcquire', ({ locks }) => locks.tryAcquire('a')],
@@ -291,14 +291,14 @@ const cutOffBefore = ([title, use, options]: KitCase): KitCase => [
   options,
 ];
 
-/** As those, of a lock that is held when Redis goes away. */
+/** The same, for a lock that is held when Redis goes away. */
 const HELD_AWAY: readonly KitCase[] = [
   ['extend and downgrade', async ({ locks, cutOff }) => {
     const lock = await locks.acquire('a', { leaseMs: 10_000, renew: false });
     await cutOff();
     return [await ended(lock.extend(10_000)), await ended(lock.downgrade()), lock.held];
   }],
-  ['what is held when the lease ends', async ({ locks, cutOff }) => {
+  ['a lock that is held when the lease ends', async ({ locks, cutOff }) => {
     const lock = await locks.acquire('a', { leaseMs: 6_000 });
     let failures = 0;
     locks.events.on('renewFailed', () => (failures += 1));
@@ -314,7 +314,7 @@ type Start = (kit: KitName) => Promise<World>;
 async function play(world: World, run: KitCase[1]) {
   const events = record(world.locks.events);
   const result = await ended((async () => run(world))());
-  // The network decides whether the operator or the holder is told first.
+  // The network decides whether the operator or the holder learns of it first.
   const isForced = (event: unknown): boolean => (event as readonly unknown[])[0] === 'forced';
   return { ended: result, events: events.filter((event) => !isForced(event)), forced: events.filter(isForced) };
 }
@@ -337,7 +337,7 @@ const titled = (cases: readonly KitCase[]) => cases.map((one) => [one[0], one] a
 describe.each([
   ['a lock that is busy', BUSY],
   ['a lock that is held', HOLDS],
-  ['a look at locks', STATES],
+  ['an inspection of locks', STATES],
   ['a decorated method', DECORATED],
   ['a call at the end of the app', CLOSED],
 ])('%s is the same with both kits as on Redis', (_what, cases) => {

@@ -13,7 +13,7 @@ beforeEach(() => {
   server = new MemoryLockServer({ clock });
 });
 
-/** Whatever is held is waited for, up to `drainMs` of this clock. */
+/** A shutdown waits for the holders, up to `drainMs` of this clock. */
 afterEach(async () => {
   const closing = closeAll();
   await clock.advance(60_000);
@@ -35,7 +35,7 @@ describe('with a ManualClock', () => {
     expect(told.reason).toBeInstanceOf(LockLostError);
   });
 
-  it('a wall clock that is set back loses no lock, and blocks others for one lease more at most', async () => {
+  it('a wall clock that is set back loses no lock, and blocks others for at most one more lease', async () => {
     const [locks, others] = [await startLocks(), await startLocks()];
     const lock = await locks.acquire('a');
     const mute = await locks.acquire('b', { renew: false });

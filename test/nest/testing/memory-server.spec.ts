@@ -87,7 +87,7 @@ describe('a store on a server', () => {
     return { claim: { job: 'Job.run', kind: 'at', ms, ...terms } as const };
   };
 
-  it('remembers holds, then jobs, then permits for longer than the rest, and grants greater tokens after that', async () => {
+  it('remembers holds, then jobs, then permits longer than the rest, and grants greater tokens after that', async () => {
     clock.wallOffsetMs = 0;
     const { store, acquire, release } = open(60_000);
     const outcomeOf = async (fields: Partial<AcquireRequest>) => (await acquire(fields)).outcome;
@@ -137,19 +137,22 @@ describe('a store on a server', () => {
   it.each<[string, Partial<AcquireRequest>]>([
     ['that is not fair', { fair: false }],
     ['for several keys', { keys: ['a', 'b'] }],
-  ])('wakes a waiter %s once each time when the lock is freed, however many others ask', async (_name, fields) => {
-    const [one, other] = [open(), open()];
-    let { request } = await one.acquire();
-    const waiting = await other.acquire({ ...fields, waiterLeaseMs: 30_000 });
-    for (let times = 1; times <= 3; times += 1) {
-      await one.release(request.attempt);
-      for (let i = 0; i < 3; i += 1) await one.acquire();
-      expect(heard).toEqual(Array.from({ length: times }, () => waiting.request.attempt));
-      ({ request } = await one.acquire({ fair: false }));
-    }
-  });
+  ])(
+    'wakes a waiter %s once each time when the lock is freed, with any number of other callers',
+    async (_name, fields) => {
+      const [one, other] = [open(), open()];
+      let { request } = await one.acquire();
+      const waiting = await other.acquire({ ...fields, waiterLeaseMs: 30_000 });
+      for (let times = 1; times <= 3; times += 1) {
+        await one.release(request.attempt);
+        for (let i = 0; i < 3; i += 1) await one.acquire();
+        expect(heard).toEqual(Array.from({ length: times }, () => waiting.request.attempt));
+        ({ request } = await one.acquire({ fair: false }));
+      }
+    },
+  );
 
-  it('lets those behind a waiter pass whose store was closed', async () => {
+  it('lets waiters pass one whose store was closed', async () => {
     const [one, other] = [open(), open()];
     await one.acquire({ mode: 'read' });
     await other.acquire({ waiterLeaseMs: 30_000 });
@@ -193,7 +196,7 @@ describe('the history of a server', () => {
 });
 
 describe('a server that is stopped', () => {
-  it('is told by what it cannot do, if that is about no lock', async () => {
+  it('receives what it cannot do, if that concerns no lock', async () => {
     server.stop();
     await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toThrow(
       /^The store cannot list the locks: /,
@@ -201,7 +204,7 @@ describe('a server that is stopped', () => {
     await expect(orders.locks.history()).rejects.toThrow(/^The store cannot read the history of the locks: /);
   });
 
-  it('keeps locks for holders that come back in time: renewals go on, and others are excluded', async () => {
+  it('keeps locks for holders that return in time: renewals continue, and others are excluded', async () => {
     const lock = await orders.locks.acquire('a');
     server.stop();
     await clock.advance(25_000);
@@ -210,7 +213,7 @@ describe('a server that is stopped', () => {
     expect([lock.held, await orders.locks.tryAcquire('a')]).toEqual([true, null]);
   });
 
-  it('gets renewals of all locks at once when it is back', async () => {
+  it('gets renewals of all locks at once after its return', async () => {
     const lock = await orders.locks.acquire('a');
     let renewals = 0;
     orders.locks.events.on('renewed', () => (renewals += 1));
@@ -221,7 +224,7 @@ describe('a server that is stopped', () => {
     expect([renewals, lock.held]).toEqual([1, true]);
   });
 
-  it('serves a waiting call when it is back', async () => {
+  it('serves a waiting call after its return', async () => {
     server.stop();
     const charging = orders.charge('1');
     await clock.advance(3_000);
@@ -230,7 +233,7 @@ describe('a server that is stopped', () => {
     expect(await charging).toBe('1');
   });
 
-  it('learns of a release when it is back, and the next caller gets the lock', async () => {
+  it('learns of a release after its return, and the next caller gets the lock', async () => {
     const other = (await start()).get(Orders);
     const lock = await orders.locks.acquire('a');
     const waiting = other.locks.acquire('a', { waitMs: 60_000 });

@@ -31,7 +31,7 @@ class Orders {
   }
 }
 
-/** Locks by a named module. */
+/** Uses the locks of a named module. */
 @Injectable()
 class Audits {
   constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
@@ -44,7 +44,7 @@ class Audits {
 
 const kept: unknown[] = [];
 
-/** Holds a lock to the end of the test; a handle that nobody refers to is released by the garbage collector. */
+/** Holds a lock to the end of the test; the garbage collector releases a handle without references. */
 const keep = (lock: unknown): unknown => kept.push(lock);
 
 let trap: Trap;
@@ -135,7 +135,7 @@ describe('useMemoryLocks', () => {
     await expect(app.get(Few).run()).rejects.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('is needed there: a RedisLockTestingModule beside the module of the app is refused', async () => {
+  it('is needed there: a RedisLockTestingModule next to the module of the app is refused', async () => {
     const starting = startModule({ imports: [appModule(), RedisLockTestingModule.forRoot()] });
     await expect(starting).rejects.toThrow(/registered 2 times/);
   });
@@ -148,7 +148,7 @@ describe('RedisLockTestingModule', () => {
     await expect(startModule({ imports: twice })).rejects.toThrow(/registered 2 times/);
   });
 
-  it('takes its options from other providers with forRootAsync, and the server beside the factory', async () => {
+  it('takes its options from other providers with forRootAsync, and the server next to the factory', async () => {
     const server = new MemoryLockServer();
     @Module({ providers: [{ provide: 'lease', useValue: 5_000 }], exports: ['lease'] })
     class ConfigModule {}

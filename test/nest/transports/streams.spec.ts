@@ -119,7 +119,7 @@ describe.each([
   const { Steps, PerRequest } = stepsOf(transport);
   const start = (work = new Work()): Promise<StreamApp> => startWith([Steps, PerRequest], work);
 
-  /** Starts two instances: the source of `a` goes on until the test ends it, the work of `b` ends at once. */
+  /** Starts two instances: the source of `a` continues until the test ends it, the work of `b` ends at once. */
   async function startTwo() {
     const work = new Work();
     work.finish();
@@ -167,7 +167,7 @@ describe.each([
 
   if (transport !== webSockets) return;
 
-  it.each(handlers)('(%s) releases the lock when its client goes', async (handler) => {
+  it.each(handlers)('(%s) releases the lock when its client disconnects', async (handler) => {
     const { a, b, id, key, source } = await startTwo();
     const { leave } = await a.open(handler, id);
     await eventually(() => source.observed);
@@ -177,7 +177,7 @@ describe.each([
     expect([told, source.observed]).toEqual([[key], false]);
   });
 
-  it('does not run when its client went away during the wait', async () => {
+  it('does not run when its client disconnected during the wait', async () => {
     const { a, id, key, source } = await startTwo();
     const lock = await a.locks.acquire(key);
     const { leave } = await a.open('above', id);

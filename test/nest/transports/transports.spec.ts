@@ -21,7 +21,7 @@ const refuses = (level: string): Type<CanActivate> =>
     }
   };
 
-/** A pipe that changes an id, so that the key tells which pipes it went through. */
+/** A pipe that changes an id, so that the key shows which pipes it went through. */
 const marks = (level: string): Type<PipeTransform> =>
   class {
     transform(id: string): string {
@@ -133,7 +133,7 @@ function handlersOf({ declares, handles, id, context, key, exception }: Transpor
 const CHECKED = ['checkedAbove', 'checkedBelow'];
 const HANDLERS = ['above', 'below', 'perRequest', 'byRequest', ...CHECKED];
 
-/** The id as the handler gets it. */
+/** The id that the handler receives. */
 const received = (handler: string, id: string): string =>
   CHECKED.includes(handler) ? `${id}+class+method+parameter` : id;
 
@@ -188,7 +188,7 @@ describe.each(TRANSPORTS)('a locked handler on %s', (name, transport) => {
     expect(await app.locks.isLocked(`order:${error}`)).toBe(false);
   });
 
-  it('fails with LockBusyError like with any unknown error, of which only GraphQL shows the text', async () => {
+  it('fails with LockBusyError like with any unknown error, whose text only GraphQL shows', async () => {
     const [app, id] = [await start(), freshKey()];
     await app.locks.acquire(`order:${id}`);
     const failed = await app.call('busy', id);

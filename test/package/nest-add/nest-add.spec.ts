@@ -65,7 +65,7 @@ describe('nest add', () => {
     ['no such file', undefined],
     ['a module that this command cannot change safely', 'export const AppModule = {};'],
     ['a module that this command cannot change safely', '@Module({ imports: MODULES })\nexport class AppModule {}'],
-  ])('refuses %s, and tells what to write', async (got, text) => {
+  ])('refuses %s, and names what to write', async (got, text) => {
     const refused = await rejection(add(text === undefined ? {} : { '/src/app.module.ts': text }));
     expect(refused.message).toContain(`got ${got}. Add ${MODULE} to the imports`);
   });

@@ -1,7 +1,7 @@
 import { Feeds, type RawResponse } from '../../../lib/board/live.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 
-/** A response whose reader takes what is written, unless the test says otherwise. */
+/** A response whose reader takes what is written, unless the test stops it. */
 class FakeResponse implements RawResponse {
   readonly written: string[] = [];
   takes = true;
@@ -40,7 +40,7 @@ class FakeResponse implements RawResponse {
     this.#listeners.get('drain')!();
   }
 
-  /** Takes what was written, and not what is written next. */
+  /** Takes what was written, but not what is written next. */
   drainOnce(): void {
     this.#listeners.get('drain')!();
   }
@@ -70,7 +70,7 @@ describe('the feeds of a board', () => {
   beforeEach(() => void jest.useFakeTimers());
   afterEach(() => void jest.useRealTimers());
 
-  it('ask once per interval, however many pages are open', async () => {
+  it('ask once per interval, for any number of open pages', async () => {
     const { open, asked } = setUp();
     const pages = Array.from({ length: 10 }, () => open());
     await pass(0);
@@ -81,7 +81,7 @@ describe('the feeds of a board', () => {
     expect(pages[0]!.written[0]).toBe('head');
   });
 
-  it('tell a page that comes later what is known, without asking for it', async () => {
+  it('send a later page the present state, without asking for it', async () => {
     const { open, asked } = setUp();
     open();
     await pass(0);
@@ -89,7 +89,7 @@ describe('the feeds of a board', () => {
     expect([late.states, asked()]).toEqual([1, 1]);
   });
 
-  it('ask for nothing while nobody looks, and leave no timer', async () => {
+  it('ask for nothing while no page is open, and leave no timer', async () => {
     const { open, asked } = setUp();
     const page = open();
     await pass(0);
@@ -124,7 +124,7 @@ describe('the feeds of a board', () => {
     page.destroy();
   });
 
-  it('tell what is wrong, and whether it is Redis, and ask again', async () => {
+  it('report what is wrong, and whether it is Redis, and ask again', async () => {
     const { open } = setUp();
     let isAway = true;
     const page = open('locks', async () => {
@@ -156,7 +156,7 @@ describe('the feeds of a board', () => {
     expect(other.destroyed).toBe(false);
   });
 
-  it('give a page that does not read a small part of a long answer, and drop it; one that reads gets all of it', async () => {
+  it('send a small part of a long answer to a page that does not read, and drop it; a page that reads gets all of it', async () => {
     const { open } = setUp();
     const read = async (): Promise<object> => ({ text: 'x'.repeat(4_000_000) });
     const [deaf, slow] = [open('locks', read), open('locks', read)];
@@ -170,7 +170,7 @@ describe('the feeds of a board', () => {
     expect([deaf.destroyed, slow.destroyed, slow.states]).toEqual([true, false, 1]);
   });
 
-  it('end each page after a minute, which connects again at once', async () => {
+  it('end each page after a minute; it connects again at once', async () => {
     const { open } = setUp();
     const page = open();
     await pass(59_000);
@@ -181,7 +181,7 @@ describe('the feeds of a board', () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('forget a page that had gone before it was connected', async () => {
+  it('forget a page that had left before it was connected', async () => {
     const { feeds, asked } = setUp();
     const gone = new FakeResponse();
     gone.destroyed = true;

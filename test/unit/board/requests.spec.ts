@@ -49,7 +49,7 @@ describe('an action', () => {
   it.each<[string, Record<string, string>]>([
     ['of the page itself', { ...JSON_BODY, 'sec-fetch-site': 'same-origin', origin: 'https://b.example' }],
     ['of the page itself, without https', { ...JSON_BODY, origin: 'http://a.example' }],
-    ['of a script that is no browser', JSON_BODY],
+    ['of a script that is not a browser', JSON_BODY],
   ])('%s is accepted', (_what, headers) => {
     expect(whyNoAction({ host: 'a.example', headers })).toBeUndefined();
   });

@@ -5,7 +5,7 @@ import { SCRIPT } from '../../../lib/board/page/script.js';
 /** Names that are unknown, defined twice, or not used. */
 const OF_NAMES = [2304, 2451, 2552, 6133];
 
-/** The lines of a script of a browser with wrong syntax or wrong names. Without types, TypeScript can tell no more of it. */
+/** The lines of a script of a browser with wrong syntax or wrong names. Without types, TypeScript finds no more. */
 function problemsOf(script: string): string[] {
   const options: ts.CompilerOptions = {
     allowJs: true,
@@ -39,7 +39,7 @@ describe('the script of the page', () => {
     expect(problemsOf(`${SCRIPT}\nunknownName();`)).toEqual(['unknownName();']);
   }, 120_000);
 
-  it('makes no markup of texts, and runs none', () => {
+  it('does not create markup from texts, and runs none', () => {
     expect(SCRIPT).not.toMatch(
       /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser/,
     );

@@ -96,7 +96,7 @@ describe('the topics of the board', () => {
     expect(queries).toEqual([{ limit: 201 }, { key: 'order', limit: 51 }, { limit: 2_000 }]);
   });
 
-  it('have what entries say, and nothing in place of what they do not say', async () => {
+  it('have the fields of entries, and nothing for missing ones', async () => {
     const said = { where: 'Orders.charge', note: 'order 7', ms: 12, reason: 'revoked', fencingToken: 3, by: 'ada' };
     const { topics } = setUp({
       entries: [entry(2, { event: 'lost', ...said }), entry(1, { event: 'dropped', key: '' })],
@@ -127,7 +127,7 @@ describe('the topics of the board', () => {
     expect(seen).toEqual(entries.map(({ key }) => key));
   });
 
-  it('find entries by key, instance, method or user, and event, 2,000 at a time, and go on where they stopped', async () => {
+  it('find entries by key, instance, method or user, and event, 2,000 at a time, and continue where they stopped', async () => {
     const rare = { event: 'forced', key: 'order:7', by: 'Ada', host: 'B' } as const;
     const entries = Array.from({ length: 5_000 }, (_, i) => entry(5_000 - i, i % 1_500 === 0 ? rare : {}));
     const { topics } = setUp({ entries });
@@ -141,7 +141,7 @@ describe('the topics of the board', () => {
     expect(pages).toEqual([2, 1, 1]);
   });
 
-  it('have at most 200 jobs, and say whether there are more', async () => {
+  it('have at most 200 jobs, and report whether there are more', async () => {
     const own = Array.from({ length: 203 }, (_, i) => ({
       name: `Jobs.${i}`,
       key: `job ${i}`,
@@ -186,7 +186,7 @@ describe('the topics of the board', () => {
     expect(await rejection(jobsWith(true))).toMatchObject({ message: 'NEWERDATA' });
   });
 
-  it('have at most 1,000 holders and waiters of one lock, and say how many there are', async () => {
+  it('have at most 1,000 holders and waiters of one lock, and report the total', async () => {
     const queue = Array.from({ length: 1_002 }, (_, i) => ({ attempt: `w${i}`, since: new Date(0), until: null }));
     const holders = Array.from({ length: 1_001 }, (_, i) => ({ attempt: `h${i}`, since: new Date(0) }));
     const { topics } = setUp({ state: { waiters: 1_003, queue, holders } });
@@ -197,7 +197,7 @@ describe('the topics of the board', () => {
     expect(lock).toMatchObject({ holderCount: 1_001, queueCount: 1_002, waiters: 1_003 });
   });
 
-  it('have the losses of this instance where there is no history, as entries', async () => {
+  it('have the losses of this instance as entries where no history exists', async () => {
     const own = [entry(2, { event: 'lost', key: 'b' }), entry(1, { event: 'lost', key: 'a' })];
     const { topics } = setUp({ hasHistory: false, own });
     expect(await topics.read(ask('losses', { q: 'a' }))).toMatchObject({
@@ -223,7 +223,7 @@ describe('the topics of the board', () => {
     }
   });
 
-  it('count the ages by the clock of the store, whatever that of the process shows', async () => {
+  it('count the ages by the clock of the store, not by that of the process', async () => {
     const now = Date.now() - 3_600_000;
     const [holders, queue] = [
       [caller('h', { since: new Date(now - 5_000) })],
@@ -320,7 +320,7 @@ describe('the locks of the board', () => {
     ]);
   });
 
-  it('are sorted as the address says', async () => {
+  it('are sorted by the order in the address', async () => {
     const at = (ms: number, remainingMs: number, waiters: number) => ({
       holders: [caller(`${ms}`, { since: new Date(ms), remainingMs })],
       readAt: new Date(9_000),
@@ -381,7 +381,7 @@ describe('the tree of who blocks whom', () => {
   const held = (key: string, by: Partial<LockHolder>, ...queue: LockWaiter[]): LockState =>
     lock(key, { holders: [caller(`${key}-h`, by)], queue, waiters: queue.length });
 
-  it('has below a waiter what its owner holds of what others wait for', async () => {
+  it('has below a waiter the locks of its owner for which others wait', async () => {
     const roots = await rootsOf([
       held('b', { owner: 'job', host: 'x' }, waiter('w2', { host: 'z' })),
       held('a', { host: 'y' }, waiter('w1', { owner: 'job', host: 'x2' })),
@@ -396,7 +396,7 @@ describe('the tree of who blocks whom', () => {
     ]);
   });
 
-  it('has below the first waiter of an instance what that instance holds', async () => {
+  it('has below the first waiter of an instance the locks of that instance', async () => {
     const roots = await rootsOf([
       held('a', { host: 'y' }, waiter('w1', { host: 'x' }), waiter('w2', { host: 'x' })),
       held('b', { host: 'x' }, waiter('w3', { host: 'z' })),
@@ -405,7 +405,7 @@ describe('the tree of who blocks whom', () => {
     expect(roots[0].waiters).toMatchObject([{ holdsUp: [{ key: 'b' }] }, { holdsUp: [] }]);
   });
 
-  it('ends where callers hold up each other, and has each lock once', async () => {
+  it('ends where callers block each other, and has each lock once', async () => {
     const roots = await rootsOf([
       held('a', { owner: 'one', host: 'x' }, waiter('w1', { owner: 'two', host: 'y' })),
       held('b', { owner: 'two', host: 'y' }, waiter('w2', { owner: 'one', host: 'x' })),
@@ -432,7 +432,7 @@ describe('a question of a page', () => {
     ],
     ['with an unknown mode', { view: 'locks', mode: 'odd' }, /`mode` to be one of read/],
     ['with an unknown event', { view: 'history', event: 'odd' }, /no event `odd`/],
-    ['with a place that is none', { view: 'history', before: 'odd' }, /`before` to be those of a link/],
+    ['with a place that does not exist', { view: 'history', before: 'odd' }, /`before` to be those of a link/],
   ])('%s is refused', (_what, given, text) => {
     expect(readQuery(given as Record<string, unknown>)).toMatch(text);
   });

@@ -12,7 +12,7 @@ function levels(...lines: string[]): string[] {
   );
 }
 
-describe('what INFO says', () => {
+describe('the answer to INFO', () => {
   it.each([
     ['nothing bad', [], []],
     ['an evicting policy', ['maxmemory:9', 'maxmemory_policy:allkeys-lru'], ['eviction problem']],
@@ -38,7 +38,7 @@ describe('what INFO says', () => {
     expect(levels(...lines)).toEqual(expected);
   });
 
-  it('skips what a server does not say', () => {
+  it('skips what a server does not report', () => {
     const found = Object.values(checkInfo('', SINGLE)).flat();
     expect(found.map(({ level }) => level)).toEqual(['skipped', 'skipped', 'skipped', 'skipped']);
   });
@@ -62,7 +62,7 @@ describe('the clocks', () => {
   });
 });
 
-describe('what is stored under the prefix', () => {
+describe('the data under the prefix', () => {
   const uuid = '0e37df36-f698-11e6-8dd4-cb9ced3df976';
   const text = (value: string, isTimed = true, type = 'string'): Stored => ({ type, text: value, isTimed });
   it.each<[string, Stored, string]>([

@@ -1,7 +1,7 @@
 import { cutTo, tableLines } from '../../../lib/cli/output/terminal.js';
 import { shortDuration, jsonLine, timeText } from '../../../lib/cli/output/text.js';
 
-describe('a duration for people', () => {
+describe('a readable duration', () => {
   it.each([
     [999, '0.9s'],
     [9_999, '9.9s'],
@@ -13,7 +13,7 @@ describe('a duration for people', () => {
   });
 });
 
-describe('a moment for people', () => {
+describe('a readable moment', () => {
   it('is in UTC', () => {
     expect(timeText(new Date(Date.UTC(2026, 2, 1, 3, 12, 45, 678)))).toBe('2026-03-01 03:12:45Z');
     expect(timeText(new Date(Number.NaN))).toBe('-');

@@ -41,14 +41,14 @@ describe('a hundred acquisitions with one signal', () => {
   });
 });
 
-/** How much a signal keeps of others: its listeners, and what Node has it remember. */
+/** What a signal retains: its listeners, and its dependent signals in Node. */
 function keptBy(signal: AbortSignal): number {
   const own = signal as unknown as Record<symbol, { readonly size?: number } | undefined>;
   const sizes = Object.getOwnPropertySymbols(signal).map((name) => own[name]?.size ?? 0);
   return listenersOf(signal) + sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** A call whose options have a signal of long life, and which comes with one of its own. */
+/** A call with a long-lived signal in its options, and its own signal. */
 function start() {
   const { store, locker, enter } = startLocker();
   const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
@@ -56,7 +56,7 @@ function start() {
   return { store, locker, call, ofOptions, ofCall };
 }
 
-describe('a call with a signal in its options and one of its own', () => {
+describe('a call with a signal in its options and its own signal', () => {
   it('leaves no listener on either when it has its lock', async () => {
     const { call, locker, ofOptions, ofCall } = start();
     const before = [keptBy(ofOptions.signal), keptBy(ofCall.signal)];

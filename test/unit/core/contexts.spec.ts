@@ -17,7 +17,7 @@ import { outcomeOf } from '../../support/waiting/outcome.js';
 const caller = new AsyncLocalStorage<string>();
 const me = (): string => caller.getStore() ?? 'nobody';
 
-/** A locker that the module made, and in whose context each event was heard. */
+/** A locker of the module, and the context in which each event arrived. */
 function setUp() {
   const started = caller.run('the module', () => startLocker());
   const heard: [LockEventName, string][] = [];
@@ -26,7 +26,7 @@ function setUp() {
 }
 
 describe('a timer of the module', () => {
-  it('calls back in the context of the module, whichever context set it', async () => {
+  it('calls back in the context of the module, whichever context sets it', async () => {
     const clock = new FakeClock(0);
     const queue = caller.run('the module', () => new TimerQueue(clock));
     const seen: string[] = [];
@@ -39,7 +39,7 @@ describe('a timer of the module', () => {
 /** Each way in which code that is unrelated to the lock notices its loss. */
 const NOTICED: Record<string, (lock: Hold, started: ReturnType<typeof setUp>) => unknown> = {
   'by a timer': (_lock, { clock }) => clock.advance(10_000),
-  'by a look at the lock': (lock, { clock }) => {
+  'by a read of the lock': (lock, { clock }) => {
     clock.jump(10_000);
     return lock.lost;
   },
@@ -120,7 +120,7 @@ describe('an event of a call', () => {
   });
 });
 
-describe('what the module does by itself', () => {
+describe('the background work of the module', () => {
   it('runs renewals, and emits their events, in the context of the module', async () => {
     const { clock, store, heard, enter } = setUp();
     const renewers: string[] = [];

@@ -91,7 +91,7 @@ describe('the buffer of the history', () => {
     expect(batches[2]).toMatchObject({ id: 'client.2', records: [{ key: 'later0' }] });
   });
 
-  it('drops what is too much, says so once, and tells how many as soon as it can', async () => {
+  it('drops entries above its limit, reports that once, and writes their number as soon as it can', async () => {
     const { buffer, reporter, add, fail, work, pass, written, dropped } = setUp();
     fail(AWAY);
     add(1);
@@ -148,7 +148,7 @@ describe('the buffer of the history', () => {
     expect(dropped()).toEqual([expect.objectContaining({ count: 5 })]);
   });
 
-  it('says once in each outage why nothing can be written, unless the store is away: the locks say so', async () => {
+  it('reports once in each outage why it cannot write, unless the store is away: the locks report that', async () => {
     const { reporter, add, fail, work, pass } = setUp();
     const line = 'warn The history of locks cannot be written: NOPERM xadd. No lock is affected.';
     const refused = new LockStoreError('NOPERM xadd.', { retryable: false });
@@ -164,7 +164,7 @@ describe('the buffer of the history', () => {
     } // prettier-ignore
   });
 
-  it('can be flushed of all that was added, and gives up at the first failure', async () => {
+  it('can be flushed, and gives up at the first failure', async () => {
     const { buffer, batches, add, fail } = setUp();
     const sizes = () => batches.splice(0).map(({ records }) => records.length);
     add(210);
@@ -179,7 +179,7 @@ describe('the buffer of the history', () => {
     expect([sizes(), buffer.size]).toEqual([[200], 210]);
   });
 
-  it('writes the rest when it is closed, and takes no more', async () => {
+  it('writes the rest when it is closed, and accepts no more', async () => {
     const { buffer, timers, reporter, add, written } = setUp();
     add(3);
     await buffer.close();
@@ -188,7 +188,7 @@ describe('the buffer of the history', () => {
     expect([buffer.size, timers.size, reporter.lines]).toEqual([0, 0, []]);
   });
 
-  it('waits no longer than a quarter of a second when it is closed, and says what is missing', async () => {
+  it('waits no longer than a quarter of a second when it is closed, and reports what is missing', async () => {
     const { buffer, timers, reporter, store, add, pass } = setUp();
     store.append = () => new Promise(() => undefined);
     add(3);

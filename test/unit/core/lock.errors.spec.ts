@@ -52,7 +52,7 @@ describe('the errors', () => {
 describe('the fields of an error that leaves the process', () => {
   const lost = new LockLostError('text', { key: 'k', mode: 'write', reason: 'taken', result: { card: '4111' } });
 
-  it('are code, key, mode and what it says of itself: in JSON, in a spread and over IPC', () => {
+  it('are code, key, mode and its own fields: in JSON, in a spread and over IPC', () => {
     const fields = { code: 'LOCK_LOST', key: 'k', mode: 'write', reason: 'taken' };
     expect(JSON.parse(JSON.stringify(lost))).toEqual(fields);
     expect(Object.assign({}, lost)).toEqual(fields);
@@ -68,7 +68,7 @@ describe('the fields of an error that leaves the process', () => {
     expect(inspect(lost)).not.toContain('4111');
   });
 
-  it('are only those that have a value', () => {
+  it('are only those with a value', () => {
     expect(inspect(new LockBusyError('text'))).not.toContain('undefined');
     expect(new LockBusyError('text').key).toBeUndefined();
   });

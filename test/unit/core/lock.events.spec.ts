@@ -17,7 +17,7 @@ function setUp() {
 }
 
 describe('lock events', () => {
-  it('reach every listener of their name in the turn of the event, and no other', () => {
+  it('reach every listener of their name in the turn of the event, and no other listener', () => {
     const { events } = setUp();
     const seen: unknown[] = [];
     const listen = (event: unknown) => seen.push(event);
@@ -119,7 +119,7 @@ describe('foreign code', () => {
     expect(looks).toEqual([]);
   });
 
-  it('may throw what has no text, or an odd message', () => {
+  it('may throw a value without a text, or with an odd message', () => {
     expect(messageOf(Object.create(null))).toBe('a value of type object that has no text');
     expect(messageOf(Object.assign(new Error(), { message: 7 }))).toBe('7');
     expect(messageOf(Symbol('thrown'))).toBe('Symbol(thrown)');
@@ -129,7 +129,7 @@ describe('foreign code', () => {
 const LABEL = { where: 'Orders.charge', template: 'order:<0>' };
 const LABELLED = { key: 'k', keys: ['k'], mode: 'write', ...LABEL };
 
-/** A locker, and the events that it tells, with their names. */
+/** A locker, and the events that it emits, with their names. */
 function startTold() {
   const started = startLocker();
   const { store, locker } = started;
@@ -174,7 +174,7 @@ describe('the events of a locker', () => {
     expect(failed[2]).toBeInstanceOf(LockStoreError);
   });
 
-  it('report `aborted` only when the call rejects with the reason of its own signal', async () => {
+  it('report `aborted` only when the call rejects with the reason of that signal', async () => {
     const { store, seen, acquire } = startTold();
     const abort = new AbortController();
     store.onAcquire = () => {

@@ -45,7 +45,7 @@ describe('the options of a lock', () => {
     expect(() => checkLockOptions({ toString: 1 } as object)).toThrow('Unknown lock option `toString`');
   });
 
-  it('are read once: the value that was checked is the one that counts', () => {
+  it('are read once: the checked value is the one that counts', () => {
     let reads = 0;
     const options = {
       get leaseMs(): number {

@@ -3,7 +3,7 @@ import { durationText, printable } from '../../../lib/core/printable.js';
 import { storedKey } from '../../../lib/core/key.js';
 import { startLocker } from '../../support/core/core-parts.js';
 
-/** A line that looks like another one, a colour of the terminal, and what turns the order of a line around. */
+/** A line that looks like another one, a terminal colour, and a character that reverses the order of a line. */
 const KEY = 'user:7\n[Nest] ERROR\r\u001B[31m\u2028\u202Eforged\u0085';
 const SHOWN = 'user:7\\n[Nest] ERROR\\r\\u001b[31m\\u2028\\u202eforged\\u0085';
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
@@ -57,7 +57,7 @@ describe('the text of an error', () => {
     );
   });
 
-  it('is bounded, however long an ill-formed key is', () => {
+  it('is bounded for an ill-formed key of any length', () => {
     const key = `\uD800${'a'.repeat(10_000)}`;
     expect(() => storedKey(key)).toThrow(errors.LockKeyError);
     expect(() => storedKey(key)).toThrow(/^The lock key "\\ud800a{39}…" holds half of a surrogate pair/u);

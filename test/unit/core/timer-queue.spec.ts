@@ -54,7 +54,7 @@ describe('the timer queue', () => {
     expect(clock.timers).toBe(1);
   });
 
-  it('is not put off by calls that are scheduled while one is overdue', () => {
+  it('is not delayed by calls that are scheduled while one is overdue', () => {
     const { clock, queue, log } = setUp();
     clock.jump(5_000);
     queue.schedule(1_000, () => log.push('overdue'));
@@ -88,7 +88,7 @@ describe('the timer queue', () => {
     expect(Math.max(...clock.delays)).toBeLessThan(2 ** 31);
   });
 
-  it('runs in one turn what its callbacks schedule for now, and not what they cancel, even if one throws', () => {
+  it('runs in one turn what its callbacks schedule for now, but not what they cancel, even if one throws', () => {
     const { clock, queue, log } = setUp();
     queue.schedule(1, () => {
       queue.schedule(clock.now(), () => log.push('nested'));
@@ -120,7 +120,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ pass: fc.integer({ min: 0, max: 60 }) }) },
 );
 
-describe('the timer queue, beside a sorted list', () => {
+describe('the timer queue, compared with a sorted list', () => {
   it('runs the same callbacks in the same order', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300 }), (steps) => {

@@ -20,7 +20,7 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
-/** A module on a fake store, whose leases are of 4 seconds and whose waits are of 30. */
+/** A module on a fake store, with leases of 4 seconds and waits of 30. */
 function startModule() {
   const { clock, store, locker } = startLocker();
   const defaults = resolveModuleOptions({ leaseMs: 4_000, waitMs: 30_000 });
@@ -142,7 +142,7 @@ async function startJob(options: LockedOptions) {
 
 describe('a call of a job with `rerunOnLoss` while another runs it', () => {
   it.each<[string, LockedOptions, number]>([
-    ['two leases of its own', { leaseMs: 1_500 }, 3_000],
+    ['two of its leases', { leaseMs: 1_500 }, 3_000],
     ['two leases of the module', {}, 8_000],
     ['its own waitMs, which is longer', { waitMs: 20_000, leaseMs: 1_500 }, 20_000],
   ])('waits for %s, and then is skipped', async (_howLong, options, limitMs) => {

@@ -63,7 +63,7 @@ describe('the name of a job', () => {
     },
   );
 
-  it.each(['', 5, null, {}])('is a string with something in it, and not %p', (job) => {
+  it.each(['', 5, null, {}])('is a non-empty string, and not %p', (job) => {
     expect(thrownBy(() => named('Jobs', job)).message).toMatch(/^Jobs\.run: Expected `job` to be .*'Reports\.noon'/);
   });
 
@@ -92,7 +92,7 @@ describe('the options of a call that waits', () => {
 });
 
 describe('an unknown option of a decorator', () => {
-  it('is refused with those that it may have: not `mode`, which the decorator sets', () => {
+  it('is refused with the list of its options: not `mode`, which the decorator sets', () => {
     const { message } = refusalOf({ timeout: 5 } as LockedOptions);
     expect(message).toContain('Unknown lock option `timeout`; expected one of leaseMs,');
     expect(message).not.toContain('mode');

@@ -138,7 +138,7 @@ describe('a call that shares', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  it('goes on, and tells its events, in its own async context', async () => {
+  it('continues, and emits its events, in its own async context', async () => {
     const { clock, call, runs, locker } = startCalls();
     const who = new AsyncLocalStorage<string>();
     const told: unknown[] = [];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '..', '..', '..');
 
-/** Mistakes of users, each on lines of its own, with what the compiler has to show for it. */
+/** Mistakes of users, each on separate lines, with the expected text of the compiler. */
 const MISTAKES: Record<string, { code: string; shown: string }> = {
   'a template of backticks in quotes': {
     code: "@Locked('order:${id}') async run(id: string): Promise<void> {}",
@@ -15,7 +15,7 @@ const MISTAKES: Record<string, { code: string; shown: string }> = {
     code: "@ReadLocked('order:{0}') async run(id: string): Promise<void> {}",
     shown: "{ and } fill nothing: write '<0>' for the first argument",
   },
-  'a name in place of an index': {
+  'a name instead of an index': {
     code: "@Locked('order:<id>') async run(id: string): Promise<void> {}",
     shown: "<id> is not an argument of this method: arguments are numbered, '<0>' is the first",
   },
@@ -118,7 +118,7 @@ function compile(compiler: string): Map<number, string> {
   }
 }
 
-/** A folder of node_modules: `typescript`, which compiles this project, or another version that users may have. */
+/** A folder of node_modules: `typescript`, which compiles this project, or another supported version. */
 const COMPILER = process.env['COMPILER'] ?? 'typescript';
 
 describe(`what ${COMPILER} shows for`, () => {
@@ -127,11 +127,11 @@ describe(`what ${COMPILER} shows for`, () => {
     shown = compile(COMPILER);
   }, 300_000);
 
-  it.each(TITLES)('%s says what is wrong and what to write', (title) => {
+  it.each(TITLES)('%s names what is wrong and what to write', (title) => {
     expect(shown.get(FIRST_LINE + TITLES.indexOf(title))).toContain(MISTAKES[title]!.shown);
   });
 
-  it('each mistake is one error, and nothing else is one', () => {
+  it('each mistake is one error, and the rest compiles', () => {
     expect([...shown.keys()]).toEqual(TITLES.map((_title, index) => FIRST_LINE + index));
   });
 });

@@ -46,7 +46,7 @@ describe('a key function', () => {
     expect(keyOf({ tenant: 'eu' }, ['A-17', 2])).toBe('eu:A-17:2');
   });
 
-  it('has its list copied', () => {
+  it('copies its list', () => {
     const list = ['a', 'b'];
     const keys = returning(list)(undefined, []);
     list.length = 0;
@@ -62,7 +62,7 @@ describe('a key function', () => {
     [[], 'an empty list'],
     [['a', ''], 'a list whose item 1 is an empty string'],
     [Array.from({ length: 2 }), 'a list whose item 0 is undefined'],
-  ])('is refused with a message that says so when it returns %p', (result, found) => {
+  ])('is refused with a message that names the result when it returns %p', (result, found) => {
     const text = `${WHERE}: the key function returned ${found}, expected a non-empty string or a non-empty list of them`;
     expect(() => returning(result)(undefined, [])).toThrow(LockKeyError);
     expect(() => returning(result)(undefined, [])).toThrow(text);

@@ -229,8 +229,8 @@ const filled = fc.integer({ min: 1, max: 4 }).chain((count) =>
 );
 
 /**
- * Reads the values back from a key. That this can be done for every template and all values is the proof that no two
- * lists of values share a key. It is written from the rule in the docs, not from the code.
+ * Reads the values back from a key. If this works for every template and all values, no two
+ * lists of values share a key. It follows the rule in the docs, not the code.
  */
 function valuesOf(key: string, literals: readonly string[]): string[] {
   const inner = literals.slice(1, -1);

@@ -24,7 +24,7 @@ describe('lockKey', () => {
     [undefined, 'undefined'],
     [{ id: 'secret' }, 'an object (Object)'],
     [Promise.resolve('secret'), 'an object (Promise)'],
-  ])('refuses %p, and names what it got', (value, found) => {
+  ])('refuses %p, and names the value', (value, found) => {
     const error = failureOf(() => unchecked`order:${7}:${value}`);
     expect(error.message).toContain(
       `lockKey\`order:\${…}:\${…}\`: value 2 is ${found}, expected a non-empty string, a finite number, a bigint or a boolean; `,
@@ -69,7 +69,7 @@ describe('lockKey', () => {
     }),
   );
 
-  it('returns the key of a template with the same texts and values, and refuses where the template does', () => {
+  it('returns the key of a template with the same texts and values, and refuses what the template refuses', () => {
     const resultOf = (work: () => string): string => {
       try {
         return work();

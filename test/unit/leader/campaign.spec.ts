@@ -12,12 +12,12 @@ import { gate } from '../../support/waiting/gate.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
-/** How long the work of a term may go on after it was told to end. */
+/** The time that the work of a term may take to end after its signal was aborted. */
 const DRAIN_MS = 400;
 
 const DEFAULTS = { leaseMs: 3_000, waitMs: 0, maxHoldMs: 1, awaitRelease: true, isQuorum: false, drainMs: DRAIN_MS };
 
-/** Campaigns on a store that elects at once, and everything that they tell. */
+/** Campaigns on a store that elects at once, and everything that they report. */
 function startLeaders() {
   const parts = startLocker();
   const leaders = new Leaders(parts.locker, DEFAULTS);
@@ -40,7 +40,7 @@ function startLeaders() {
 }
 
 describe('a campaign', () => {
-  it('waits for as long as another instance leads', async () => {
+  it('waits as long as another instance leads', async () => {
     const { leaders, store, clock } = startLeaders();
     const answer = store.onAcquire;
     store.onAcquire = () => busy();
@@ -59,7 +59,7 @@ describe('a campaign', () => {
       /^warn .* held by host:1 Jobs.lead, this process or an earlier one of its name\. .* 3000 ms\.$/,
     ],
     ['web-2:7', /^debug .* held by web-2:7\. /],
-  ])('says once whom it waits for: %s', async (holder, line) => {
+  ])('names once the leader that it waits for: %s', async (holder, line) => {
     const { leaders, store, clock, reporter } = startLeaders();
     store.onAcquire = () => busy({ holder });
     leaders.lead('reports');
@@ -67,7 +67,7 @@ describe('a campaign', () => {
     expect(reporter.lines).toEqual([expect.stringMatching(line)]);
   });
 
-  it('goes on for longer than the module lets a lock be held', async () => {
+  it('lasts longer than the module lets a lock be held', async () => {
     const { elected, clock } = startLeaders();
     const leadership = await elected();
     await clock.advance(600_000);
@@ -88,7 +88,7 @@ describe('a campaign', () => {
     expect(seen).toEqual([undefined, 100, undefined, 100]);
   });
 
-  it('logs what a hook throws, and goes on leading', async () => {
+  it('logs what a hook throws, and continues to lead', async () => {
     const { elected, reporter } = startLeaders();
     const leadership = await elected({
       onElected: () => Promise.reject(new Error('no disk')),
@@ -112,7 +112,7 @@ describe('a campaign', () => {
 });
 
 describe('a leader that loses its lock', () => {
-  it('is told in the turn of the loss: by isLeader, the signal, then the hook', async () => {
+  it('is notified in the turn of the loss: by isLeader, the signal, then the hook', async () => {
     const { elected, revoke, told, store } = startLeaders();
     const seen: unknown[] = [];
     const leadership = await elected({
@@ -126,7 +126,7 @@ describe('a leader that loses its lock', () => {
     expect(told).toEqual(['elected', 'demoted: revoked']);
   });
 
-  it('knows by its own clocks that its lease is over, before any timer fires', async () => {
+  it('finds by its own clocks that its lease is over, before any timer fires', async () => {
     const { elected, clock, store } = startLeaders();
     const leadership = await elected();
     store.onAcquire = () => busy();
@@ -134,7 +134,7 @@ describe('a leader that loses its lock', () => {
     expect([leadership.isLeader(), leadership.term]).toEqual([false, undefined]);
   });
 
-  it('campaigns again only when the work of its term has ended, and says so if that takes long', async () => {
+  it('campaigns again only when the work of its term has ended, and reports it if that takes long', async () => {
     const { elected, revoke, clock, reporter, store } = startLeaders();
     const work = gate();
     let terms = 0;
@@ -150,7 +150,7 @@ describe('a leader that loses its lock', () => {
 });
 
 describe('a leader that steps down', () => {
-  it('is told, releases the lock, and campaigns again after others had their turn', async () => {
+  it('is notified, releases the lock, and campaigns again after others had their turn', async () => {
     const { elected, clock, told, store } = startLeaders();
     const leadership = await elected();
     const { signal } = leadership.term!;
@@ -230,7 +230,7 @@ describe('a leader that steps down', () => {
     expect(await rejection(leadership.waitUntilLeader())).toBeInstanceOf(LockNotHeldError);
   });
 
-  it('is stopped by its signal, and so is one that waits', async () => {
+  it('is stopped by its signal, like one that waits', async () => {
     const { elected, leaders, store, told } = startLeaders();
     const [own, other] = [new AbortController(), new AbortController()];
     await elected({ signal: own.signal });
@@ -276,7 +276,7 @@ describe('a leader that steps down', () => {
 });
 
 describe('a campaign that fails', () => {
-  it('is tried again after longer and longer pauses, and says so once', async () => {
+  it('is tried again after longer and longer pauses, and is reported once', async () => {
     const { leaders, store, clock, reporter } = startLeaders();
     const answer = store.onAcquire;
     store.onAcquire = () => {
@@ -320,7 +320,7 @@ describe('a campaign cannot begin', () => {
   it.each([
     ['without a key', '', {}, /non-empty string/],
     ['for several keys', ['a', 'b'], {}, /non-empty string/],
-    ['with options that are none', 'reports', null, /options of lead\(\) to be an object/],
+    ['with options that are not an object', 'reports', null, /options of lead\(\) to be an object/],
     ['with an unknown option', 'reports', { waitMs: 5 }, /Unknown option `waitMs` of lead\(\)/],
     ['with a wrong hook', 'reports', { onElected: 'now' }, /`onElected` to be a function/],
     ['with a wrong lease', 'reports', { leaseMs: 1 }, /`leaseMs`/],

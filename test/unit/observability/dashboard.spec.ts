@@ -21,7 +21,7 @@ interface Panel {
   readonly targets: readonly { readonly expr: string; readonly datasource: object; readonly refId: string }[];
 }
 
-/** As Grafana exports it; `inputs` and `requires` have two underscores before, there. */
+/** The export of Grafana, where `inputs` and `requires` have the prefix `__`. */
 interface Dashboard {
   readonly inputs: readonly object[];
   readonly requires: readonly { readonly type: string; readonly id: string }[];
@@ -61,7 +61,7 @@ const LOCK = {
 } as const;
 const ERROR = new LockLostError('lost', { reason: 'expired' });
 
-/** Each thing that is measured, at least once. */
+/** Each measurement, at least once. */
 function tellAll(events: LockEvents): void {
   const ended = { ...LOCK, heldMs: 1, holds: 0, reason: 'expired', error: ERROR, earlier: [] } as const;
   events.emit('waiting', () => ({ ...LOCK, ahead: 0, holder: undefined }));
@@ -93,7 +93,7 @@ async function exportedMetrics(): Promise<ExportedMetrics> {
   return exported;
 }
 
-/** What a PromQL expression says that is not exported: names, labels, values of labels; and brackets that do not close. */
+/** The parts of a PromQL expression that are not exported: names, labels, values of labels; and brackets that do not close. */
 function unknownIn(expression: string, exported: ExportedMetrics): string[] {
   const known = (label: string, names: readonly string[]) => names.every((name) => exported.get(name)?.has(label));
   const used = [...expression.matchAll(/\bredis_lock\w*/g)].map(([name]) => name);
@@ -110,7 +110,7 @@ function unknownIn(expression: string, exported: ExportedMetrics): string[] {
       if (!known(label, used)) found.push(`by (${label})`);
     }
   }
-  // A function of histograms wants their buckets, and each of them apart.
+  // A histogram function needs the buckets, each as a separate series.
   if (/histogram_quantile/.test(expression) && !/by \([^)]*\ble\b[^)]*\)/.test(expression)) found.push('no le');
   if (used.length === 0) found.push('no metric');
   return isBalanced(expression) ? found : [...found, 'brackets'];
@@ -133,7 +133,7 @@ beforeAll(async () => {
 });
 
 describe('the dashboard for Grafana', () => {
-  it('has the panels that the docs promise', () => {
+  it('has the panels of the docs', () => {
     expect(dashboard.panels.map(({ title }) => title)).toEqual([
       'Held now', 'Waiting now', 'Timed out', 'Lost', 'Acquisitions by outcome', 'Time to acquire', 'Time held, p95',
       'Held and waiting', 'Renewals by outcome', 'Losses', 'Who leads', 'Changes of leaders',
@@ -169,7 +169,7 @@ describe('the dashboard for Grafana', () => {
     }
   });
 
-  it('can be imported: it names its data source and its requirements, and no panel covers another', () => {
+  it('can be imported: it names its data source and its requirements, and its panels do not overlap', () => {
     const datasource = { type: 'prometheus', uid: '${DS_PROMETHEUS}' };
     expect(dashboard.inputs).toEqual([
       expect.objectContaining({ name: 'DS_PROMETHEUS', type: 'datasource', pluginId: 'prometheus' }),
@@ -209,7 +209,7 @@ describe('the docs', () => {
     },
   );
 
-  it('say how many series a template costs', () => {
+  it('describe the number of series that a template costs', () => {
     const series = (metric: string) => [...exported.keys()].filter((name) => name.startsWith(metric));
     const buckets = (metric: string) => exported.get(`${metric}_bucket`)!.get('le')!.size + 2;
     const [acquire, hold] = ['redis_lock_acquire_duration_seconds', 'redis_lock_hold_duration_seconds'];

@@ -5,7 +5,7 @@ import ts from 'typescript';
 const lib = join(import.meta.dirname, '..', '..', '..', 'lib');
 const OPTIONS = { target: ts.ScriptTarget.ES2022, experimentalDecorators: true, emitDecoratorMetadata: true };
 
-/** What a file imports once it is compiled, as it says it. */
+/** The import specifiers of a compiled file. */
 function importsOf(file: string): string[] {
   const { outputText } = ts.transpileModule(readFileSync(join(lib, file), 'utf8'), { compilerOptions: OPTIONS });
   return ts.preProcessFile(outputText).importedFiles.map(({ fileName }) => fileName);

@@ -16,7 +16,7 @@ export class Orders {
   async read(_id: string): Promise<void> {}
 }
 
-/** No renewal comes by itself: tests count those that they asked for. */
+/** Renewals are not automatic: tests count those that they request. */
 const LEASE_MS = 600_000;
 
 /** How long is waited and held on purpose, in seconds. */
@@ -28,11 +28,11 @@ export async function someTime(seconds = SOME_SECONDS): Promise<void> {
   await eventually(() => performance.now() > until);
 }
 
-/** An app with `Orders`, and another instance that gets into its way. */
+/** An app with `Orders`, and another instance that competes with it. */
 export interface Cast extends LockApp {
   readonly orders: Orders;
   readonly other: LockApp;
-  /** Takes Redis away from the app, and gives it back. */
+  /** Disconnects Redis from the app, and connects it again. */
   readonly withoutRedis: (work: () => Promise<unknown>) => Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export async function tellStory(cast: Cast, moments: Moments = {}): Promise<void
   await beWithoutRedis(cast);
 }
 
-/** The measurements of the story: metric, template, mode, outcome, and how many. */
+/** The measurements of the story: metric, template, mode, outcome, and count. */
 export const STORY = {
   acquire: [
     ['order:<0>', 'write', 'acquired', 2],

@@ -21,7 +21,7 @@ describe.each(setUps)('the options of %s', (name, setUp) => {
     ['a bucket at 0', { acquireBuckets: [0, 1] }, /`acquireBuckets`/],
     ['buckets that do not rise', { holdBuckets: [1, 1] }, /`holdBuckets`/],
     ['buckets without end', { holdBuckets: [1, Infinity] }, /`holdBuckets`/],
-    ['buckets that are no list', { holdBuckets: 1 }, /`holdBuckets`/],
+    ['buckets that are not a list', { holdBuckets: 1 }, /`holdBuckets`/],
   ])('refuses %s', (_what, options, text) => {
     expect(() => setUp(options as object)).toThrow(LockConfigurationError);
     expect(() => setUp(options as object)).toThrow(text);
@@ -33,7 +33,7 @@ describe.each(setUps.slice(2))('the connections of %s', (_name, setUp) => {
   it.each<[string, unknown]>([
     ['no list', 'jobs'],
     ['an empty name', ['']],
-    ['a name that is no text', [7]],
+    ['a name that is not a text', [7]],
   ])('are refused as %s', (_what, connections) => {
     expect(() => setUp({ connections })).toThrow(/`connections`/);
   });

@@ -5,7 +5,7 @@ import { redisUrl } from '../../support/topologies/topology.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeLater } from '../../support/apps/lock-app.js';
 
-/** What an app with locks and these modules does not start for. */
+/** The error with which an app with locks and these modules fails to start. */
 export async function startError(imports: ModuleMetadata['imports'] = []): Promise<Error> {
   const locks = RedisLockModule.forRoot({ connection: redisUrl() });
   const app = await Test.createTestingModule({ imports: [locks, ...imports] }).compile();

@@ -21,7 +21,7 @@ const isScript = (command: unknown): boolean => command === 'evalsha' || command
 
 describe('the store on Redis', () => {
   let app: Redis;
-  /** The connection that the store sends its commands by. */
+  /** The connection over which the store sends its commands. */
   let redis: Redis;
   let keyPrefix: string;
   let store: RedisLockStore;
@@ -75,7 +75,7 @@ describe('the store on Redis', () => {
   });
 
   it.each([
-    ['that refuses commands for several locks, in whatever words', (keys: number) => keys > 1, 1],
+    ['that refuses commands for several locks, with any text', (keys: number) => keys > 1, 1],
     ['that refuses them because of one lock', (keys: number, own: string) => keys > 1 || own.includes('bad'), 3],
   ])('learns from a server %s', async (_what, isRefused, refusals) => {
     const warn = jest.spyOn(reporter, 'warn').mockClear();
@@ -84,7 +84,7 @@ describe('the store on Redis', () => {
     jest.spyOn(redis, 'call').mockImplementation((...words: unknown[]) => {
       const [command, , keys, first] = words;
       if (!isScript(command) || !isRefused(Number(keys), String(first))) return send(...words);
-      // By EVAL, the check of the server at its start asks.
+      // The check of the server at its start uses EVAL.
       if (command === 'evalsha' && Number(keys) > 1) refused += 1;
       return Promise.reject(Object.assign(new Error('ERR proxy: keys of one shard only'), { name: 'ReplyError' }));
     });
@@ -126,7 +126,7 @@ describe('the store on Redis', () => {
     expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'unknown', 'unknown']);
   });
 
-  it('says what to do when a newer version has written the lock, and does not try again', async () => {
+  it('gives advice when a newer version has written the lock, and does not try again', async () => {
     await redis.hset(`${keyPrefix}a`, { s: `E${'\0'.repeat(20)}`, r: ';' });
     const error = await acquire(request(['a'])).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockStoreError);
@@ -152,7 +152,7 @@ describe('the store on Redis', () => {
   });
 
   describe('and calls of one turn, which travel together', () => {
-    // A script that the server does not know is sent again, behind the others.
+    // A script that the server does not have is sent again, behind the others.
     beforeEach(async () => {
       for (const text of Object.values(createLockScripts())) await redis.script('LOAD', text);
     });
@@ -162,13 +162,13 @@ describe('the store on Redis', () => {
     const granted = expect.objectContaining({ outcome: 'granted' });
     const failed = (key: string) => expect.objectContaining({ code: 'LOCK_STORE', key });
 
-    it('grants the locks beside one that fails', async () => {
+    it('grants the other locks when one fails', async () => {
       await redis.set(`${keyPrefix}b`, 'mine');
       const calls = ['a', 'b', 'c'].map((key) => acquire(request([key])));
       expect(await outcomesOf(calls)).toEqual([granted, failed('b'), granted]);
     });
 
-    it('grants the locks beside one for which Redis refuses the whole command', async () => {
+    it('grants the other locks when Redis refuses the whole command for one', async () => {
       await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', `~${keyPrefix}a`, '&*', '+@all');
       await redis.auth('app', 'secret');
       const calls = ['b', 'a', 'c'].map((key) => acquire(request([key])));
@@ -199,7 +199,7 @@ describe('the store on Redis', () => {
       expect(await outcomesOf(calls)).toEqual([expect.objectContaining({ outcome: 'released' }), granted]);
     });
 
-    it('sends one in the context of its caller, and several in that of none', async () => {
+    it('sends one in the context of its caller, and several without a context', async () => {
       const [context, contexts] = [new AsyncLocalStorage<string>(), [] as (string | undefined)[]];
       const send = redis.call.bind(redis) as (...words: unknown[]) => Promise<unknown>;
       jest.spyOn(redis, 'call').mockImplementation((...words: unknown[]) => {

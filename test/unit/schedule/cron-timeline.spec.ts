@@ -29,7 +29,7 @@ for (const expression of EXPRESSIONS) {
   }
 }
 
-/** Luxon tells the two hours of autumn apart by the offset of today: the tests set the date that it sees. */
+/** Luxon distinguishes the two hours of autumn by the offset of today: the tests set the date that it sees. */
 const setToday = (time: string | number) => jest.spyOn(Date, 'now').mockReturnValue(new Date(time).getTime());
 afterEach(() => void jest.restoreAllMocks());
 
@@ -87,7 +87,7 @@ describe('the fire that is found', () => {
     .map(([change, after]) => new Date(change).getTime() + after);
   const anyJob = fc.tuple(fc.constantFrom(...EXPRESSIONS), fc.constantFrom(...ZONES));
 
-  /** What the library itself says, on that day. */
+  /** The result of the library itself, on that day. */
   const nextAfter = (name: string, time: number): number => {
     setToday(time);
     const { cronTime } = app.registry().getCronJob(name);

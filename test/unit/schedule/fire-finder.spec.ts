@@ -118,7 +118,7 @@ describe('the fire of a call of a @Cron method', () => {
     expect(fires).toEqual(['05:05', '05:10', '05:10', '05:15', '05:20', '09:20', '05:10']);
   });
 
-  it('asks the library no more than once for a fire', async () => {
+  it('asks the library at most once for a fire', async () => {
     const app = await started();
     let now = new Date('2026-03-04T05:10:00.000Z').getTime();
     const finder = app.newFinder(() => now);
@@ -216,14 +216,14 @@ describe('the cron job of a method', () => {
     expect(fires()).toEqual(before);
   });
 
-  it('is found beside the job of another library', async () => {
+  it('is found next to the job of another library', async () => {
     const app = await startApp(CronJobs);
     app.registry().addCronJob('foreign', { stop: () => undefined } as never);
     await app.app.init();
     expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:00:00Z');
   });
 
-  it('is noticed without a name for a date, too', async () => {
+  it('is also noticed without a name for a date', async () => {
     const app = await started(CronJobs);
     expect(app.claimAt('unnamedDate', NOW)).toMatchObject({ kind: 'at', ms: 0 });
     const [name] = [...app.registry().getCronJobs()].find(([, { cronTime, name }]) => cronTime.realDate && !name)!;

@@ -14,7 +14,7 @@ export async function closeApps(): Promise<void> {
 
 export type App = Awaited<ReturnType<typeof startApp>>;
 
-/** An application with the jobs of a class. Each finder that it makes stands for an instance of its own. */
+/** An application with the jobs of a class. Each finder that it makes represents a separate instance. */
 export async function startApp(jobs: Type, imports = [ScheduleModule.forRoot()]) {
   const app = await Test.createTestingModule({ imports, providers: [jobs] }).compile();
   open.add(app);

@@ -47,7 +47,7 @@ describe('the tick of a cron job', () => {
     expect(told).toEqual([job, 'of the job']);
   });
 
-  it('is followed once, however often modules start and the job is added', () => {
+  it('is followed once, for any number of module starts and additions of the job', () => {
     const registry = new SchedulerRegistry();
     follow(registry);
     const add = Object.getOwnPropertyDescriptor(registry, 'addCronJob');
@@ -80,10 +80,10 @@ describe('a registry that is followed', () => {
 
   it.each<[string, object]>([
     ['nothing', {}],
-    ['jobs that are none', { addCronJob: jest.fn(), getCronJobs: jest.fn() }],
-    ['no jobs to ask for', { addCronJob: jest.fn() }],
-    ['nowhere to add one', { getCronJobs: () => new Map() }],
-    ['more than it should do', { addCronJob: jest.fn(), getCronJobs: () => new Map([['one', {}]]) }],
+    ['jobs that are not jobs', { addCronJob: jest.fn(), getCronJobs: jest.fn() }],
+    ['no list of jobs', { addCronJob: jest.fn() }],
+    ['no method to add one', { getCronJobs: () => new Map() }],
+    ['a method too many', { addCronJob: jest.fn(), getCronJobs: () => new Map([['one', {}]]) }],
     [
       'no patience',
       {

@@ -26,7 +26,7 @@ describe('a fake without rules', () => {
     expect(await locks.withLock(['a', 'b'], () => 'ran')).toBe('ran');
   });
 
-  it('excludes nobody of its process either', async () => {
+  it('does not exclude callers of its process either', async () => {
     const options = { mode: 'read', permits: 20, perInstance: 1, waitMs: 0 } as const;
     expect((await locks.acquire('a', options)).held && (await locks.acquire('a', options)).held).toBe(true);
     expect(locks.calls.map((call) => call.options.perInstance)).toEqual([1, 1]);
@@ -127,7 +127,7 @@ describe('the locks of a rule', () => {
   const busy = async (...keys: string[]) =>
     Promise.all(keys.map(async (key) => ((await locks.tryAcquire(key)) === null ? key : '')));
 
-  it('are one lock for a key, and not those whose keys only contain it', async () => {
+  it('are one lock for a key, and not locks whose keys only contain it', async () => {
     locks.refuse('order:1');
     expect(await busy('order:1', 'order:12', 'an order:1')).toEqual(['order:1', '', '']);
   });

@@ -150,7 +150,7 @@ describe('withFakeLocks', () => {
     expect([locks.keys, audit.keys]).toEqual([['default'], ['audit']]);
   });
 
-  it('throws for an object whose class has nothing to fake, and says what to do', () => {
+  it('throws for an object whose class has nothing to fake, with advice', () => {
     class Plain {
       constructor(readonly locks: RedisLockService) {}
     }

@@ -29,7 +29,7 @@ import { startModule } from '../../../support/apps/lock-app.js';
 /** Decorated methods with each option. */
 @Injectable()
 class Work implements BeforeApplicationShutdown {
-  /** What goes on while a method holds its lock. */
+  /** What happens while a method holds its lock. */
   inside: () => unknown = () => undefined;
   /** Whether the app is being closed. */
   isClosing = false;
@@ -110,12 +110,12 @@ export type KitOptions = Pick<
   'leaseMs' | 'waitMs' | 'maxHoldMs' | 'onUnavailable' | 'drainMs' | 'keepMs'
 >;
 
-/** An app with locks of one kind, and what a test can have happen to them from outside. */
+/** An app with locks of one kind, and what a test can do to them from outside. */
 export interface World {
   readonly app: TestingModule;
   readonly locks: RedisLockService;
   readonly work: Work;
-  /** From now on it is held by somebody else. */
+  /** From now on another caller holds it. */
   readonly occupy: (key: string, options?: LockOptions) => Promise<void>;
   /** What was occupied is free again. */
   readonly vacate: () => Promise<void>;
@@ -191,7 +191,7 @@ const TEXTS: Readonly<Record<string, (value: unknown) => unknown>> = {
   host: () => 'a host',
   pid: () => 'a pid',
   instance: () => 'a host and a pid',
-  // What the client said, and what the kit says in its place.
+  // The text of the client, and its replacement by the kit.
   cause: (cause) => (cause === undefined ? undefined : 'a cause'),
 };
 
@@ -218,7 +218,7 @@ function told(value: unknown): unknown {
 function toldError(error: Error): unknown {
   const { name, message } = error;
   if (!(error instanceof LockError)) return { name, message };
-  // An error of a lost or missing store is put into words by whoever was asked; its kind and its properties are not.
+  // An error of a lost or missing store gets its text from the called method; its kind and its properties do not depend on it.
   const properties = Object.fromEntries(Object.entries(error));
   const isOfStore = error.code === 'LOCK_STORE' && !/was not acquired|It is held/.test(message);
   return { name, code: error.code, message: isOfStore ? 'why' : shapeOf(message), ...(told(properties) as object) };
@@ -242,7 +242,7 @@ export function record(events: LockEvents): unknown[] {
   const seen: unknown[] = [];
   const listen = (name: LockEventName) =>
     events.on(name, (event: object) => {
-      // How often it is tried until the lease is over depends on how the network fails.
+      // The number of tries until the lease is over depends on the failure of the network.
       if (name !== 'renewFailed' || (seen.at(-1) as unknown[] | undefined)?.[0] !== name)
         seen.push([name, told({ ...event })]);
     });

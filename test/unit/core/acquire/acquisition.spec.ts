@@ -14,7 +14,7 @@ const FINAL = new LockStoreError('WRONGPASS', { retryable: false, wasSent: false
 const GIVEN_BACK: AcquireReply = { outcome: 'given-back', cause: DOWN };
 const SPLIT = busy({ retryMs: 10, isSplit: true, isSpent: true, holder: undefined });
 
-/** All commands fail from now on, the first one too. */
+/** All commands fail from now on, including the first. */
 function failAll({ store }: Started, error = DOWN): void {
   store.acquires[0]!.fail(error);
   store.onAcquire = () => {
@@ -105,7 +105,7 @@ describe('a call', () => {
     await finish();
   });
 
-  it('takes a new attempt for one key that was released, of which nothing is left', async () => {
+  it('takes a new attempt for one key that was released without a trace', async () => {
     const { outcome, reply, attempts, givenBack } = startCall();
     await reply({ outcome: 'refused', reason: 'released' });
     await reply(granted(3_000));
@@ -222,7 +222,7 @@ describe('a call whose votes are split', () => {
   it.each<[string, number, number, (n: number) => AcquireReply, number[]]>([
     ['grow up to eightfold', 0, 599, () => SPLIT, [10, 20, 30, 40, 50, 60, 70, 80, 80, 80]],
     [
-      'begin anew after an answer without a split',
+      'begin again after an answer without a split',
       10_000,
       200,
       (n) => (n === 3 ? busy({ retryMs: 98 }) : SPLIT),
@@ -343,7 +343,7 @@ describe('a grant that is pushed', () => {
     ['from another server', () => startWaiting({}, { server: 'one' }), ({ push }) => push(9, 2_000), 2],
     ['with a token that the last answer has seen', () => startWaiting({}, { lastToken: 9 }), ({ push }) => push(9), 2],
     ['with an earlier token', () => startWaiting({}, { lastToken: 9 }), ({ push }) => push(8), 2],
-  ])('is requested, and not believed, when it comes %s', async (_what, start, push, asked) => {
+  ])('is requested, and not trusted, when it comes %s', async (_what, start, push, asked) => {
     const started = await start();
     const { store, outcome, reply, attempts, givenBack } = started;
     push(started);
@@ -357,9 +357,9 @@ describe('a grant that is pushed', () => {
 
 describe('a grant that an operator revokes before its reply', () => {
   it.each<[string, string[], AcquireReply[]]>([
-    ['is given back, since other nodes may still have it, and requested anew', ['k'], [granted(3_000, 1)]],
+    ['is given back, since other nodes may still have it, and requested again', ['k'], [granted(3_000, 1)]],
     ['is given back each time', ['k'], [granted(3_000, 1), granted(3_000, 2)]],
-    ['is given back when its reply says released, too', ['k'], [{ outcome: 'refused', reason: 'released' }]],
+    ['is also given back when its reply says released', ['k'], [{ outcome: 'refused', reason: 'released' }]],
     ['is one of several, which are all given back', ['a', 'b'], [granted(3_000, 1, 2)]],
   ])('%s', async (_what, keys, revoked) => {
     const { outcome, revoke, reply, attempts, givenBack } = startCall({}, { keys });

@@ -29,7 +29,7 @@ function setUp() {
 }
 
 describe('a hold that is adopted', () => {
-  it('goes on with the same token, as an attempt of this process', async () => {
+  it('continues with the same token, as an attempt of this process', async () => {
     const { store, locker, adopt } = setUp();
     const lock = await adopt({ handedOn: 3 });
     const [{ request, timeoutMs }] = store.adoptions as [(typeof store.adoptions)[number]];
@@ -58,7 +58,7 @@ describe('a hold that is adopted', () => {
     expect([lock.lost?.reason, store.renews.length > 0]).toEqual([reason, change.renew !== false]);
   });
 
-  it('that was downgraded goes on as a reader, and knows the tokens that it has used up', async () => {
+  it('that was downgraded continues as a reader, and has the tokens that it used up', async () => {
     const { clock, store, adopt } = setUp();
     const [first, second] = [await adopt({ mode: 'read' }), await adopt({ mode: 'read' })];
     expect(first.mode).toBe('read');

@@ -23,7 +23,7 @@ const heldFor = (remainingMs: number): Omit<LockState, 'key'> => {
 
 const away = (retryable: boolean) => new LockStoreError('Redis is away.', { key: 'k', retryable });
 
-/** A locker whose store reports what the test says, and records the looks. */
+/** A locker whose store reports what the test sets, and records the inspections. */
 function startWatch(first: Omit<LockState, 'key'> | Error) {
   const started = startLocker();
   const { clock, store, locker } = started;
@@ -39,13 +39,13 @@ function startWatch(first: Omit<LockState, 'key'> | Error) {
 }
 
 describe('a call that waits until a lock is free', () => {
-  it('looks once at a free lock', async () => {
+  it('inspects a free lock once', async () => {
     const { looks, wait, locker, clock } = startWatch(FREE);
     await wait(0);
     expect([looks.length, locker.live, clock.keptAlive]).toEqual([1, NOTHING, 0]);
   });
 
-  it('looks again after a pause that grows to a second, until the lock is free', async () => {
+  it('inspects it again after a pause that grows to a second, until the lock is free', async () => {
     const { looks, told, wait, locker, clock } = startWatch(heldFor(60_000));
     const call = outcomeOf(wait());
     await clock.advance(5_000);
@@ -60,7 +60,7 @@ describe('a call that waits until a lock is free', () => {
     expect([locker.live, clock.keptAlive]).toEqual([NOTHING, 0]);
   });
 
-  it('looks as soon as the last lease is over', async () => {
+  it('inspects it as soon as the last lease is over', async () => {
     const { looks, wait, clock } = startWatch(heldFor(30));
     void wait().catch(() => undefined);
     await settled();
@@ -69,11 +69,11 @@ describe('a call that waits until a lock is free', () => {
     expect(looks.length).toBeGreaterThanOrEqual(2);
   });
 
-  it('looks at once when the hold of its own process ends, but never more often than every 20 ms', async () => {
+  it('inspects it at once when a hold of its process ends, but at most every 20 ms', async () => {
     const { looks, told, wait, locker, clock, under } = startWatch(heldFor(60_000));
     const call = outcomeOf(wait());
     await clock.advance(3_000);
-    // The pauses are random: the last look may have been a moment ago.
+    // The pauses are random: the last inspection may be recent.
     while (clock.now() - looks.at(-1)! < 20) await clock.advance(20);
     for (let i = 0; i < 50; i += 1) await under('k', () => undefined);
     await settled();
@@ -86,7 +86,7 @@ describe('a call that waits until a lock is free', () => {
     expect(locker.live.waiting).toBe(0);
   });
 
-  it('is not answered by a look that began before it', async () => {
+  it('is not answered by an inspection that began before it', async () => {
     const { store, wait, clock } = startWatch(FREE);
     const answers: ((state: LockState) => void)[] = [];
     store.onInspect = () => new Promise((resolve) => answers.push(resolve));
@@ -101,7 +101,7 @@ describe('a call that waits until a lock is free', () => {
     expect('value' in second).toBe(true);
   });
 
-  it('shares its looks with the other calls for the same locks', async () => {
+  it('shares its inspections with the other calls for the same locks', async () => {
     const { looks, wait, locker, clock } = startWatch(heldFor(60_000));
     for (let i = 0; i < 1_000; i += 1) void wait().catch(() => undefined);
     await clock.advance(5_000);
@@ -111,7 +111,7 @@ describe('a call that waits until a lock is free', () => {
 
   it.each([
     ['LockBusyError with waitMs: 0', heldFor(60_000), 0, LockBusyError],
-    ['an error that another try cannot mend', away(false), 10_000, LockStoreError],
+    ['an error that another try cannot fix', away(false), 10_000, LockStoreError],
   ])('rejects at once with %s', async (_what, state, waitMs, type) => {
     const { wait, clock, looks } = startWatch(state);
     const outcome = outcomeOf(wait(waitMs));
@@ -160,7 +160,7 @@ describe('a call that waits until a lock is free', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  it('waits until all of several locks are free in one look', async () => {
+  it('waits until all of several locks are free in one inspection', async () => {
     const { store, locker, clock } = startWatch(FREE);
     const held = new Set(['b']);
     store.onInspect = async (key) => ({ key, ...(held.has(key) ? heldFor(60_000) : FREE) });

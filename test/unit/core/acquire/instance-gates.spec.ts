@@ -10,14 +10,14 @@ const LIMIT = { mode: 'read', permits: 20, perInstance: 2 } as const;
 
 type Started = ReturnType<typeof startGates>;
 
-/** A locker whose calls for the key `k` have 20 permits, and two of them in this process, unless they say otherwise. */
+/** A locker whose calls for the key `k` have 20 permits, and two of them in this process, unless their options differ. */
 function startGates() {
   const parts = startCalls(LIMIT);
   const asked = (): number => parts.store.acquires.length;
   return { ...parts, asked };
 }
 
-/** Two calls have the permits of the process, and as many as `count` wait behind them. */
+/** Two calls have the permits of the process, and `count` calls wait behind them. */
 async function startFull(count = 1) {
   const started = startGates();
   const [first, second, ...waiting] = started.calls(2 + count);
@@ -25,7 +25,7 @@ async function startFull(count = 1) {
   return { ...started, first: first!.value!, second: second!.value!, waiting };
 }
 
-/** Lets the calls go on that wait in the store. */
+/** Lets the calls continue that wait in the store. */
 async function letIn({ store, answer, finish }: Started): Promise<void> {
   store.onAcquire = answer;
   store.listener!.onListening();
@@ -34,7 +34,7 @@ async function letIn({ store, answer, finish }: Started): Promise<void> {
 }
 
 describe('the calls of a process with `perInstance`', () => {
-  it('go on when one that they waited behind leaves', async () => {
+  it('continue when one that they waited behind leaves', async () => {
     const { call, asked, finish } = await startFull(0);
     const abort = new AbortController();
     const narrow = call({ perInstance: 1, signal: abort.signal });
@@ -75,7 +75,7 @@ describe('a call that its process has no permit for', () => {
     await finish();
   });
 
-  it('waits until its `waitMs` is over, and says whose limit it was', async () => {
+  it('waits until its `waitMs` is over, and names the limit', async () => {
     const { clock, heard, call, finish } = await startFull();
     const [late, failed] = [heard('timedOut'), heard('acquireFailed')];
     const waiting = call({ waitMs: 500 });
@@ -93,7 +93,7 @@ describe('a call that its process has no permit for', () => {
     await finish();
   });
 
-  it('waits on in the store for what is left of its `waitMs`', async () => {
+  it('continues to wait in the store for the rest of its `waitMs`', async () => {
     const { clock, store, first, call, finish } = await startFull(0);
     const waiting = call({ waitMs: 500 });
     await clock.advance(300);
@@ -119,7 +119,7 @@ describe('a call that its process has no permit for', () => {
     expect(waiting.value!.fencingToken).toBe(7);
   });
 
-  it('is refused at once if as many calls wait as it accepts, at its gate and in the store', async () => {
+  it('is refused at once if `maxWaiters` calls wait, at its gate and in the store', async () => {
     const started = startGates();
     const { store, call, calls, asked } = started;
     await started.hold();
@@ -193,25 +193,28 @@ describe('the gate of a key', () => {
     ['is over time', 'timedOut', { waitMs: 500 }],
     ['fails', 'acquireFailed', { waitMs: 500 }],
     ['is refused', 'acquireFailed', { waitMs: 0 }],
-  ])('lets all in that a listener begins after it has freed the key, when a call %s', async (_when, name, options) => {
-    const { clock, store, locker, call, finish } = startGates();
-    const first = call({ perInstance: 1 });
-    await settled();
-    const begun: Call[] = [];
-    const listen = (): void => {
-      locker.events.off(name, listen);
-      void first.value!.release();
-      begun.push(call({ perInstance: 1 }), call({ perInstance: 1 }));
-    };
-    locker.events.on(name, listen);
-    call({ perInstance: 1, ...options });
-    await clock.advance(500);
-    expect([store.acquires.length, begun[0]!.value?.held, begun[1]]).toEqual([2, true, {}]);
-    await begun[0]!.value!.release();
-    await settled();
-    expect([store.acquires.length, begun[1]!.value?.held]).toEqual([3, true]);
-    await finish();
-  });
+  ])(
+    'admits all calls that a listener begins after it has freed the key, when a call %s',
+    async (_when, name, options) => {
+      const { clock, store, locker, call, finish } = startGates();
+      const first = call({ perInstance: 1 });
+      await settled();
+      const begun: Call[] = [];
+      const listen = (): void => {
+        locker.events.off(name, listen);
+        void first.value!.release();
+        begun.push(call({ perInstance: 1 }), call({ perInstance: 1 }));
+      };
+      locker.events.on(name, listen);
+      call({ perInstance: 1, ...options });
+      await clock.advance(500);
+      expect([store.acquires.length, begun[0]!.value?.held, begun[1]]).toEqual([2, true, {}]);
+      await begun[0]!.value!.release();
+      await settled();
+      expect([store.acquires.length, begun[1]!.value?.held]).toEqual([3, true]);
+      await finish();
+    },
+  );
 
   it('is closed with the module, also if a listener has begun its calls', async () => {
     const { clock, locker, call } = startGates();
@@ -232,9 +235,9 @@ describe('the gate of a key', () => {
     await closing;
   });
 
-  it('is forgotten when nobody wants the key any more', async () => {
+  it('is forgotten when no call wants the key any longer', async () => {
     const { store, enter } = startLocker();
-    /** Gives how much memory is in use after calls for so many keys of their own. */
+    /** Returns the memory in use after calls for this number of distinct keys. */
     const useKeys = async (name: string): Promise<number> => {
       for (let i = 0; i < 5_000; i += 1) await (await enter(`${name}:${i}`, LIMIT)).release();
       store.acquires.length = store.releases.length = 0;

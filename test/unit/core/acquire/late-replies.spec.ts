@@ -98,7 +98,7 @@ describe('a call that has left the queue', () => {
     expect(locker.live.releasing).toBe(1);
   });
 
-  it('is not given back for so long after a shutdown', async () => {
+  it('is not given back that long after a shutdown', async () => {
     const { store, clock, locker, reporter, abort } = await startWaiting();
     store.onRelease = () => {
       throw new LockStoreError('down');

@@ -39,7 +39,7 @@ describe('a gap in the messages of the store, for holders,', () => {
 });
 
 describe('a shutdown', () => {
-  it('releases holds with nested calls inside, too', async () => {
+  it('also releases holds with nested calls inside', async () => {
     const { clock, store, under, locker } = startLocker();
     const { opened, open } = gate();
     const running = outcomeOf(under('k', () => under('k', () => opened)));

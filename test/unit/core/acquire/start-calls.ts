@@ -17,7 +17,7 @@ export const CLAIM: FireClaim = {
   rerunOnLoss: false,
 };
 
-/** What became of a call so far, whose lock it gives once there is one. */
+/** The state of a call, with its lock once it has one. */
 export interface Call {
   readonly value?: StoreHold;
   readonly error?: any;
@@ -32,7 +32,7 @@ interface Caller {
 /** The calls that have the lock, or had it. */
 export const servedOf = (calls: readonly Call[]): boolean[] => calls.map(({ value }) => value !== undefined);
 
-/** A locker on a store that grants each acquire with the next token, 1000, 2000, ..., unless a test takes its answers away. */
+/** A locker on a store that grants each acquire with the next token, 1000, 2000, ..., unless a test suppresses its answers. */
 export function startCalls(base: Partial<ResolvedLockOptions> = {}, reservesTokens = false) {
   const parts = startLocker({ reservesTokens });
   const { clock, store, locker } = parts;
@@ -76,9 +76,9 @@ export function startCalls(base: Partial<ResolvedLockOptions> = {}, reservesToke
     store.acquires.at(nth)!.reply(answered);
     await settled();
   };
-  /** How many acquires and releases the store was sent. */
+  /** The number of acquires and releases that the store received. */
   const sent = (): [number, number] => [store.acquires.length, store.releases.length];
-  /** Which of the calls were handed the lock by another one, in the order of their grants. */
+  /** The calls that got the lock from another one, in the order of their grants. */
   const local = (): boolean[] => acquired.map((event) => event.local);
   /** Releases the locks of these calls as soon as they have them. */
   const releaseAll = async (all: readonly Call[]): Promise<void> => {

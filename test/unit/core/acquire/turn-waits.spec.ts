@@ -34,7 +34,7 @@ async function startWaiting(options: Options = {}, answers = true) {
 }
 
 describe('a call that waits behind others of its process', () => {
-  it('times out by its own waitMs, with the holder, and with how many wait before it', async () => {
+  it('times out by its own waitMs, with the holder, and with the number of waiters before it', async () => {
     const { clock, call, sent, finish } = await startHeld();
     await clock.advance(1);
     const all = [call({ waitMs: 3 }), call(), call({ waitMs: 2 })];
@@ -75,7 +75,7 @@ describe('a call that waits behind others of its process', () => {
     }
   });
 
-  it('counts those before it in the store, too', async () => {
+  it('also counts those before it in the store', async () => {
     const { clock, call } = await startWaiting();
     const [, third] = [call(), call({ waitMs: 50 })];
     await clock.advance(50);
@@ -91,7 +91,7 @@ describe('a call that waits behind others of its process', () => {
     const { clock, call, abort, first } = await startWaiting({}, false);
     const second = call({ waitMs });
     await clock.advance(50);
-    // It goes on for one that was cancelled.
+    // It continues for one that was cancelled.
     abort.abort();
     await clock.advance(ms - 51);
     expect([first.error, second]).toEqual([abort.signal.reason, {}]);
@@ -146,7 +146,7 @@ describe('a call that asks the store for others, and is cancelled', () => {
 });
 
 describe('a store that fails while calls wait', () => {
-  it('is asked again by the same call, and each call fails at the end of its own waitMs', async () => {
+  it('is asked again by the same call, and each call fails when its waitMs is over', async () => {
     const { clock, store, call, finish } = startTurns();
     store.acquire = () => Promise.reject(new LockStoreError('away', { wasSent: false }));
     const [first, second] = [call({ waitMs: 3_000 }), call({ waitMs: 2_000 })];
@@ -209,7 +209,7 @@ describe('the events of a lock that is handed on', () => {
     ]);
   });
 
-  it('report once who holds it, and how many wait before a call, also when that waits in the store later', async () => {
+  it('report once the holder, and the number of calls before one, also when that waits in the store later', async () => {
     const { clock, store, calls, heard, push, acquired } = await startHeld();
     const waiting = heard('waiting');
     const [second] = calls(3);
@@ -223,7 +223,7 @@ describe('the events of a lock that is handed on', () => {
     expect([second!.value!.held, acquired.at(-1)]).toMatchObject([true, { waited: true, local: false, waitedMs: 50 }]);
   });
 
-  it('report the end of each call in vain once', async () => {
+  it('report the end of each failed call once', async () => {
     const { clock, call, abort, heard } = await startWaiting({ waitMs: 20, signal: undefined });
     const [failed, late] = [heard('acquireFailed'), heard('timedOut')];
     for (const options of [{ waitMs: 30 }, { signal: abort.signal }, { waitMs: 10 }]) call(options);
@@ -238,7 +238,7 @@ describe('the events of a lock that is handed on', () => {
     expect(late.map(({ waitedMs, holder }) => [waitedMs, holder])).toEqual([10, 20, 30].map((ms) => [ms, 'host:2']));
   });
 
-  it('come in the async context of their call, which goes on in it, whichever call causes them', async () => {
+  it('come in the async context of their call, which continues in it, whichever call causes them', async () => {
     const caller = new AsyncLocalStorage<string>();
     const { clock, store, locker, answer, call, lock } = await startHeld();
     const seen: unknown[] = [];
@@ -279,7 +279,7 @@ describe('the events of a lock that is handed on', () => {
 
 describe('a listener', () => {
   it.each(['released', 'acquired', 'waiting', 'acquireFailed'] as const)(
-    'of `%s` that acquires the same lock waits as any other',
+    'of `%s` that acquires the same lock waits like any other',
     async (name) => {
       const { locker, call, calls, lock, acquired, finish } = await startHeld();
       const late: Call[] = [];
@@ -329,7 +329,7 @@ describe('a listener', () => {
     await finish();
   });
 
-  it('of `timedOut` that cancels the call which asks the store leaves the next one alone', async () => {
+  it('of `timedOut` that cancels the call which asks the store does not affect the next one', async () => {
     const { clock, locker, answer, store, call, abort, first, finish } = await startWaiting({ waitMs: 300 });
     locker.events.on('timedOut', () => abort.abort());
     const second = call();
@@ -341,7 +341,7 @@ describe('a listener', () => {
     await finish();
   });
 
-  it('of a signal that thousands have fail without a look at all of them for each', async () => {
+  it('of a signal that thousands share fail without a scan of all of them for each', async () => {
     const { locker, calls, heard, call, sent, finish } = await startHeld();
     const failed = heard('acquireFailed');
     const abort = new AbortController();

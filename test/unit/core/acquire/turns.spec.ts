@@ -20,7 +20,7 @@ async function startHeld(options?: Options) {
 
 type Held = Awaited<ReturnType<typeof startHeld>>;
 
-/** The next call has asked the store, and got a lock of its own. */
+/** The next call has asked the store, and got its own lock. */
 function expectAskedAnew({ local, second, third, attempts }: Held): void {
   expect([local(), attempts()]).toEqual([
     [false, false],
@@ -30,7 +30,7 @@ function expectAskedAnew({ local, second, third, attempts }: Held): void {
 }
 
 describe('the calls of one process for one key', () => {
-  it('send one command together, and hand the hold of the store on as it is, one at a time, each with the next token', async () => {
+  it('send one command together, and hand on the unchanged hold of the store, one at a time, each with the next token', async () => {
     const { clock, store, locker, calls, acquired, sent, local, finish } = startTurns();
     const all = calls(3);
     await settled();
@@ -75,7 +75,7 @@ describe('a turn', () => {
     await finish();
   });
 
-  it('is of 5 ms from the arrival of the grant, for all calls together, and begins anew with the next grant', async () => {
+  it('is of 5 ms from the arrival of the grant, for all calls together, and begins again with the next grant', async () => {
     const { clock, store, answer, calls, local, reply } = startTurns();
     store.onAcquire = null;
     const all = calls(6);
@@ -173,7 +173,7 @@ describe('a turn', () => {
     await finish();
   });
 
-  it('that had to wait serves the calls that come meanwhile, too', async () => {
+  it('that had to wait also serves the calls that come meanwhile', async () => {
     const { store, answer, call, releaseAll, local, push, sent } = startTurns();
     store.onAcquire = () => busy({ ahead: 1, holder: 'host:2' });
     const all = [call()];
@@ -224,7 +224,7 @@ describe('a turn', () => {
   });
 });
 
-/** What a call must not ask for if it is to be handed the lock of another one. */
+/** Options that exclude a call from a hand-over. */
 const ALONE: [string, Options][] = [
   ['reads', { mode: 'read' }],
   ['takes a permit', { mode: 'read', permits: 3 }],
@@ -239,8 +239,8 @@ const ALONE: [string, Options][] = [
 
 const TOGETHER: [string, Options][] = [
   ['waits for a moment', { waitMs: 1 }],
-  ['waits for ever', { waitMs: Infinity }],
-  ['may hold the lock for a while only', { maxHoldMs: 60_000 }],
+  ['waits forever', { waitMs: Infinity }],
+  ['may hold the lock only for a while', { maxHoldMs: 60_000 }],
   ['does not wait for its release', { awaitRelease: false }],
   ['is not reentrant', { reentrant: false }],
   ['has a signal', { signal: new AbortController().signal }],
@@ -271,7 +271,7 @@ describe('a turn is joined', () => {
     },
   );
 
-  it.each(ALONE)('behind no call that %s, not even beside another turn', async (_what, options) => {
+  it.each(ALONE)('behind no call that %s, not even next to another turn', async (_what, options) => {
     const { call, hold, sent, local, finish } = startTurns();
     const lock = await hold(options);
     const others = [call(), call()];
@@ -311,7 +311,7 @@ describe('a turn is joined', () => {
 });
 
 describe('a shutdown that a listener begins while the lock is handed on', () => {
-  it('gives the next holder its time, too', async () => {
+  it('also gives the next holder its time', async () => {
     const { clock, locker, lock, second, third } = await startHeld();
     let isClosed = false;
     locker.events.on('released', () => void locker.close(1_000).then(() => (isClosed = true)));

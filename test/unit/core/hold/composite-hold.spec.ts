@@ -111,7 +111,7 @@ describe('a lock of keys in several groups whose machine slept while it waited f
 });
 
 describe('a composite hold', () => {
-  it('is lost once when a renewal finds that one of its parts is, with its error; no part is renewed from then on', async () => {
+  it('is lost once when a renewal finds one of its parts lost, with that error; no part is renewed from then on', async () => {
     const { clock, store, locker, acquire } = setUp();
     const lock = await acquire(['a', 'b', 'c']);
     const seen: unknown[] = [];
@@ -130,7 +130,7 @@ describe('a composite hold', () => {
     expect(store.givenBack.toSorted()).toEqual(['a', 'b', 'c']);
   });
 
-  it('fires a signal that is first read after the loss', async () => {
+  it('aborts a signal that is first read after the loss', async () => {
     const { clock, acquire } = setUp();
     const lock = await acquire(['a', 'b']);
     clock.jump(60_000);

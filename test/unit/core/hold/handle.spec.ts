@@ -9,14 +9,14 @@ function setUp() {
   const { clock, locker, store } = started;
   const handOut = async (key: string | readonly string[]): Promise<Lock> =>
     locker.handles.handOut(await locker.acquire(locker.request([key].flat(), lockOptions())));
-  /** Takes a handle and drops it: in a function of its own, so that nothing on the stack refers to it. */
+  /** Takes a handle and drops it, in a separate function: nothing on the stack refers to it then. */
   const take = async (key: string | readonly string[]): Promise<void> => void (await handOut(key));
   /** The same, until it is watched. */
   const takeAndDrop = async (key: string | readonly string[]): Promise<void> => {
     await take(key);
     await clock.advance(WATCH_HANDLES_AFTER_MS);
   };
-  /** Until the handle of `key`, which was dropped last, is released, and all finalizers have run. */
+  /** Resolves when the handle of `key`, which was dropped last, is released, and all finalizers have run. */
   const collected = async (key: string): Promise<void> => {
     await eventually(async () => (await collectGarbage(), store.givenBack.includes(key)));
     for (let i = 0; i < 5; i += 1) await collectGarbage();
@@ -34,7 +34,7 @@ describe('a handle that is dropped without a release', () => {
     store.onRenew = renewing;
     const kept = await handOut('kept');
     await (async () => (await handOut('released')).release())();
-    // A dropped one as the proof that the finalizers have run.
+    // A dropped one proves that the finalizers have run.
     await takeAndDrop('dropped');
     await collected('dropped');
     expect([store.givenBack, kept.held]).toEqual([['released', 'dropped'], true]);
@@ -57,7 +57,7 @@ describe('a handle that is dropped without a release', () => {
 });
 
 describe('a handle', () => {
-  it('leaves no timer when it is released before it is watched, whatever the order', async () => {
+  it('leaves no timer when it is released before it is watched, in any order', async () => {
     const { locker, handOut } = setUp();
     const handles = await Promise.all(['a', 'b', 'c'].map(handOut));
     for (const i of [1, 0, 2]) await handles[i]!.release();

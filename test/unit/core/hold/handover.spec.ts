@@ -59,7 +59,7 @@ describe('a call that hands the lock on', () => {
     finish();
   });
 
-  it('rejects if the proof says that the lock is gone, and so does each one since the last proof', async () => {
+  it('rejects if the proof shows that the lock is gone, like each call since the last proof', async () => {
     const { answer, statuses, lost } = await startRow(4, forEver);
     await answer(0, RENEWED);
     await answer(1, gone(100));
@@ -87,7 +87,7 @@ describe('a call that hands the lock on', () => {
     expect(statuses()).toEqual(['LOCK_LOST', 'LOCK_LOST', '-']);
   });
 
-  it('rejects if the proof says that the lock is gone, also when the last one has already held it for too long', async () => {
+  it('rejects if the proof shows that the lock is gone, also when the last one has already held it for too long', async () => {
     const { clock, answer, statuses, lost } = await startRow(2, forEver, { maxHoldMs: 50 });
     await clock.advance(50);
     await answer(0, gone(100));
@@ -104,7 +104,7 @@ describe('a call that hands the lock on', () => {
       await clock.advance(50);
       expect(locker.holds.size).toBe(0);
       await answer(0, RENEWED);
-      // The lock is not prolonged for the one that has to end.
+      // The lease is not extended for the call that must end.
       expect(store.renews.slice(1).map(({ request }) => request[0]!.leaseMs)).toEqual([0]);
       await answer(1, reply);
       expect([statuses(), store.renews.length]).toEqual([['done', expected, '-'], 2]);

@@ -13,7 +13,7 @@ describe('a lease', () => {
 
   it.each([
     ['has no time left when it has ended', 100, 97, 0, 0],
-    ['has never a negative time', 100, 5_000, 0, 0],
+    ['never has a negative time', 100, 5_000, 0, 0],
     ['has ended already when too little time was left to prove it', 2, 0, 0, 0],
     ['ends by the clock that leaves less: a wall clock ahead means that the machine slept', 1_000, 0, 400, 588],
     ['ends with a sleep that outlasts it', 1_000, 0, 10_400, 0],

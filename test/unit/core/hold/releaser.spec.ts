@@ -20,7 +20,7 @@ async function held(keys: string | string[] = 'k', options: Partial<ResolvedLock
   return { ...started, lock, fail };
 }
 
-describe('a release, whose result says whether the lock was still held', () => {
+describe('a release, which returns whether the lock was still held', () => {
   it.each([
     ['released', true, null],
     ['again', true, null],
@@ -158,7 +158,7 @@ const LEASE_MS = 600_000;
 const [MAX, AT_A_TIME, PATIENCE_MS] = [10_000, 100, 1_000];
 const COUNTED = 'warn Within 10 s, 990 more locks could not be released and end with their leases.';
 
-/** Locks of which no release had an answer so far. */
+/** Locks whose releases had no answer so far. */
 async function startOutage(count: number, leaseMs = LEASE_MS) {
   const started = startLocker();
   const { store, enter } = started;
@@ -187,7 +187,7 @@ describe('the releases of an outage', () => {
       rounds.push(sent());
     }
     expect([...first, ...rounds.flat()].slice(0, 1_000)).toEqual(Array.from({ length: 1_000 }, (_, i) => `k${i}`));
-    // One round for each second in the end, or two where the pauses are short by chance.
+    // One round for each second in the end, or two where the random pauses are short.
     const sizes = rounds.slice(10).map(({ length }) => length);
     expect(Math.max(...sizes)).toBeLessThanOrEqual(2 * AT_A_TIME);
     expect(Math.min(...sizes)).toBeGreaterThanOrEqual(AT_A_TIME);

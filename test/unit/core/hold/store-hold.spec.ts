@@ -24,7 +24,7 @@ describe('a downgrade', () => {
     expect([lock.mode, lock.fencingTokens, lock.held]).toEqual(['read', [30, 10, 20], true]);
   });
 
-  it('rejects when it is not confirmed, but makes a read lock at once, and can be repeated', async () => {
+  it('rejects when it is not confirmed, but becomes a read lock at once, and can be repeated', async () => {
     const { store, lock } = await hold(['k']);
     store.onRenew = null;
     const done = lock.downgrade();

@@ -17,7 +17,7 @@ const HOLD = transferred({
   leaseMs: 30_000,
 });
 
-/** A text of this version with this payload, and the check that belongs to it. */
+/** A transfer token of this version with this payload, and its checksum. */
 function forged(payload: string, begin = 'lock1.'): string {
   const text = begin + Buffer.from(payload).toString('base64url');
   return `${text}.${createHash('sha256').update(text).digest('base64url').slice(0, 8)}`;
@@ -26,7 +26,7 @@ function forged(payload: string, begin = 'lock1.'): string {
 const withHold = (change: object): string => forged(JSON.stringify({ ...HOLD, ...change }));
 const [KEY] = HOLD.holds;
 
-describe('the text of a transfer', () => {
+describe('the transfer token', () => {
   it.each<[string, Partial<TransferredHold>]>([
     ['of one key', {}],
     ['of several keys', { holds: [KEY!, { ...KEY!, key: 'b', attempt: 'c.00000002', unanswered: true }] }],
@@ -35,7 +35,7 @@ describe('the text of a transfer', () => {
     ['of a lock that was handed on', { handedOn: 63 }],
     ['with a limit', { maxHoldMs: 1, renew: false, holdAtLeastMs: 5 }],
     ['of keys with any characters', { holds: [{ ...KEY!, key: 'a\n"\u{1F512}\u0000' }], keyPrefix: 'äpp:' }],
-  ])('%s reads as what was written', (_, change) => {
+  ])('%s is read as it was written', (_, change) => {
     const hold = { ...HOLD, ...change };
     const text = transferText(hold);
     expect(text).toMatch(/^lock1\.[\w-]+\.[\w-]{8}$/);
@@ -64,12 +64,12 @@ describe('the text of a transfer', () => {
     ['no keys', withHold({ holds: [] }), 'was cut or changed'],
     ['too many keys', withHold({ holds: Array.from({ length: 17 }, (_, i) => ({ ...KEY!, key: `${i}` })) }), 'changed'],
     ['a key twice', withHold({ holds: [KEY, KEY] }), 'was cut or changed'],
-    ['an attempt that is none', withHold({ holds: [{ ...KEY!, attempt: 'a b.c' }] }), 'was cut or changed'],
-    ['a token that is none', withHold({ holds: [{ ...KEY!, fencingToken: 0 }] }), 'was cut or changed'],
-    ['a key that is none', withHold({ holds: [{ ...KEY!, key: '\uD800' }] }), 'was cut or changed'],
+    ['an attempt that is not one', withHold({ holds: [{ ...KEY!, attempt: 'a b.c' }] }), 'was cut or changed'],
+    ['a token that is not one', withHold({ holds: [{ ...KEY!, fencingToken: 0 }] }), 'was cut or changed'],
+    ['a key that is not one', withHold({ holds: [{ ...KEY!, key: '\uD800' }] }), 'was cut or changed'],
     ['an unknown mode', withHold({ mode: 'upgrade' }), 'was cut or changed'],
-    ['an owner that is none', withHold({ owner: 7 }), 'was cut or changed'],
-    ['a lease that is none', withHold({ leaseMs: 'long' }), 'was cut or changed'],
+    ['an owner that is not one', withHold({ owner: 7 }), 'was cut or changed'],
+    ['a lease that is not one', withHold({ leaseMs: 'long' }), 'was cut or changed'],
     ['more tokens than a grant has', withHold({ handedOn: 64 }), 'was cut or changed'],
   ])('is refused when it is %s, and is not shown', (_, text, expected) => {
     const error = thrownBy(() => readTransferText(text));
@@ -95,7 +95,7 @@ function setUp(parts: Parameters<typeof startLocker>[0] = {}) {
 }
 
 describe('a handle that is transferred', () => {
-  it('has its whole lease renewed first, or a longer one, and gives a text that names its hold', async () => {
+  it('has its whole lease renewed first, or a longer one, and returns a transfer token that names its hold', async () => {
     const { clock, store, acquire } = setUp();
     const lock = await acquire('k', { owner: 'ann', maxHoldMs: 10_000, holdAtLeastMs: 50 });
     await clock.advance(500);
@@ -129,7 +129,7 @@ describe('a handle that is transferred', () => {
     expect(events).toEqual(['acquired k', 'transferred k']);
   });
 
-  it.each(['before', 'while'])('is neither waited for nor released by a shutdown: %s it', async (when) => {
+  it.each(['before', 'while'])('is neither awaited nor released by a shutdown: %s it', async (when) => {
     const { store, locker, acquire } = setUp();
     const lock = await acquire('k');
     if (when === 'before') await lock.transfer();
@@ -152,7 +152,7 @@ describe('a handle that is transferred', () => {
     }
   });
 
-  it('rejects when it is lost, released or transferred, before or in this moment, and is not given away', async () => {
+  it('rejects when it is lost, released or transferred, before or in this moment, and is not transferred', async () => {
     const { store, locker, acquire } = setUp();
     const [lost, released, twice] = [await acquire('a'), await acquire('b'), await acquire('c')];
     const both = await Promise.allSettled([twice.transfer(), twice.transfer()]);
@@ -179,7 +179,7 @@ describe('a handle that is transferred', () => {
     expect([store.renews, lock.held]).toEqual([[], true]);
   });
 
-  it('says that a command of its acquire had no answer, and keeps a late grant from being given back', async () => {
+  it('reports that a command of its acquire had no answer, and prevents that a late grant is given back', async () => {
     const { clock, store, locker, acquire } = setUp();
     store.onAcquire = null;
     const acquiring = acquire('k');
@@ -195,7 +195,7 @@ describe('a handle that is transferred', () => {
     expect(locker.live.timers).toBe(0);
   });
 
-  it('has no grant of a late node of a quorum given back while the store may have it', async () => {
+  it('does not give back the grant of a late node of a quorum while the store may have it', async () => {
     const { clock, store, acquire } = setUp();
     const lock = await acquire('k');
     await lock.transfer({ leaseMs: 2 * LEASE_MS });

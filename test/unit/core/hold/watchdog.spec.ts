@@ -238,7 +238,7 @@ describe('the watchdog, when the store does not answer', () => {
 });
 
 describe('the watchdog, when the lock is lost', () => {
-  it('reports max-hold in the first turn after a pause, although the lease has ended, too', async () => {
+  it('reports max-hold in the first turn after a pause, although the lease has also ended', async () => {
     const { clock, lock } = await hold('k', { maxHoldMs: 2_000 });
     clock.jump(60_000);
     clock.turn();

@@ -23,7 +23,7 @@ function start() {
 }
 
 describe('a call with `awaitRelease: false`', () => {
-  it('is the default of a module that says so, but each call may say otherwise, and a handle awaits its `release()`', async () => {
+  it('is the default of a module that sets it, each call may override it, and a handle awaits its `release()`', async () => {
     const { store, service, answerAll } = start();
     expect(await service.withLock('a', () => 'done')).toBe('done');
     const waiting = outcomeOf(service.withLock('b', { awaitRelease: true }, () => 'done'));

@@ -11,7 +11,7 @@ import { thrownBy } from '../../../support/waiting/rejection.js';
 const lockOf = (key: string): Promise<Hold> => startLocker().enter(key);
 
 describe('the lock of a chain of calls', () => {
-  it('does not exist outside, and the error says how to get one', () => {
+  it('does not exist outside, and the error explains how to get one', () => {
     expect(findCurrentHold()).toBeUndefined();
     expect(() => currentLock()).toThrow(/^No lock is held here\. Call this inside a method with @Locked/);
     expect(thrownBy(() => assertLocked('order:1'))).toMatchObject({
@@ -49,7 +49,7 @@ describe('the lock of a chain of calls', () => {
     );
   });
 
-  it('is shared by two copies of the package', async () => {
+  it('is the same for two copies of the package', async () => {
     const path = '../../../../lib/core/reentry/context.ts?copy';
     const copy = (await import(path)) as { currentLock: typeof currentLock };
     const lock = await lockOf('k');
@@ -80,7 +80,7 @@ describe('assertLocked, under a lock that is not proven', () => {
 });
 
 describe('work that outlives its lock and acquires the next one', () => {
-  /** Begins each round inside the lock of the one before, and gives how many locks are still there in the last. */
+  /** Begins each round inside the lock of the one before, and returns the number of locks that remain in the last. */
   async function goOn(rounds: number, ends: 'own' | 'former'): Promise<number> {
     const { enter, store } = startLocker();
     const locks: WeakRef<Hold>[] = [];
@@ -88,7 +88,7 @@ describe('work that outlives its lock and acquires the next one', () => {
     let goesOn!: () => void;
     const next = async (): Promise<void> => {
       if (locks.length === rounds) {
-        // What goes on in this context keeps it.
+        // A task that continues in this context keeps it.
         goesOn = AsyncResource.bind(() => undefined);
         return done.open();
       }

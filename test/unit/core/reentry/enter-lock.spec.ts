@@ -133,7 +133,7 @@ describe('siblings under one hold', () => {
     ['no reader before a writer that came first', 'ra wb rc -a -b', 'a . . b c'],
     ['the readers behind a writer that was aborted', 'ra wb rc rd xb', 'a . . . cd'],
     ['the next one when one that waits was aborted', 'wa wb wc xb -a', 'a . . . c'],
-    ['users of a permit one at a time, beside readers, and never beside a writer', 'pa rb pc -b wd -a -c pe -d', 'a b . . . c d . e'],
+    ['users of a permit one at a time, together with readers, and never with a writer', 'pa rb pc -b wd -a -c pe -d', 'a b . . . c d . e'],
   ])('are admitted: %s', async (_what, steps, entered) => {
     expect(await play(steps)).toBe(entered);
   }); // prettier-ignore
@@ -242,7 +242,7 @@ describe('a downgrade of a lock with nested calls', () => {
     await (keys.length === 1 ? under('k', work) : under('j', () => under('k', work)));
   });
 
-  it('is refused beside a nested writer even when its keys are in several groups', async () => {
+  it('is refused next to a nested writer, also when its keys are in several groups', async () => {
     const { store, under } = startLocker();
     store.groups = (keys) => keys.map((key) => [key]);
     await under(['a', 'b'], (outer) =>
@@ -311,7 +311,7 @@ describe('a nested call that is still inside when the outer work has returned', 
     return { ...started, open, late: { promise: late }, nested, result };
   }
 
-  it('learns the loss of the hold', async () => {
+  it('is notified of the loss of the hold', async () => {
     const { clock, open, late, nested } = await startLate();
     clock.jump(60_000);
     expect([nested.held, nested.signal.aborted]).toEqual([false, true]);
@@ -319,7 +319,7 @@ describe('a nested call that is still inside when the outer work has returned', 
     await expect(late.promise).rejects.toMatchObject({ code: 'LOCK_LOST', result: 'late' });
   });
 
-  it('may be re-entered, while the outer one can no longer be', async () => {
+  it('may be re-entered, while the outer one no longer can', async () => {
     const { store, under } = startLocker();
     const { opened, open } = gate();
     let late!: Promise<string>;
@@ -351,10 +351,10 @@ describe('a nested call that is still inside when the outer work has returned', 
     let both!: Promise<string[]>;
     await under(['a', 'b'], () => {
       const sibling = under('a', () => opened.then(() => 'sibling'));
-      both = Promise.all([sibling, under('c', () => opened.then(() => under('b', () => 'anew')))]);
+      both = Promise.all([sibling, under('c', () => opened.then(() => under('b', () => 'again')))]);
     });
     open();
-    expect([await both, store.asked]).toEqual([['sibling', 'anew'], ['a+b', 'c', 'b']]); // prettier-ignore
+    expect([await both, store.asked]).toEqual([['sibling', 'again'], ['a+b', 'c', 'b']]); // prettier-ignore
   });
 });
 

@@ -33,7 +33,7 @@ describe('work under a lock', () => {
     expect(await rejection(startLocker().under('k', () => Promise.reject(thrown)))).toBe(thrown);
   });
 
-  it('is replaced by what the caller makes of the error when the lock is refused, but not when it fails', async () => {
+  it('is replaced by the result of the error handler when the lock is refused, but not when the work fails', async () => {
     const { enter, store } = startLocker();
     const instead = (error: unknown) => `without it: ${(error as Error).message}`;
     const refused = Promise.reject(new Error('busy'));

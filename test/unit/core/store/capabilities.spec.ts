@@ -8,7 +8,7 @@ import { FakeReporter } from '../../../support/core/fake-store.js';
 import { rejection } from '../../../support/waiting/rejection.js';
 import { CLAIM } from '../acquire/start-calls.js';
 
-/** A locker on a store that has no more than it must. */
+/** A locker on a store with only the required methods. */
 function startBare() {
   const { clock, store: full } = startLocker();
   const { clientId } = full;

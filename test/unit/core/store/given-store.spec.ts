@@ -28,7 +28,7 @@ describe('checkStore', () => {
     ['odd jobs', storeWith({ jobs: [] }), '`store.jobs` to be a method or left out'],
     ['an odd history', storeWith({ history: { append: true } }), '`store.history` to be an object with the methods'],
     ['odd tokens', storeWith({ reservesTokens: 64 }), '`store.reservesTokens` to be true or false'],
-  ])('refuses %s, and says why', (_what, store, expected) => {
+  ])('refuses %s, and gives the reason', (_what, store, expected) => {
     const error = thrownBy(() => checkStore(store));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain(expected);

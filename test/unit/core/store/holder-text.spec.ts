@@ -6,8 +6,8 @@ describe('the text that names a holder', () => {
   it.each([
     ['the instance', textOf(''), 'web-1:42'],
     ['the method', textOf('Orders.pay'), 'web-1:42 Orders.pay'],
-    ['for how long it waits', textOf('Orders.pay', 10_000), 'web-1:42 Orders.pay\t10000'],
-    ['nothing of a wait without end', textOf('Orders.pay', Infinity), 'web-1:42 Orders.pay'],
+    ['the time that it waits', textOf('Orders.pay', 10_000), 'web-1:42 Orders.pay\t10000'],
+    ['nothing about an endless wait', textOf('Orders.pay', Infinity), 'web-1:42 Orders.pay'],
     ['its note', textOf('', 0, 'order 17'), 'web-1:42\t\torder 17'],
     ['all of these, in one line', textOf('Orders.pay', 5, 'a\nb'), 'web-1:42 Orders.pay\t5\ta b'],
     ['a method whose name has two lines and a tab', textOf('Orders.a\nb\tc'), 'web-1:42 Orders.a b c'],
@@ -38,7 +38,7 @@ describe('the text that names a holder', () => {
     ['web-1:42\t\t5000', null],
     [`web-1:42\t${'9'.repeat(30)}`, null],
     ['', null],
-  ])('says until when the caller waits: %j', (text, until) => {
+  ])('shows until when the caller waits: %j', (text, until) => {
     expect(waitsUntil(text, 1_000)).toEqual(until);
   });
 

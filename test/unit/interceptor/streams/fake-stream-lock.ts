@@ -6,10 +6,10 @@ import { type OpenLock, type StreamLock } from '../../../../lib/interceptor/stre
 
 const holders = new AsyncLocalStorage<StreamLock>();
 
-/** What `currentLock()` would give. */
+/** The result of `currentLock()`. */
 export const holder = (): StreamLock | undefined => holders.getStore();
 
-/** Records how it was given back; rejects then if it was lost. */
+/** Records how it was released; rejects if it was lost. */
 export class FakeLock implements StreamLock {
   readonly ends: string[] = [];
   /** How often it was limited to one more lease. */
@@ -62,7 +62,7 @@ export function opening(...grants: (FakeLock | Error | null)[]): OpenLock & { op
   return open;
 }
 
-/** Acquiring that takes until the test says so, and rejects when its signal is aborted, as the real one does. */
+/** Acquiring that lasts until the test ends it, and rejects when its signal is aborted, like the real one. */
 export class SlowOpening {
   signal: AbortSignal | undefined;
   grant: (lock: FakeLock | null) => void = () => {};
@@ -78,7 +78,7 @@ export class SlowOpening {
   };
 }
 
-/** Lets all that can go on go on. */
+/** Runs all pending tasks. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await setImmediate();
 }

@@ -19,7 +19,7 @@ const boom = (): never => {
   throw new Error('business');
 };
 
-/** An iterator as somebody may write it by hand. */
+/** An iterator that is written by hand. */
 const iterating = (parts: Partial<AsyncIterator<unknown>>) => () => ({
   [Symbol.asyncIterator]: () => ({ next: boom, ...parts }),
 });
@@ -45,10 +45,10 @@ describe('a locked async iterable', () => {
 
   it.each([
     ['throws when it is called', boom],
-    ['returns what is no iterable', () => undefined],
-    ['gives an iterator that throws', iterating({})],
-    ['gives an iterator that rejects', iterating({ next: () => Promise.reject(new Error('business')) })],
-    ['gives an iterator whose result is no object', iterating({ next: () => Promise.resolve(null as never) })],
+    ['returns what is not an iterable', () => undefined],
+    ['returns an iterator that throws', iterating({})],
+    ['returns an iterator that rejects', iterating({ next: () => Promise.reject(new Error('business')) })],
+    ['returns an iterator whose result is not an object', iterating({ next: () => Promise.resolve(null as never) })],
   ])('is released and rejects when the method %s', async (_what, method) => {
     const lock = new FakeLock();
     const iterator = lockedAsyncIterable(opening(lock), method);
@@ -142,7 +142,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     ['throw', (iterator) => iterator.throw(new Error('x'))],
   ];
 
-  it.each(ENDS)('may clean up after %s() for as long as it takes', async (_how, end) => {
+  it.each(ENDS)('may clean up after %s() for any time', async (_how, end) => {
     const lock = new FakeLock();
     let cleanUp = (): void => {};
     const iterator = lockedAsyncIterable(opening(lock), async function* () {
@@ -195,7 +195,7 @@ describe('a locked async iterable that loses its lock', () => {
         yield 1;
         await new Promise<void>((resolve) => (resume = resolve));
         yield 2;
-        seen.push('went on');
+        seen.push('continued');
       } finally {
         seen.push(holder());
       }

@@ -10,10 +10,10 @@ describe('the result that a call returns at once', () => {
 
   it.each([
     ['an async generator', async function* () {}, Object, 'async-iterable'],
-    ['an async generator that says it returns an Observable', async function* () {}, Observable, 'async-iterable'],
+    ['an async generator that declares an Observable', async function* () {}, Observable, 'async-iterable'],
     ['a proxy of an async generator', new Proxy(async function* () {}, {}), Object, 'async-iterable'],
     ['an async function', async () => {}, Promise, 'promise'],
-    ['an async function that says it returns an Observable', async () => {}, Observable, 'promise'],
+    ['an async function that declares an Observable', async () => {}, Observable, 'promise'],
     ['a function that returns an Observable', plain, Observable, 'observable'],
     ['a function that returns a Subject', plain, Subject, 'observable'],
     ['a function that returns a promise', plain, Promise, 'promise'],
@@ -36,7 +36,7 @@ const strict = new Proxy(
   },
 );
 
-/** As auto-mocks of tests are. Its `then` is no method, or nobody could await it. */
+/** Like auto-mocks of tests. Its `then` is not a method, or it could not be awaited. */
 const mock = new Proxy({}, { get: (_target, name) => (name === 'then' ? undefined : () => mock) });
 
 describe('a stream', () => {
@@ -73,7 +73,7 @@ describe('a stream', () => {
     ['undefined', undefined],
     ['null', null],
     ['an object', { pipe: 'no function', on: true }],
-    ['an object that throws when it is asked for what it lacks', strict],
+    ['an object that throws when a missing property is read', strict],
     ['a mock, which answers to each name', mock],
     ['a client that subscribes', { subscribe: () => {}, on: () => {} }],
     ['an Observable', of(1)],

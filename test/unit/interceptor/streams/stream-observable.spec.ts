@@ -42,9 +42,9 @@ describe('a locked Observable', () => {
 
   it.each([
     ['throws', boom],
-    ['returns what is no source', () => undefined],
-    ['gives a source that errors', () => throwError(() => new Error('business'))],
-    ['gives a promise that rejects', () => Promise.reject(new Error('business'))],
+    ['returns what is not a source', () => undefined],
+    ['returns a source that errors', () => throwError(() => new Error('business'))],
+    ['returns a promise that rejects', () => Promise.reject(new Error('business'))],
   ])('is released and errors when the method %s', async (_what, method) => {
     const lock = new FakeLock();
     const { told } = watch(lockedObservable(opening(lock), method));

@@ -47,7 +47,7 @@ describe('the library that opens a connection', () => {
     }
   });
 
-  it('is asked for when none is installed', () => {
+  it('is named in the error when none is installed', () => {
     remove(...ALL);
     const error = thrownBy(() => openClient('redis://user:geheim@127.0.0.1:1', parts));
     expect(error).toBeInstanceOf(LockConfigurationError);
@@ -63,7 +63,7 @@ describe('the library that opens a connection', () => {
 
   it.each([
     ['it is broken', new Error('boom')],
-    ['it lacks a package of its own', missing('denque')],
+    ['it lacks one of its packages', missing('denque')],
   ])('does not count as missing when %s', (_what, error) => {
     failToLoad((name) => (name === 'ioredis' ? error : undefined));
     expect(() => openClient('redis://127.0.0.1:1', parts)).toThrow(error);
@@ -91,7 +91,7 @@ describe('the library that opens a connection', () => {
 });
 
 describe('a client', () => {
-  it('is known by its methods, not by its class', () => {
+  it('is recognised by its methods, not by its class', () => {
     const methods = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off'];
     const copy = Object.fromEntries(methods.map((name) => [name, () => undefined]));
     expect(libraryOf(copy)?.name).toBe('ioredis');

@@ -9,7 +9,7 @@ import {
 import { errorOfCommand, errorOfConnection } from '../../../../lib/redis/client/node-redis.js';
 import { isLost, isRetryable, isUnsent } from '../../../../lib/redis/connection/redis-errors.js';
 
-/** As a bundler leaves it that renames classes. */
+/** Like the output of a bundler that renames classes. */
 class Minified extends Error {}
 
 describe('an error of node-redis', () => {
@@ -36,20 +36,20 @@ describe('an error of node-redis', () => {
   });
 
   it.each([new ClientClosedError(), new ClientOfflineError(), new Error('The command was aborted')])(
-    'is a command that was not sent, and will not be: %s',
+    'is a command that was not sent, and is never sent: %s',
     (error) => {
       const told = errorOfCommand(error);
       expect([isLost(told), isUnsent(told), isRetryable(told)]).toEqual([true, true, true]);
     },
   );
 
-  it('of a full queue says so, and is no loss', () => {
+  it('of a full queue reports that, and is not a loss', () => {
     const told = errorOfCommand(new Error('The queue is full'));
     expect(told.message).toBe('The queue is full');
     expect([isLost(told), isRetryable(told)]).toEqual([false, true]);
   });
 
-  it('of a connection keeps its words, and its name says whether the server sent it', () => {
+  it('of a connection keeps its text, and its name shows whether the server sent it', () => {
     expect(errorOfConnection(new SimpleError('WRONGPASS invalid'))).toMatchObject({ name: 'ReplyError' });
     const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
     expect(errorOfConnection(refused)).toBe(refused);

@@ -19,7 +19,7 @@ describe('options for a library that does not read those of ioredis', () => {
     expect(read(url)).toMatchObject({ connectTimeout: 3_000, ...expected }),
   );
 
-  it('stand beside a URL', () => {
+  it('may accompany a URL', () => {
     const url = 'rediss://bob:secret@a:7000/3';
     expect(read({ url, family: 6, tls: { servername: 'b' }, password: undefined })).toMatchObject({
       at: { host: 'a', port: 7000 },

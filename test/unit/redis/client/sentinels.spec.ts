@@ -51,7 +51,7 @@ describe('the master of some sentinels', () => {
     ['most name, although the first one does not', [OLD, NEW, NEW], NEW],
     ['most name, while another one does not answer', [null, NEW, NEW], NEW],
     ['the only live one names', [DOWN, DOWN, NEW], NEW],
-    ['the first of two names that have no more to say', [OLD, NEW, DOWN], OLD],
+    ['the first of two names with equal votes', [OLD, NEW, DOWN], OLD],
   ])('is the one that %s', async (_which, answers, expected) => {
     expect(await start(answers).master()).toBe(expected);
   });
@@ -63,7 +63,7 @@ describe('the master of some sentinels', () => {
     expect(await named).toBe(NEW);
   });
 
-  it('is unknown while all are down, and the error says why', async () => {
+  it('is unknown while all are down, and the error gives the reason', async () => {
     await expect(start([DOWN, DOWN]).master()).rejects.toThrow(
       'All sentinels are unreachable. Last error: connect ECONNREFUSED',
     );
@@ -80,7 +80,7 @@ describe('the master of some sentinels', () => {
     sentinels.refute({ host: OTHER, port: PORT });
     expect(sentinels.current!.host).toBe(NEW);
     await watch.close();
-    // These ask again: all take back what they announced.
+    // These ask again: all withdraw what they announced.
     expect(await master()).toBe(OLD);
   });
 });

@@ -10,7 +10,7 @@ const holdOf = (
   { mode = 'w', owner = '-', token = TOKEN, text = 'web-1:42' } = {},
 ) => ['hold', attempt, NOW + remainingMs, 3_000, token, mode, 1, 0, NOW - 500, owner, 0, text].map(String);
 
-/** What the script replies of a lock that was granted before. */
+/** The reply of the script for a lock that was granted before. */
 const replyOf = (...records: string[][]) => [String(NOW), String(TOKEN), '', ...records.flat()];
 const read = (...records: string[][]) => readLockState('k', replyOf(...records));
 
@@ -71,7 +71,7 @@ describe('the record of a lock', () => {
     expect(read(holdOf('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
   });
 
-  it('has its waiters in their order, whatever that of the reply is', () => {
+  it('has its waiters in their order, for any order of the reply', () => {
     const waiterAt = (place: number) => ['waiter', ...holdOf(`c.${place}`, 900).slice(1).with(9, String(place))];
     const { waiters, queue } = read(waiterAt(12), waiterAt(3), waiterAt(7));
     expect(waiters).toBe(3);

@@ -12,7 +12,7 @@ const KEY = fc
   )
   .filter((key) => !/\p{Surrogate}/u.test(key));
 
-/** What Redis does with a pattern, as far as these tests use it. */
+/** How Redis matches a pattern, as far as these tests need it. */
 const matches = (pattern: string, text: string): boolean => {
   const source = pattern.replace(/\\(.)|\*|[^\\*]/gs, (token, escaped?: string) => {
     if (token === '*') return '.*';

@@ -50,24 +50,24 @@ describe('a reply of the acquire script', () => {
 
 const RENEWAL = { key: 'k' };
 
-describe('a reply that no script of ours can send', () => {
+describe('a reply that none of our scripts can send', () => {
   it.each([
     'nil', 'OK c.1', 'granted', 'granted c.1 5', 'granted c.1 5 900 1 ', 'granted c.1 5 900 1  0', 'granted c.1 5 900 1  NaN',
     'granted c.1 5 900 1  -7', 'granted c.1 5 0 1  7', 'granted c.1 5 -900 1  7', 'granted c.1 5 1e300 1  7',
     'granted c.1 5 99999999999 1  7', 'granted c.1 now 900 1  7', 'granted c.1 5 900 1 noon 7', 'granted c.1 5 900 1  7 8', 'busy c.1 5',
     'busy c.1 5 x 2    77', 'busy c.1 5 30 2    ', 'refused c.1 5 unlucky ', 'refused c.1 5',
-  ])('is no grant: %j', (text) => {
+  ])('is not a grant: %j', (text) => {
     expect(() => read(text)).toThrow(LockStoreError);
   }); // prettier-ignore
 
   it.each(['granted c.1 5 900 1  7 8', 'granted c.1 5 900 1  7 8 9 10', 'granted c.1 5 900 1  7 8 x'])(
-    'is no grant of three keys: %j',
+    'is not a grant of three keys: %j',
     (text) => {
       expect(() => read(text, true)).toThrow(LockStoreError);
     },
   );
 
-  it('is no loss, no renewal, no release and no outcome of an operator', () => {
+  it('is not a loss, renewal, release or outcome of an operator', () => {
     for (const text of [
       'nil',
       'renewed c.1 5 NaN',
@@ -99,7 +99,7 @@ describe('a part of a reply', () => {
     expect(() => holdsOf('9007199254740992')).toThrow(LockStoreError);
   });
 
-  it.each(NO_NUMBERS)('is no number: %j', (text) => {
+  it.each(NO_NUMBERS)('is not a number: %j', (text) => {
     expect(wholeNumber(text)).toBeNaN();
     expect(() => holdsOf(text)).toThrow(LockStoreError);
     expect(() => leaseOf(text)).toThrow(LockStoreError);
@@ -117,7 +117,7 @@ describe('a part of a reply', () => {
     for (const text of ['9007199254740993', '9'.repeat(400)]) expect(() => tokenOf(text)).toThrow(LockKeyError);
   });
 
-  it('is one of some words', () => {
+  it('is one of the expected words', () => {
     expect(readRenewReply(RENEWAL, ['lost', 'c.1', '5', '7', '0'])).toMatchObject({ outcome: 'lost' });
     for (const text of ['', 'Lost', 'lost ', 'constructor']) {
       expect(() => readRenewReply(RENEWAL, [text, 'c.1', '5', '7', '0'])).toThrow(LockStoreError);

@@ -14,7 +14,11 @@ describe('an object that looks like a client', () => {
     ['without duplicate()', { evalsha: method, eval: method }, '`duplicate()`'],
     ['without evalsha()', { duplicate: method }, '`evalsha()`'],
     ['without events', { evalsha: method, eval: method, duplicate: method }, '`on()`'],
-    ['that only has events besides', Object.assign(new EventEmitter(), { evalsha: method }), '`eval()`, `duplicate()`'],
+    [
+      'that has only events in addition',
+      Object.assign(new EventEmitter(), { evalsha: method }),
+      '`eval()`, `duplicate()`',
+    ],
   ])('is refused %s, and never taken for options', (_what, client, missing) => {
     const check = () => checkConnection(client);
     expect(check).toThrow(LockConfigurationError);
@@ -37,7 +41,7 @@ describe('an object that looks like a client', () => {
     ['a URL', 'redis://a'],
     ['nothing', null],
     ['nothing', undefined],
-  ])('is none that is %s', (_what, value) => expect(libraryOf(value)).toBeUndefined());
+  ])('is not one that is %s', (_what, value) => expect(libraryOf(value)).toBeUndefined());
 });
 
 describe('a client of a library that is not supported', () => {
@@ -48,7 +52,7 @@ describe('a client of a library that is not supported', () => {
     isOpen: false,
   };
 
-  // As those of redis 3.1.2 and 4.7.1, ioredis 4.31.0, ioredis-mock 8.13.1 and @upstash/redis 1.39.0 look.
+  // Like clients of redis 3.1.2 and 4.7.1, ioredis 4.31.0, ioredis-mock 8.13.1 and @upstash/redis 1.39.0.
   it.each<[string, object, string]>([
     ['redis 3', methods('evalsha', 'duplicate', 'on', 'internal_send_command'), 'Install redis 5 or 6'],
     ['redis 4', OF_REDIS_4, 'Install redis 5 or 6'],

@@ -20,7 +20,7 @@ describe('the state of a connection', () => {
     expect(state).toMatchObject({ losses: 2, isDown: true, lastError: undefined });
   });
 
-  it('counts as lost when no sentinel knows a master', () => {
+  it('counts as lost when no sentinel has a master', () => {
     const state = start();
     state.onConnecting();
     expect(state.onError(new Error('All sentinels are unreachable. Last error: ERR No such master'))).toBe(

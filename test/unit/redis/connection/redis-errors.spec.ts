@@ -138,7 +138,7 @@ describe('a failure of Redis', () => {
     ['MOVED 3999 127.0.0.1:6381', false],
     ["CROSSSLOT Keys in request don't hash to the same slot", false],
     ['CLUSTERDOWN Hash slot not served', true],
-  ])('tells a client of one server to use a cluster: %s', (message, retryable) => {
+  ])('advises a client of one server to use a cluster: %s', (message, retryable) => {
     const told = storeError('k', error('ReplyError', message), { isSingle: true });
     expect(told).toMatchObject({ retryable });
     expect(told.message).toBe(

@@ -12,7 +12,7 @@ const kindsOf = (text: string, use = SINGLE): string[] => {
 };
 const REPLICA = ['role:slave', 'master_host:a', 'master_port:1'];
 
-describe('what a server tells about itself', () => {
+describe('what a server reports about itself', () => {
   it.each([
     ['nothing', info(), SINGLE, []],
     ['no INFO at all', '+OK', SINGLE, []],
@@ -23,8 +23,8 @@ describe('what a server tells about itself', () => {
     ['a version without a history', info('redis_version:6.0.20'), WITH_HISTORY, ['history']],
     ['the oldest version with a history', info('redis_version:6.2.0'), WITH_HISTORY, []],
     ['a later version with a history', info('redis_version:10.0.0'), WITH_HISTORY, []],
-    ['a version without a history that nobody writes', info('redis_version:6.0.20'), SINGLE, []],
-    ['a version that is none', info('redis_version:unstable'), SINGLE, []],
+    ['a version without a history, while none is written', info('redis_version:6.0.20'), SINGLE, []],
+    ['a version that is not one', info('redis_version:unstable'), SINGLE, []],
     ['a replica', info(...REPLICA, 'slave_read_only:1'), SINGLE, ['replica']],
     ['a writable replica', info(...REPLICA, 'slave_read_only:0'), SINGLE, ['unsafe: replica']],
     ['a replica that others watch', info(...REPLICA, 'slave_read_only:1'), { ...SINGLE, findsMaster: true }, []],
@@ -47,7 +47,7 @@ describe('what a server tells about itself', () => {
     expect(kindsOf(text, use)).toEqual(kinds);
   });
 
-  it('is printable and short, whatever it is', () => {
+  it('is printable and short for any input', () => {
     const { garnet } = readServerFacts(info(`garnet_version:\u001b[31m${'x'.repeat(1_000)}`));
     expect(garnet).toMatch(/^\\u001b/);
     expect(garnet!.length).toBeLessThan(120);

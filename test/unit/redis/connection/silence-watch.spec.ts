@@ -62,7 +62,7 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toEqual([]);
   });
 
-  it('is judged once, however many commands are given up', async () => {
+  it('is checked once, for any number of commands that are given up', async () => {
     const { clock, answer, giveUp, deaths } = start();
     await answer(150);
     for (let i = 0; i < 3; i += 1) await giveUp();
@@ -103,7 +103,7 @@ describe('a connection on which a command was given up', () => {
     expect([deaths.length, clock.now() - from]).toEqual([1, TIMEOUT_MS]);
   });
 
-  it('is judged by the answers of its new connection when the network became slow', async () => {
+  it('is checked by the answers of its new connection when the network became slow', async () => {
     const { clock, health, connection, answer, giveUp, deaths } = start();
     await answer(1);
     await giveUp();

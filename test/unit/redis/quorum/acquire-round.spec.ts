@@ -61,7 +61,7 @@ describe('a round', () => {
     expect(roundOf([G, G, CLAIMED], request).isWon).toBe(true);
   });
 
-  it('knows the nodes that granted, and the greatest token of each key', () => {
+  it('has the nodes that granted, and the greatest token of each key', () => {
     const request = acquireRequest({ keys: ['a', 'b'] });
     const round = roundOf([granted([5, 90]), busy(), granted([8, 40])], request);
     expect(round.grants.map(({ node }) => node.name)).toEqual(['n1', 'n3']);
@@ -77,7 +77,7 @@ describe('a round', () => {
     expect(roundOf(tokens.map((minted) => granted([minted]))).tokens).toEqual([token]);
   });
 
-  it('counts the nodes that did not grant, too, in the agreement on a token', () => {
+  it('also counts the nodes that did not grant in the agreement on a token', () => {
     expect(roundOf([granted([5]), granted([5]), granted([8]), LOST, B]).tokens).toEqual([8]);
   });
 
@@ -97,7 +97,7 @@ describe('a round', () => {
   });
 });
 
-describe('a round that nobody grants', () => {
+describe('a round that no node grants', () => {
   it('is busy until a majority of the nodes may be free', () => {
     const reply = notWon([busy({ retryMs: 300 }), busy({ retryMs: 100 }), busy({ retryMs: 200 })]);
     expect(reply).toMatchObject({ outcome: 'busy', retryMs: 200, ahead: 0, isSplit: false });
@@ -126,8 +126,8 @@ describe('a round that splits the votes', () => {
     ['one of three grants, and the others name an owner and readers', true, [G, OF_A, B]],
     ['half of four grant', true, [G, G, B, B]],
     ['one grants and one is away', true, [G, B, LOST]],
-    ['nobody grants, and a minority says that an attempt claims the fire', false, [BY_X, OF_A, OF_B]],
-    ['nobody grants, and two attempts claim the fire', false, [BY_X, BY_Y, B]],
+    ['no node grants, and a minority says that an attempt claims the fire', false, [BY_X, OF_A, OF_B]],
+    ['no node grants, and two attempts claim the fire', false, [BY_X, BY_Y, B]],
   ])('is busy, and is retried within 1 to 60 ms: %s', (_when, isSpent, answers) => {
     const retries = Array.from({ length: 400 }, () => {
       const reply = notWon(answers);
@@ -147,9 +147,9 @@ describe('a round that splits the votes', () => {
     ['one grants, and a majority names one owner', true, 100, [G, OF_A, OF_A]],
     ['one grants, and a majority names readers', true, 100, [B, G, B]],
     ['one claims the fire, and a majority names one owner', false, 100, [OF_A, BY_X, OF_A]],
-    ['nobody grants, and each names another owner', false, 100, [OF_A, OF_B, busy({ owner: 'c' })]],
+    ['no node grants, and each names another owner', false, 100, [OF_A, OF_B, busy({ owner: 'c' })]],
     ['a majority is busy, and the third has given its grant back', true, 100, [B, NO_REPLICA, B]],
-    ['nobody grants, and one is away, which may grant it yet', true, 100, [OF_A, OF_B, LOST]],
+    ['no node grants, and one is away, which may grant it yet', true, 100, [OF_A, OF_B, LOST]],
   ])('is not a split when %s', (_when, isSpent, retryMs, answers) => {
     expect(notWon(answers)).toMatchObject({
       outcome: 'busy',
@@ -175,7 +175,7 @@ describe('the end of a round', () => {
     ['nothing, when all are busy', [B, B, B], []],
     ['to those that may have granted unheard', [B, LOST, LOST], ['n2', 'n3']],
     ['nothing to those that were sent nothing', [B, AWAY, LOST], ['n3']],
-    ['nothing to a node that did so by itself', [B, NO_REPLICA, B], []],
+    ['nothing to a node that did it by itself', [B, NO_REPLICA, B], []],
   ])('gives back, without waiting: %s', (_what, answers, given) => expect(names(answers)).toEqual(given));
 
   it.each<[string, Answer[], string[]]>([
@@ -186,7 +186,7 @@ describe('the end of a round', () => {
     ['its places, when a run of the fire is known: the call ends', [B, CLAIMED, LOST], ['n1', 'n3']],
     ['its places, when no majority is left for an upgrade', [UPGRADE, B, UPGRADE], ['n2']],
     ['nothing, when all are busy: it waits in their queues', [B, B, B], []],
-    ['nothing, when some are away: it waits there, too, as soon as it can', [B, B, LOST], []],
+    ['nothing, when some are away: it also waits there as soon as it can', [B, B, LOST], []],
   ])('gives back, while waiting: %s', (_what, answers, given) => expect(names(answers, 6_000)).toEqual(given));
 });
 
@@ -200,7 +200,7 @@ describe('the refusal of a round', () => {
     ['by a majority that names one attempt, though another granted', [G, BY_X, BY_X], BY_X],
     ['by three of five that name one attempt', [BY_X, BY_Y, BY_X, BY_Y, BY_X], BY_X],
     ['by a majority that knows an upgrade', [UPGRADE, B, UPGRADE], UPGRADE],
-    ['by so many that know an upgrade that every majority has one', [UPGRADE, G, B, UPGRADE], UPGRADE],
+    ['by enough nodes with an upgrade that each majority has one', [UPGRADE, G, B, UPGRADE], UPGRADE],
     ['by those that know an upgrade, before a claim', [CLAIMED, UPGRADE, UPGRADE], UPGRADE],
     ['by one that knows the release', [B, B, RELEASED], RELEASED],
     ['by one that knows the release, though others granted', [G, RELEASED, B], RELEASED],
@@ -322,14 +322,14 @@ describe('a round without a majority of answers', () => {
     ['no others answered', (error) => [AWAY, error, AWAY]],
     ['a majority is busy', (error) => [B, B, error]],
     ['one granted', (error) => [G, error, AWAY]],
-  ])('is misconfigured when one node says so, though %s', (_what, answersWith) => {
+  ])('is misconfigured when one node reports it, though %s', (_what, answersWith) => {
     const error = new LockConfigurationError('The same server.');
     expect(errorOf(answersWith(error))).toBe(error);
   });
 });
 
 describe('the answers of a round', () => {
-  it('are in the order of the nodes, whatever the order of the votes', () => {
+  it('are in the order of the nodes, for any order of the votes', () => {
     const nodes = nodesOf(3);
     const votes = votesOf<AcquireReply>(nodes, [G, B, AWAY]).toReversed();
     const round = new AcquireRound(nodes, acquireRequest(), votes);

@@ -3,11 +3,11 @@ import { type Vote } from '../../../../lib/redis/quorum/votes.js';
 import { type AcquireReply, type AcquireRequest } from '../../../../lib/core/store/lock-store.js';
 import { type LockStoreError } from '../../../../lib/core/lock.errors.js';
 
-/** Nodes of a quorum as far as a round or a merge looks at them: n1, n2, ... */
+/** Nodes of a quorum as far as a round or a merge reads them: n1, n2, ... */
 export const nodesOf = (count: number): QuorumNode[] =>
   Array.from({ length: count }, (_, i) => ({ name: `n${i + 1}` }) as unknown as QuorumNode);
 
-/** One vote per node, in order; an error is a node that could not be asked, undefined one that was not waited for. */
+/** One vote per node, in order; an error is a node that could not be asked, undefined one that was not awaited. */
 export const votesOf = <T>(nodes: readonly QuorumNode[], answers: readonly (T | Error | undefined)[]): Vote<T>[] =>
   answers.flatMap((answer, i) => {
     const node = nodes[i]!;

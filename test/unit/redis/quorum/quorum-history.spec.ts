@@ -69,7 +69,7 @@ describe('the history of a quorum', () => {
     expect((await reading).map(({ id }) => id)).toEqual(['a.2', 'a.1']);
   });
 
-  it('is waited for as long as many commands take, until a majority has answered', async () => {
+  it('is awaited for the time of several commands, until a majority has answered', async () => {
     const slow = gate();
     const late = slow.opened.then(() => [entryOf('a.1', 1)]);
     const { clock, history } = quorumOf(late, late, null);

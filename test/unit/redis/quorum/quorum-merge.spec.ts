@@ -46,7 +46,7 @@ describe('a renewal', () => {
   it.each<[string, number, (RenewReply | Error)[], number]>([
     ['two of three, for the shorter', 3, [renewed(100), AWAY, renewed(90)], 90],
     ['two of three, and the third has lost it', 3, [renewed(100), lost(9), renewed(80)], 80],
-    ['two of three, and the third is not heard yet', 3, [renewed(100), renewed(80)], 80],
+    ['two of three, and the third has not answered yet', 3, [renewed(100), renewed(80)], 80],
     ['four of five, for the third', 5, [renewed(1), renewed(4), renewed(3), UNKNOWN, renewed(2)], 2],
     ['the only one', 1, [renewed(50)], 50],
   ])('succeeds by %s', (_by, count, answers, remainingMs) => {
@@ -65,7 +65,7 @@ describe('a renewal', () => {
     ['one renewed, one lost it, one does not know', 3, [renewed(100), lost(9), UNKNOWN], cause],
     ['one does not know and one is away', 3, [AWAY, UNKNOWN, renewed(100)], cause],
     ['two of four renewed', 4, [renewed(100), renewed(100), lost(9), AWAY], AWAY],
-    ['nobody was heard yet', 3, [], undefined],
+    ['no node answered yet', 3, [], undefined],
   ])('is unknown when %s', (_when, count, answers, told) => {
     expect(merge(mergeRenewals, count, answers)).toStrictEqual({ outcome: 'unknown', cause: told });
   });
@@ -90,8 +90,8 @@ describe('a release', () => {
   it.each<[string, number, ReleaseReply['outcome'][], ReleaseReply['outcome']]>([
     ['two of three whose lease ended', 3, ['expired', 'released', 'expired'], 'expired'],
     ['an operator, on one', 3, ['expired', 'revoked', 'released'], 'revoked'],
-    ['two that know nothing of it', 3, ['unknown', 'unknown'], 'unknown'],
-    ['one that knows nothing and one whose lease ended', 3, ['unknown', 'expired'], 'expired'],
+    ['two that do not have it', 3, ['unknown', 'unknown'], 'unknown'],
+    ['one that does not have it and one whose lease ended', 3, ['unknown', 'expired'], 'expired'],
     ['two of four', 4, ['released', 'expired', 'unknown', 'released'], 'expired'],
   ])('is too late by %s', (_by, count, outcomes, outcome) => {
     const answers = outcomes.map((one) => gone(one));
@@ -99,8 +99,8 @@ describe('a release', () => {
   });
 
   it.each<[string, number, (ReleaseReply | Error)[]]>([
-    ['nobody was heard', 3, []],
-    ['one confirmed and one knows nothing', 3, [gone('released'), gone('unknown'), AWAY]],
+    ['no node answered', 3, []],
+    ['one confirmed and one does not have it', 3, [gone('released'), gone('unknown'), AWAY]],
     ['two of four confirmed', 4, [gone('released'), gone('released'), AWAY, gone('unknown')]],
   ])('is undecided when %s', (_when, count, answers) => {
     expect(merge(mergeReleases, count, answers)).toBeUndefined();
@@ -110,8 +110,8 @@ describe('a release', () => {
     ['all agree', [2, 2, 2], 2],
     ['a majority has them', [1, 0, 2], 1],
     ['one alone has them', [0, 3, 0], 0],
-    ['one has them, and the third is not heard yet', [0, 1], 1],
-    ['nobody has them, and the third is not heard yet', [0, 0], 0],
+    ['one has them, and the third has not answered yet', [0, 1], 1],
+    ['no node has them, and the third has not answered yet', [0, 0], 0],
   ])('leaves the holds that a majority has: %s', (_when, holds, left) => {
     const answers = holds.map((count, i) => gone('released', count, i));
     expect(merge(mergeReleases, 3, answers)).toEqual(gone('released', left, holds.length - 1));
@@ -227,7 +227,7 @@ describe('the state of a lock', () => {
     expect(attempts(merged(3, state([A]), state([B])))).toHaveLength(1);
   });
 
-  it('has no writer beside readers that more nodes report', () => {
+  it('has no writer next to readers that more nodes report', () => {
     const { mode, holders } = merged(5, state([A]), state([R, S]), state([R]));
     expect([mode, holders.map(({ attempt }) => attempt)]).toEqual(['read', ['r', 's']]);
   });
@@ -236,12 +236,12 @@ describe('the state of a lock', () => {
     const [first, again, other] = [holder('a', { owner: 'ann' }), holder('b', { owner: 'ann' }), B];
     const { mode, holders } = merged(3, state([first, again]), state([again, first]), state([other]));
     expect([mode, holders.map(({ attempt }) => attempt).sort()]).toEqual(['write', ['a', 'b']]);
-    // What only a minority has is no re-entry.
+    // A hold of a minority is not a re-entry.
     expect(attempts(merged(3, state([first, again]), state([first]), state([first])))).toEqual(['a']);
   });
 
-  it('has no holds of another owner beside those of the writer that most nodes report', () => {
-    // As far as two of five can tell, one is enough.
+  it('has no holds of another owner next to those of the writer that most nodes report', () => {
+    // For two of five, one is enough.
     const [first, other] = [holder('a', { owner: 'ann' }), holder('b', { owner: 'bob' })];
     const readers = reader('r', { owner: 'rob' });
     expect(attempts(merged(5, state([first]), state([first]), state([other, readers])))).toEqual(['a']);
@@ -253,7 +253,7 @@ describe('the state of a lock', () => {
     ['read', 3, ['read', 'read', 'write']],
     ['read', 5, ['write', 'write', 'read', 'read', 'read']],
     ['read', 4, ['read', 'read', 'write', 'write']],
-    // One of two that answer may be of the majority.
+    // One of two that answer may belong to the majority.
     ['write', 3, ['read', 'write']],
   ] as const)('is held for %sing when of %d nodes some may have missed the downgrade', (expected, count, modes) => {
     const { mode, holders } = merged(count, ...modes.map((mode) => state([holder('a', { mode })])));
@@ -306,7 +306,7 @@ describe('the state of a lock', () => {
     expect(merged(3, state(holds), state(holds), state(holds)).fencingToken).toBe(9);
   });
 
-  it('has the writer whose owner reads, too, on one node more', () => {
+  it('has the writer whose owner also reads on one node more', () => {
     const [write, read] = [holder('a', { owner: 'ann' }), reader('b', { owner: 'ann' })];
     const { mode, holders } = merged(3, state([write, read]), state([write, read]), state([read]));
     expect([mode, holders.map(({ attempt }) => attempt).sort()]).toEqual(['write', ['a', 'b']]);
@@ -325,7 +325,7 @@ describe('the last run', () => {
     ...rest,
   });
 
-  /** Of as many nodes as there are, of which all have answered. */
+  /** Of nodes that all have answered. */
   const merge = (told: readonly (readonly LastRun[])[], job?: string) => mergeRuns(nodesOf(told.length), told, job);
 
   const at = (fireMs: number, startedMs: number, rest: Partial<LastRun> = {}): LastRun =>
@@ -381,7 +381,7 @@ describe('the last run', () => {
     ],
     ['runs as long as a majority may have its lock', [run(1_000, LOST), run(1_000), run(1_000)], run(1_000)],
     [
-      'is lost when no majority has its lock any more',
+      'is lost when no majority has its lock any longer',
       [run(1_000), run(1_000, LOST), run(1_000, LOST)],
       run(1_000, LOST),
     ],
@@ -396,7 +396,7 @@ describe('the last run', () => {
       at(60_000, 2_000, AGAIN),
     ],
   ])('%s', (_what, runs, expected) => {
-    // Each node tells the last run of each job.
+    // Each node reports the last run of each job.
     const nodes = runs.map((one) => (one ? [one] : []));
     for (const told of [nodes, nodes.toReversed()]) {
       expect([merge(told), merge(told, 'Jobs.run')]).toEqual([expected, expected]);

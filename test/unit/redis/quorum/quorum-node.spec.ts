@@ -16,7 +16,7 @@ interface Server {
   masterPort?: number;
 }
 
-/** A store of which the test says where it leads, and when it answers. */
+/** A store whose server and answers the test sets. */
 class FakeStore {
   asked = 0;
   readonly replies: ((reply: AcquireReply) => void)[] = [];
@@ -196,7 +196,7 @@ describe('a node of a quorum', () => {
     expect([wrong.stores[1]!.released, wrong.clock.timers]).toEqual([[], 0]);
   });
 
-  it('sends a release that it keeps once when it is back, however often it was requested, and none while it is away', async () => {
+  it('sends a release that it keeps once when it is back, for any number of requests, and none while it is away', async () => {
     const { clock, stores, nodes } = setUp(A, B, C);
     stores[0]!.commands.outage = new Error('connect ECONNREFUSED');
     for (let i = 0; i < 3; i += 1) {
@@ -230,7 +230,7 @@ describe('a node of a quorum', () => {
 describe('a count of votes', () => {
   it('counts a server once, even when two nodes have led to it meanwhile', async () => {
     const { clock, nodes, stores } = setUp(A, B, C);
-    // The second has answered before it is known that the first leads there, too.
+    // The second has answered before it is clear that the first also leads there.
     const ask = async (node: QuorumNode) => {
       if (node === nodes[0]) {
         await settled();

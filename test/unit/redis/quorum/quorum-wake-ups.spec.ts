@@ -21,7 +21,7 @@ function listen(count: number) {
     onMessagesMissed: () => void told.push('gap'),
   });
   for (const node of nodes) wakeUps.listenTo(node);
-  /** The node of that number, from 1, tells something. */
+  /** The node of that number, from 1, sends a notice. */
   const tell = (node: number, wakeUp: WakeUp = WAKE, attempt = 'c.1'): void =>
     listeners[node - 1]!.onWakeUp(attempt, wakeUp);
   const gap = (node: number): void => listeners[node - 1]!.onMessagesMissed();
@@ -159,7 +159,7 @@ describe('a quorum passes on', () => {
     expect(told).toEqual([]);
   });
 
-  it('a revocation while a wake-up is pending, and the wake-up, too', async () => {
+  it('a revocation while a wake-up is pending, and also the wake-up', async () => {
     const { told, tell, clock } = listen(3);
     tell(1);
     tell(1, REVOKED);

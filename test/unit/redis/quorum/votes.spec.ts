@@ -10,7 +10,7 @@ interface Question {
   readonly fail: (error: Error) => Promise<void>;
 }
 
-/** Asks `count` nodes; the test answers for each. Two votes decide, unless it says otherwise. */
+/** Asks `count` nodes; the test answers for each. Two votes decide by default. */
 function ask(count: number, { isDecided = (votes) => votes.length >= 2, ...rest }: Partial<Ballot<string>> = {}) {
   const [clock, nodes] = [new FakeClock(), nodesOf(count)];
   const questions: Question[] = [];

@@ -11,10 +11,10 @@ interface Asked<T> {
   refuse(error: Error): void;
 }
 
-/** A connection that subscribes: the test says when it is ready, and answers each question. */
+/** A connection that subscribes: the test makes it ready, and answers each question. */
 class FakeSubscriber {
   status = 'connecting';
-  /** How often the server was asked which one it is. */
+  /** The number of requests for the identity of the server. */
   readonly infos: Asked<string>[] = [];
   readonly subscriptions: ({ name: string } & Asked<void>)[] = [];
   readonly events = new EventEmitter();
@@ -165,7 +165,7 @@ describe('the wake-up channel', () => {
 });
 
 describe('the server of the wake-up channel', () => {
-  it('is known before messages arrive, and forgotten when the connection is lost', async () => {
+  it('is identified before messages arrive, and forgotten when the connection is lost', async () => {
     const { latest, channel, connect } = open();
     const subscription = await connect('aaa');
     expect(channel.serverId).toBeNull();
@@ -215,7 +215,7 @@ describe('the server of the wake-up channel', () => {
     expect(checks()).toBe(1);
   });
 
-  it('is looked for more and more slowly while it differs each time', async () => {
+  it('is searched less and less often while it differs each time', async () => {
     const { subscribers, commands, clock, connect } = open();
     commands.serverId = 'bbb';
     const pauses: number[] = [];

@@ -19,7 +19,7 @@ import {
 } from '../../../../lib/core/store/lock-store.js';
 import { lockStoreContract, ManualClock, MemoryLockServer, MemoryLockStore } from '../../../../lib/testing/index.js';
 
-/** What takes the place of methods of a store; `good` has the methods as they were. */
+/** Replacements for methods of a store; `good` has the original methods. */
 type Change = (good: MemoryLockStore, store: MemoryLockStore) => Partial<FullLockStore>;
 
 function badStore(server: MemoryLockServer, change: Change): LockStore {
@@ -35,13 +35,13 @@ const badAcquire =
   (acquire: Ask): Change =>
   (good) => ({ acquire: (request) => acquire((asked) => good.acquire(asked), request) });
 
-/** It asks for something else than it was asked. */
+/** It sends a request that differs from the received one. */
 const misread = (change: (request: AcquireRequest) => Partial<AcquireRequest>): Change =>
   badAcquire((ask, request) => ask({ ...request, ...change(request) }));
 
 type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 
-/** It tells of its grants something else than there is. */
+/** It reports its grants wrongly. */
 const mistold = (change: (granted: Granted) => Partial<Granted>): Change =>
   badAcquire(async (ask, request) => {
     const reply = await ask(request);
@@ -64,7 +64,7 @@ const badAdopt =
   (adopt: Adopt): Change =>
   (good, store) => ({ adopt: (asked) => adopt(asked, store, good) });
 
-/** It hears something else than it is told. */
+/** It reads its requests wrongly. */
 const badWakeUps =
   (change: (listener: WakeUpListener) => Partial<WakeUpListener>): Change =>
   (good) => ({ listen: (listener) => good.listen({ ...listener, ...change(listener) }) });
@@ -98,13 +98,13 @@ const isAbout = ({ keys }: LockHistoryEntry, key: string | undefined): boolean =
 const listeners = new Set<WakeUpListener>();
 let tokens = 0;
 
-/** By the case of the contract that has to notice: what is wrong with a store. */
+/** The defects of stores, by the case of the contract that must notice them. */
 const HOLDS: Record<string, Record<string, Change>> = {
   'a write hold excludes writers, including those of the same client': {
-    'everybody is a reader': misread(() => ({ mode: 'read' })),
+    'each caller is a reader': misread(() => ({ mode: 'read' })),
   },
   'at most one of many concurrent writers is granted': {
-    'it looks first and takes the lock afterwards': (good, store) => ({
+    'it reads first and takes the lock afterwards': (good, store) => ({
       async acquire(request) {
         const [key] = request.keys;
         const isFree = (await store.inspect(key!)).mode === 'free';
@@ -116,10 +116,10 @@ const HOLDS: Record<string, Record<string, Change>> = {
     }),
   },
   'read holds exclude writers until the last reader releases': {
-    'writers enter beside readers': misread(({ mode }) => (mode === 'write' ? { mode: 'read' } : {})),
+    'writers enter next to readers': misread(({ mode }) => (mode === 'write' ? { mode: 'read' } : {})),
   },
   'at most `permits` readers share a lock, and each request counts all of them': {
-    'one reader too many enters': misread(({ permits }) => ({ permits: permits > 0 ? permits + 1 : 0 })),
+    'one reader above the limit enters': misread(({ permits }) => ({ permits: permits > 0 ? permits + 1 : 0 })),
   },
   'keys that differ in one character are different locks': {
     'keys are the same in upper and lower case': misread(({ keys }) => ({
@@ -165,7 +165,7 @@ const HOLDS: Record<string, Record<string, Change>> = {
     }),
   },
   'a release by another attempt changes nothing': {
-    'the release of a stranger frees the lock': (good, store) => ({
+    'the release of another attempt frees the lock': (good, store) => ({
       release: (request) =>
         good.release({ ...request, attempt: holderOf(store, { ...request, fencingToken: 0 }).attempt }),
     }),
@@ -238,10 +238,10 @@ const HOLDS: Record<string, Record<string, Change>> = {
 
 const WAITING: typeof HOLDS = {
   'an acquire that finds the lock busy joins the queue, and reports how many are ahead': {
-    'nobody queues': misread(() => ({ waiterLeaseMs: 0 })),
+    'no caller queues': misread(() => ({ waiterLeaseMs: 0 })),
   },
   'a request with a waiter lease of 0 does not join the queue': {
-    'everybody queues': misread(({ waiterLeaseMs }) => ({ waiterLeaseMs: Math.max(waiterLeaseMs, 1_000) })),
+    'each caller queues': misread(({ waiterLeaseMs }) => ({ waiterLeaseMs: Math.max(waiterLeaseMs, 1_000) })),
   },
   'waiters are served first in, first out, however often they send their request': {
     'the last waiter is served first': (good, store) => ({
@@ -253,7 +253,7 @@ const WAITING: typeof HOLDS = {
         return good.release(request);
       },
     }),
-    'who asks again goes to the end of the queue': (good, store) => ({
+    'a caller that asks again goes to the end of the queue': (good, store) => ({
       acquire(request) {
         lockOf(store, request.keys[0]!)?.waiters.delete(request.attempt);
         return good.acquire(request);
@@ -261,16 +261,16 @@ const WAITING: typeof HOLDS = {
     }),
   },
   'a waiting writer holds back later readers': {
-    'readers do not care about a waiting writer': misread(({ mode, fair }) => ({ fair: fair && mode === 'write' })),
+    'readers ignore a waiting writer': misread(({ mode, fair }) => ({ fair: fair && mode === 'write' })),
   },
   'waiters do not hold back a request that is not fair': {
-    'who is not fair has to wait for its turn': misread(() => ({ fair: true })),
+    'an unfair request waits for its turn': misread(() => ({ fair: true })),
   },
   'a waiter that died holds others back for its waiter lease, and no longer': {
     'dead waiters keep their places': misread(({ waiterLeaseMs }) => ({ waiterLeaseMs: waiterLeaseMs * 1_000 })),
   },
   'a cancelled waiter lets those behind it pass': {
-    'who gives up waiting keeps its place': (good, store) => ({
+    'a caller that stops waiting keeps its place': (good, store) => ({
       async release(request) {
         if (!lockOf(store, request.key).waiters.has(request.attempt)) return good.release(request);
         return { outcome: 'cancelled', holds: 1, lastToken: 1 };
@@ -286,19 +286,19 @@ const WAITING: typeof HOLDS = {
     }),
   },
   'a pushed grant is a hold: its token renews it to the full lease, and releases it': {
-    'a pushed grant tells a wrong token': badWakeUps((listener) => ({
+    'a pushed grant has a wrong token': badWakeUps((listener) => ({
       onWakeUp: (attempt, told) =>
         listener.onWakeUp(attempt, told.kind === 'granted' ? { ...told, fencingToken: told.fencingToken + 1 } : told),
     })),
   },
   'wake-ups reach only the client of their attempt': {
-    'everybody hears everything': badWakeUps((listener) => {
+    'each listener gets every notice': badWakeUps((listener) => {
       listeners.add(listener);
       return { onWakeUp: (...told) => listeners.forEach((one) => one.onWakeUp(...told)) };
     }),
   },
   'a client hears nothing before open(), which can be called twice': {
-    'nobody is told that it listens': badWakeUps(() => ({ onListening: () => undefined })),
+    'a listener gets no confirmation': badWakeUps(() => ({ onListening: () => undefined })),
   },
   'a waiter for several keys holds none of them, and is granted when all are free': {
     'the first of several keys is held while the second is waited for': badAcquire(async (ask, request) => {
@@ -322,7 +322,7 @@ const WAITING: typeof HOLDS = {
     }),
   },
   'the fencing tokens of several keys are in the order of the keys': {
-    'the tokens of several keys are in another order': mistold(({ fencingTokens }) => ({
+    'the tokens of several keys have another order': mistold(({ fencingTokens }) => ({
       fencingTokens: fencingTokens.toReversed(),
     })),
   },
@@ -341,7 +341,7 @@ const WAITING: typeof HOLDS = {
     }),
   },
   'a revocation sends `revoked` to each holder': {
-    'a revocation tells nobody': badWakeUps((listener) => ({
+    'a revocation notifies no caller': badWakeUps((listener) => ({
       onWakeUp: (attempt, told) => told.kind !== 'revoked' && listener.onWakeUp(attempt, told),
     })),
   },
@@ -355,7 +355,7 @@ const WAITING: typeof HOLDS = {
     }),
   },
   'a revocation ends all holds, and reports whether there were any': {
-    'a revocation always tells that there were holders': (good) => ({
+    'a revocation always reports that there were holders': (good) => ({
       forceRelease: (key) => good.forceRelease(key).then(() => true),
     }),
   },
@@ -381,7 +381,7 @@ const ADOPTIONS: typeof HOLDS = {
     }),
   },
   'an adopted hold names its new holder': {
-    'an adopted hold goes on naming its first holder': badAdopt((asked, _store, good) =>
+    'an adopted hold still names its first holder': badAdopt((asked, _store, good) =>
       good.adopt({ ...asked, holder: 'host-1:4711 Orders.pay' }),
     ),
   },
@@ -412,7 +412,7 @@ const ADOPTIONS: typeof HOLDS = {
     }),
   },
   'an attempt that was given back adopts nothing': {
-    'a caller that has given up gets the hold': badAdopt((asked, store, good) => {
+    'a caller that gave up gets the hold': badAdopt((asked, store, good) => {
       lockOf(store, asked.key).ended.delete(asked.attempt);
       return good.adopt(asked);
     }),
@@ -451,7 +451,7 @@ const SEMAPHORES: typeof HOLDS = {
   },
   'the permits of an operator count for all requests, until there are none of them any more': {
     'the permits of an operator do not count': () => ({ setPermits: async () => undefined }),
-    'the permits of an operator stay for ever': (good) => ({
+    'the permits of an operator stay forever': (good) => ({
       setPermits: async (key, permits) => (permits === null ? undefined : good.setPermits(key, permits)),
     }),
   },
@@ -461,7 +461,7 @@ const SEMAPHORES: typeof HOLDS = {
     }),
   },
   'more permits wake those who wait': {
-    'nobody hears of more permits': badWakeUps(() => ({ onWakeUp: () => undefined })),
+    'no waiter is notified of more permits': badWakeUps(() => ({ onWakeUp: () => undefined })),
   },
   'more permits let in those who wait': {
     'permits are only lowered': (good, store) => ({
@@ -472,7 +472,7 @@ const SEMAPHORES: typeof HOLDS = {
     }),
   },
   'the state of a semaphore tells how many permits are used and free': {
-    'nobody knows how many permits there are': (good) => ({
+    'the number of permits is missing': (good) => ({
       inspect: async (key) => ({ ...(await good.inspect(key)), permits: null }),
     }),
   },
@@ -497,7 +497,7 @@ const JOBS: typeof HOLDS = {
     }),
   },
   '`rerunOnLoss` repeats the lost run, and no other': {
-    'who reruns gets any fire': badAcquire(async (ask, request) => {
+    'a rerun gets any fire': badAcquire(async (ask, request) => {
       const reply = await ask(request);
       return request.claim?.rerunOnLoss && reply.outcome === 'refused' ? ask({ ...request, claim: undefined }) : reply;
     }),
@@ -520,13 +520,15 @@ const JOBS: typeof HOLDS = {
     'the last run of any job is told for each': (good) => ({ lastRun: (key) => good.lastRun(key) }),
   },
   'a fire that is running is refused with the attempt that claimed it, and nobody waits for it': {
-    'it is not told who claimed a fire': badAcquire(async (ask, request) => {
+    'the attempt that claimed a fire is missing': badAcquire(async (ask, request) => {
       const reply = await ask(request);
       return reply.outcome === 'refused' ? { ...reply, claimedBy: undefined } : reply;
     }),
   },
   'a fire whose run ended without an outcome is granted again only with `rerunOnLoss`': {
-    'a lost run is repeated unasked': misread(({ claim }) => ({ claim: claim && { ...claim, rerunOnLoss: true } })),
+    'a lost run is repeated without a request': misread(({ claim }) => ({
+      claim: claim && { ...claim, rerunOnLoss: true },
+    })),
   },
   'a `void` claim frees its fire': {
     'a claim that is given back stays claimed': badRelease(({ runOutcome }) => ({
@@ -545,7 +547,7 @@ const JOBS: typeof HOLDS = {
     })),
   },
   'a run whose lease ended without an outcome is reported as `lost`': {
-    'runs are told as done when they are lost': (good) => ({
+    'runs are reported as done when they are lost': (good) => ({
       async lastRun(key, job) {
         const run = await good.lastRun(key, job);
         return run?.outcome === 'lost' ? { ...run, outcome: 'done' } : run;
@@ -553,10 +555,10 @@ const JOBS: typeof HOLDS = {
     }),
   },
   'lastRun() reports the fire, instance, attempt and times of a run while it runs and after it ended': {
-    'no run is told': () => ({ lastRun: async () => null }),
+    'no run is reported': () => ({ lastRun: async () => null }),
   },
   'inspect() reports all readers, by owner or attempt': {
-    'inspect tells only one holder': (good) => ({
+    'inspect reports only one holder': (good) => ({
       async inspect(key) {
         const { holders, ...state } = await good.inspect(key);
         return { ...state, holders: holders.slice(0, 1) };
@@ -589,7 +591,7 @@ const JOBS: typeof HOLDS = {
 
 const HISTORY: typeof HOLDS = {
   'history.read() returns every entry that any client has added, as it was, the newest first': {
-    'the history has the oldest entry first': badRead((all) => all.toReversed()),
+    'the history begins with the oldest entry': badRead((all) => all.toReversed()),
     'the history forgets the notes': badAppend(({ records }) => ({
       records: records.map((one) => ({ ...one, note: undefined })),
     })),

@@ -33,7 +33,7 @@ describe('lockStoreContract', () => {
     expect(namesFor(least)).toContain('a write hold excludes readers');
   });
 
-  it('says which promise is broken and why, and closes the stores that it opened', async () => {
+  it('reports which promise is broken and why, and closes the stores that it opened', async () => {
     let opened = 0;
     class BadStore extends MemoryLockStore {
       override async forceRelease(): Promise<boolean> {

@@ -1,4 +1,4 @@
-// The locks on every kind of client that changes what ioredis sends, or what it gives back.
+// The locks on every kind of client that changes what ioredis sends or returns.
 import { type RedisOptions } from 'ioredis';
 
 /** `object`: not all of it is known to the types of every version. */

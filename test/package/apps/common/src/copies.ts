@@ -7,7 +7,7 @@ import { Injectable } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import * as bundled from 'nestjs-redis-lock';
 
-/** In a variable, for no bundler to follow it. */
+/** In a variable, so no bundler follows it. */
 const NAME = ['nestjs', 'redis', 'lock'].join('-');
 
 const connection = process.env['REDIS_URL'];
@@ -59,7 +59,7 @@ async function checkPayments(
     });
   });
   await locks.withLock(`payment:${id}`, async (lock) => {
-    // Both copies know the lock of this chain of calls.
+    // Both copies have the lock of this chain of calls.
     assert.equal(bundled.currentLock().fencingToken, lock.fencingToken);
     assert.equal(await payments.pay(id), `payment:${id}`);
   });

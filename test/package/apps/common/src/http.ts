@@ -72,7 +72,7 @@ async function excludeEachOther(
   works.push(first.work, second.work);
   const sku = `${answer}-${process.pid}-${Date.now()}`;
   const request = async (app: INestApplication): Promise<string> => {
-    // A connection that is kept alive would hold up the server that closes.
+    // A kept-alive connection would delay the close of the server.
     const headers = { connection: 'close' };
     return (await fetch(`${await app.getUrl()}/stock/${sku}`, { method, headers })).text();
   };

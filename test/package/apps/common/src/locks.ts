@@ -43,12 +43,12 @@ export class Orders {
     await work();
   }
 
-  // @ts-expect-error With types that a compiler cannot read, nothing would be refused.
+  // @ts-expect-error If the compiler could not read the types, it would refuse nothing.
   @Locked('order:<0.idd>')
   async refused(_order: { id: string }): Promise<void> {}
 }
 
-/** One instance of an app, with connections of its own. */
+/** One instance of an app, with its own connections. */
 export interface Instance {
   readonly app: INestApplicationContext;
   readonly locks: RedisLockService;
@@ -116,13 +116,13 @@ export async function eventually(isSo: () => Promise<boolean>): Promise<void> {
   }
 }
 
-/** A promise that is awaited later: until then nobody need mind its rejection, which would hide why a check failed. */
+/** A promise that is awaited later: until then its rejection is handled, which would otherwise hide why a check failed. */
 function later<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;
 }
 
-/** Work that tells when it began, and goes on until it is told to end. */
+/** Work that reports its begin, and lasts until the test ends it. */
 export function openWork(): { work: Work; began: Promise<void>; end: () => void; hasBegun: () => boolean } {
   let [tell, end, hasBegun] = [() => {}, () => {}, false];
   const began = new Promise<void>((resolve) => (tell = resolve));
@@ -238,7 +238,7 @@ async function renewsAndIsTakenAway(open: OpenInstance): Promise<void> {
 export const LOCK_CHECKS: Record<string, (open: OpenInstance) => Promise<void>> = {
   'a call waits for one on another instance, which hands the lock over': waitsAndIsHandedOver,
   'readers share a lock, and a writer waits for all of them': readersShare,
-  'a busy lock is a LockBusyError for those who do not wait': refusesWhatIsBusy,
+  'a busy lock is a LockBusyError for calls that do not wait': refusesWhatIsBusy,
   'a lease is renewed while the work runs, until an operator takes the lock away': renewsAndIsTakenAway,
   'a lock of a block is released at its end': releasesAtTheEndOfTheBlock,
   'an app that closes ends its waits and its own connections only': closesWhatIsItsOwn,

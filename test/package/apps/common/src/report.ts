@@ -1,4 +1,4 @@
-// Runs groups of checks and tells, in the last line, what was checked: a process that ends early tells nothing.
+// Runs groups of checks and prints in the last line what was checked: a process that ends early prints nothing.
 
 export type Group = () => Promise<string[]>;
 
