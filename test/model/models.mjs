@@ -39,13 +39,13 @@ export const MODELS = [
     // prettier-ignore
     invariants: [
       'exclusion', 'lossIsTold', 'noHoldForNobody', 'noDeadlock', 'noLostWakeUp', 'tokensRise', 'firstInFirstOut',
-      'nextTokenIsGreater', 'oneAsks', 'turnsEnd', 'enoughIsLeft', 'noCommandIsLeft',
+      'nextTokenIsGreater', 'oneAsks', 'noLossIsHidden', 'endedCallsSettle', 'turnsEnd', 'enoughIsLeft', 'noCommandIsLeft',
     ],
     // prettier-ignore
     witnesses: [
       'secondHold', 'isPushed', 'isRenewed', 'isExpired', 'isLate', 'isRefused', 'isMoved', 'isDead', 'isWithoutTurns',
-      'isHandedOn', 'isHandedOnTwice', 'isPushedAndHandedOn', 'areTokensUsedUp', 'isTurnOver', 'isTurnForOthers',
-      'isUnknownInTurn', 'isRenewedInTurn', 'isNearlyOver', 'isExpiredInTurn', 'isSucceeded', 'asksAhead',
+      'isHandedOn', 'isHandedOnTwice', 'isPushedAndHandedOn', 'areTokensUsedUp', 'isTurnOver', 'isUnknownInTurn',
+      'isHandedOnRenewed', 'isLostInTurn', 'isProvenInTurn', 'isLostForEarlier', 'isNearlyOver', 'isExpiredInTurn', 'isSucceeded', 'asksAhead',
     ],
     mutants: mutantsOf(HAND_OVER_MUTANTS),
   },
