@@ -121,6 +121,7 @@ const STEPS = [
   seeded('all', 'Chaos on one Redis', ['chaos.mjs', '--topology=single', '--seed=1', '--seconds=30']),
   seeded('all', 'Chaos on a quorum', ['chaos.mjs', '--topology=quorum', '--seed=1', '--seconds=30']),
   seeded('all', 'Formal models', ['model.mjs', '--seed=1', '--seconds=30']),
+  seeded('all', 'Traces of the code and of the model', ['model.mjs', '--traces', '--seed=1', '--seconds=1']),
 
   ...LIBRARIES.flatMap((library) =>
     ['single', ...TOPOLOGIES].map((TOPOLOGY) =>
@@ -156,6 +157,12 @@ const STEPS = [
     seeded('exhaustive', `Chaos on ${topology}`, ['chaos.mjs', `--topology=${topology}`, NEW, '--seconds=120']),
   ),
   seeded('exhaustive', 'Formal models, for longer', ['model.mjs', NEW, '--seconds=120']),
+  seeded('exhaustive', 'Traces of the code and of the model, for longer', [
+    'model.mjs',
+    '--traces',
+    NEW,
+    '--seconds=120',
+  ]),
   seeded('exhaustive', 'Mutants of the formal models', ['model.mjs', '--mutants']),
 ];
 

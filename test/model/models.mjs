@@ -1,5 +1,6 @@
 // The models of `node scripts/model.mjs` (scripts/model.mjs).
 import { HAND_OVER_MUTANTS } from './hand-over-mutants.mjs';
+import { LOCK_MUTANTS } from './lock-mutants.mjs';
 import { QUORUM_MUTANTS } from './quorum-mutants.mjs';
 
 /**
@@ -23,6 +24,15 @@ export const REACH = { samples: 500, seed: 5 };
 
 /** @type {(rows: readonly Row[]) => readonly Mutant[]} */
 const mutantsOf = (rows) => rows.map(([name, find, replace, samples]) => ({ name, find, replace, samples }));
+
+/** The code is compared with it: its mutants have to differ from what simulated servers do. @type {Model} */
+export const LOCK = {
+  name: 'lock',
+  steps: 60,
+  invariants: ['exclusion', 'tokensDiffer', 'tokensRise', 'endedIsOver', 'noLostWakeUp'],
+  witnesses: ['hasReaders', 'isBusy', 'isPassedOver', 'isRevoked'],
+  mutants: mutantsOf(LOCK_MUTANTS),
+};
 
 /** @type {readonly Model[]} */
 export const MODELS = [
@@ -49,4 +59,5 @@ export const MODELS = [
     ],
     mutants: mutantsOf(HAND_OVER_MUTANTS),
   },
+  LOCK,
 ];

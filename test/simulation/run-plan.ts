@@ -137,11 +137,17 @@ const END_OF_LEADS_MS = 5_000;
 /** After the last fault, everything ends within this time: a queue of the longest leases, one after the other. */
 const QUIET_MS = 600_000;
 
+interface RunOptions {
+  readonly isTraced?: boolean;
+  /** Learns what happens, as the rules do. */
+  readonly watch?: Rule;
+}
+
 /** Runs a plan to its end, or until a promise is broken. */
-export async function runPlan(library: Library, plan: Plan, { isTraced = false } = {}): Promise<Report> {
+export async function runPlan(library: Library, plan: Plan, options: RunOptions = {}): Promise<Report> {
   const lua = await Lua.open();
   lua.forgetHashes();
-  return new Simulation(library, plan, lua, isTraced).run();
+  return new Simulation(library, plan, lua, options).run();
 }
 
 class Simulation implements Stage {
@@ -161,13 +167,13 @@ class Simulation implements Stage {
     private readonly library: Library,
     private readonly plan: Plan,
     private readonly lua: Lua,
-    isTraced: boolean,
+    { isTraced = false, watch }: RunOptions,
   ) {
     const { seed, profile, slots } = plan;
     this.#world = new World(isTraced);
     this.#network = new Network(this.#world, profile.network, seed);
     this.#facts = new Facts(this.#world, this.#network, plan);
-    this.#checker = new Checker(this.#facts, library, rulesFor(this.#facts));
+    this.#checker = new Checker(this.#facts, library, [...rulesFor(this.#facts), ...(watch ? [watch] : [])]);
     this.#ends = new ProcessEnd(this.#facts);
     this.#apps = slots.map(() => undefined);
     this.#caller = new Caller(library, this.#checker, new Adopter(this.#checker, (slot) => this.#apps[slot]));

@@ -33,9 +33,10 @@ export class ScriptReader {
     const lines = args[2]!.split('\n').slice(0, -1);
     const isBatch = lines.length > 1;
     const calls = lines.map((line, i) => {
-      const [number, attempt] = line.split(' ');
+      const [number, attempt, token] = line.split(' ');
       const own = isBatch ? [keys[i]!] : keys;
-      return callOf(...operationOf(args[2 + Number(number)]!, attempt!, own.length), own, process);
+      const [operation, values] = operationOf(args[2 + Number(number)]!, attempt!, own.length);
+      return callOf(operation, { ...values, token }, own, process);
     });
     return { calls, isBatch };
   }
@@ -51,17 +52,19 @@ const partsOf = (reply: unknown): Reply | null =>
 
 /** The terms of an operation (lib/redis/scripts/operate.lua). */
 function operationOf(terms: string, attempt: string, locks: number): [name: string, values: Values] {
-  const [head, numbers, , owner] = terms.split('\n') as [string, string, ...string[]];
+  const [head, numbers, , owner, fire] = terms.split('\n') as [string, string, ...string[]];
   const words = numbers.split(' ');
   if (head.startsWith('d')) return ['adopt', { attempt, from: words[0] }];
   if (head.startsWith('w')) return ['writeBack', { attempt }];
   if (head.startsWith('f')) return ['forceRelease', { attempt, seenToken: words[0] }];
   if (head.startsWith('p')) return ['setPermits', { attempt }];
-  if (head.startsWith('r')) return ['release', { attempt, runOutcome: words[3] }];
+  if (head.startsWith('r')) return ['release', { attempt, atLeast: words[1], runOutcome: words[3] }];
   const mode = words[0] === 'r' ? 'read' : 'write';
-  if (head.startsWith('n')) return [words[0] === 'r' && words[1] === '0' ? 'downgrade' : 'renew', { attempt, mode }];
-  const [, fair, , , , permits] = words;
-  return [locks > 1 ? 'acquireMany' : 'acquire', { attempt, mode, owner, fair, permits }];
+  if (head.startsWith('n'))
+    return [words[0] === 'r' && words[1] === '0' ? 'downgrade' : 'renew', { attempt, mode, lease: words[1] }];
+  const [, fair, lease, span, most, permits, take] = words;
+  const asked = { attempt, mode, owner, fair, lease, span, most, permits, take, fire };
+  return [locks > 1 ? 'acquireMany' : 'acquire', asked];
 }
 
 function callOf(name: string, values: Values, keys: readonly string[], process: SimProcess): ScriptCall {
