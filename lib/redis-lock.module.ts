@@ -85,7 +85,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
   }))
   .build();
 
-/** The service and the interceptor of the default module, which are injected by class. */
+/** The service and the interceptor of the default module, injected by class. */
 const BY_CLASS: Provider[] = [
   RedisLockService,
   LockInterceptor,
@@ -93,7 +93,7 @@ const BY_CLASS: Provider[] = [
   { provide: OWN_INTERCEPTOR, useExisting: LockInterceptor },
 ];
 
-/** The same for a named module, which `app.get(RedisLockService)` must never find. */
+/** The same for a named module: `app.get(RedisLockService)` must never find it. */
 const BY_TOKEN: Provider[] = [
   { provide: OWN_SERVICE, useClass: RedisLockService },
   { provide: OWN_INTERCEPTOR, useClass: LockInterceptor },
@@ -121,7 +121,7 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
 @Module({
   imports: [AppStartModule],
   providers: [
-    // forRoot() and forRootAsync() replace it. It injects nothing, so that it fails before any provider that needs a lock.
+    // forRoot() and forRootAsync() replace it. It injects nothing, so it fails before any provider that needs a lock.
     { provide: RESOLVED_OPTIONS, useFactory: refuseBareImport },
     { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
     { provide: LOCK_CLOCK, useValue: systemClock },
@@ -192,11 +192,11 @@ export class RedisLockModule
   }
 
   /**
-   * Connects, unless a lock was used before. It does not connect earlier, since Nest calls no hook of ours when the
+   * Connects, unless a lock was used before. It does not connect earlier, because Nest calls none of our hooks when the
    * `onModuleInit` of another module throws: the connections would stay open.
    */
   onApplicationBootstrap(): void {
-    // The module was closed before: nobody would close a connection that is opened now.
+    // The module was closed before: a connection that is opened now would never be closed.
     if (this.#drained) return;
     // Other modules may have set in `onModuleInit` what the key functions of their jobs read.
     checkJobsDiffer(this.#modules, this.#options.name, logger);
@@ -209,28 +209,28 @@ export class RedisLockModule
     // The module was closed before.
     if (this.#drained) return;
     const { name, leaseMs } = this.#options;
-    // The scheduler has its jobs now.
+    // The scheduler has all its jobs now.
     warnOfLongLeases(this.#modules, name, leaseMs, logger);
     this.#leaders?.start();
   }
 
-  /** Undefined where a test has put a mock in the place of the service. */
+  /** Undefined if a test has replaced the service by a mock. */
   get #leaders(): Leaders | undefined {
     return partsOf(this.#locks)?.leaders as Leaders | undefined;
   }
 
-  /** Leaders step down; refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */
+  /** Leaders step down. Refuses new acquisitions and cancels the waiting ones; from now on, holders have `drainMs`. */
   onModuleDestroy(): void {
     void this.#drain();
   }
 
-  /** Waits for the holders. Until this hook is done, Nest closes nothing that they work with. */
+  /** Waits for the holders. Until this hook ends, Nest closes none of their resources. */
   async beforeApplicationShutdown(): Promise<void> {
     const drained = this.#drain();
     try {
       stopJobs(this.#modules);
     } catch (error) {
-      // Something that only looks like the scheduler of \@nestjs/schedule must not cut short the wait for the holders.
+      // An object that only looks like the scheduler of \@nestjs/schedule must not end the wait for the holders.
       logger.warn(`The jobs of the scheduler could not be stopped: ${messageOf(error)}`);
     }
     await drained;
@@ -257,7 +257,7 @@ export class RedisLockModule
 
 /**
  * Adds the tokens under which the decorators and `InjectLockService` find the service and the interceptor. Only the default
- * module exports them by class: a named one must not become the default by the order of imports.
+ * module exports them by class: the order of imports must not make a named module the default.
  */
 function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
   const resolve = (options: RedisLockModuleOptions, modules: ModulesContainer): ResolvedModuleOptions => {

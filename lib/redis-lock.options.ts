@@ -43,13 +43,13 @@ export interface RedisLockModuleOptions {
    */
   connection?: RedisConnection | readonly RedisConnection[];
   /**
-   * A store of your own, instead of a `connection`, or a function that makes it (the better way: each start of an app needs
-   * a new one). The module opens and closes it.
+   * Your own store instead of a `connection`, or a function that makes it (preferred, because each start of an app needs a new
+   * store). The module opens and closes it.
    * @default the store of `connection`
    */
   store?: LockStore | LockStoreFactory;
   /**
-   * Whether `connection: 'memory'` is allowed where NODE_ENV is `production`: only if the app will never be more than one process.
+   * Whether `connection: 'memory'` is allowed where NODE_ENV is `production`: only if the app will only ever run as one process.
    * @default false
    */
   memoryInProduction?: boolean;
@@ -65,20 +65,20 @@ export interface RedisLockModuleOptions {
    */
   leaseMs?: number;
   /**
-   * How long a call waits for a busy lock, in milliseconds; 0 tries once, `Infinity` waits for ever.
+   * How long a call waits for a busy lock, in milliseconds; 0 tries once, `Infinity` waits forever.
    * @default 10_000
    */
   waitMs?: number;
   /**
-   * How long a lock may be held, in milliseconds. Then the watchdog stops and the signal is aborted, so that hung work
-   * does not hold a lock for ever.
+   * How long a lock may be held, in milliseconds. Then the watchdog stops and the signal is aborted, so hung work cannot
+   * hold a lock forever.
    * @default Infinity
    */
   maxHoldMs?: number;
   /**
    * Whether `withLock` and decorated methods wait for their release. `false`: a call returns when its work has ended, if the
-   * lease is proven then, and the release goes on: one round trip less. A loss that only the release finds is reported by the
-   * `lost` event alone then.
+   * lease is proven then, and the release continues: one round trip less. A loss that only the release finds is then reported
+   * only by the `lost` event.
    * @default true
    */
   awaitRelease?: boolean;
@@ -89,27 +89,27 @@ export interface RedisLockModuleOptions {
   drainMs?: number;
   /**
    * What a decorated call does when Redis cannot be reached: `fail` with a `LockStoreError`, `skip` (resolve to `undefined`
-   * without running), or `run-unlocked`, which gives up exclusion for availability and logs a warning each time. Wrong
-   * credentials and the like always fail.
+   * without running), or `run-unlocked`, which gives up exclusion for availability and logs a warning each time. Errors such as
+   * wrong credentials always fail.
    * @default 'fail'
    */
   onUnavailable?: OnUnavailable;
   /**
-   * For at least how long Redis remembers the last fencing token of an unused lock, in milliseconds, and for half as long again at
-   * most; about 200 bytes per lock. If the server's clock steps back by more than this, tokens may repeat.
+   * The minimum time for which Redis remembers the last fencing token of an unused lock, in milliseconds, at most 1.5 times as
+   * long; about 200 bytes per lock. If the server's clock steps back by more than this, tokens may repeat.
    * @default 600_000
    */
   keepMs?: number;
   /**
    * Whether events of the locks are written to a history that all instances share: a stream in Redis, read with
-   * `RedisLockService.history`. An object says how much is kept. It is written behind the locks, which never wait for it.
+   * `RedisLockService.history`. An object sets its limits. Locks never wait for the history.
    * @default false
    */
   history?: boolean | LockHistoryOptions;
   /**
-   * How many replicas must confirm a grant (WAIT) before it counts. A grant that too few confirm is given back and requested
-   * again; when `waitMs` is over, the call rejects with a `LockStoreError`. With 0 no replica is asked, and a failover may
-   * forget the grant.
+   * The number of replicas that must confirm a grant (WAIT) before it counts. A grant with too few confirmations is given back and
+   * requested again; when `waitMs` is over, the call rejects with a `LockStoreError`. With 0 no replica is asked, and a failover
+   * may forget the grant.
    * @default 0
    */
   minReplicas?: number;
@@ -125,14 +125,14 @@ export interface RedisLockModuleOptions {
    */
   durable?: 'aof';
   /**
-   * Returns the hash tag of a key, or undefined. Keys with the same tag lie in the same slot of a cluster, where one command
+   * Returns the hash tag of a key, or undefined. Keys with the same tag are in the same slot of a cluster, where one command
    * locks several of them. All instances need the same rule; a different rule makes different locks of the same keys.
    * @default no hash tags
    */
   hashTag?: (key: string) => string | undefined;
 }
 
-/** The options with all defaults filled in; `connection` is undefined if none was given, and if there is a `store`. */
+/** The options with all defaults filled in; `connection` is undefined if it was not given, or if there is a `store`. */
 export interface ResolvedModuleOptions
   extends
     LockDefaults,
@@ -145,16 +145,16 @@ export interface ResolvedModuleOptions
   readonly store: RedisLockModuleOptions['store'];
   readonly hashTag: RedisLockModuleOptions['hashTag'];
   readonly onUnavailable: OnUnavailable;
-  /** Null: none is written. */
+  /** Null: no history is written. */
   readonly history: HistoryLimits | null;
 }
 
-/** `checkPlace` checks the options that name a place, with those that they go with. */
+/** `checkPlace` checks the options that name a place, together with the options that depend on them. */
 const placeKind = (expected: string): Kind => ({ expected, check: () => undefined });
 const { leaseMs, waitMs, maxHoldMs, awaitRelease } = LOCK_OPTIONS;
 
 /**
- * The options of the module. A new one needs a row here, and its type and text above.
+ * The options of the module. A new option needs a row here, and its type and text above.
  * @public to scripts/docs-check.mjs
  */
 export const MODULE_OPTIONS = {
@@ -186,7 +186,7 @@ const EXTRAS: OptionTable<Extras> = { name, isGlobal };
 
 /**
  * Copies the options of the module.
- * @throws LockConfigurationError for an unknown one
+ * @throws LockConfigurationError for an unknown option
  */
 export const readModuleOptions = (options: RedisLockModuleOptions): RedisLockModuleOptions =>
   readOptions(options, Object.keys(MODULE_OPTIONS), 'RedisLockModule');
@@ -219,7 +219,7 @@ export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | un
 }
 
 /**
- * Refuses an option in the result of a factory that must be given where the module is imported.
+ * Refuses an option in the result of a factory that must be set where the module is imported.
  * @throws LockConfigurationError
  */
 export function checkNoExtras(options: object | null): void {
@@ -227,8 +227,8 @@ export function checkNoExtras(options: object | null): void {
   const extra = Object.keys(EXTRAS).find((name) => given[name] !== undefined);
   if (extra === undefined) return;
   throw new LockConfigurationError(
-    `The options that the factory of RedisLockModule.forRootAsync() gave have \`${extra}\`, where it has no effect: write ` +
-      `it beside the factory, as in forRootAsync({ ${extra}: …, useFactory }).`,
+    `The options from the factory of RedisLockModule.forRootAsync() contain \`${extra}\`, where it has no effect: write ` +
+      `it next to the factory, as in forRootAsync({ ${extra}: …, useFactory }).`,
   );
 }
 

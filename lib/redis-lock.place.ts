@@ -6,28 +6,28 @@ import { checkConnection } from './redis/client/check-connection.js';
 /** The `connection` of locks in the memory of the process. */
 export const MEMORY = 'memory';
 
-/** Where the locks are without a `connection`. */
+/** The Redis of a module without a `connection`. */
 const LOCAL = 'redis://127.0.0.1:6379';
 
 /**
- * The connection of a module that has none: a Redis on this machine, except in production, where another machine would have another.
+ * The connection of a module without a `connection`: a Redis on this machine, except in production, where each machine would have its own.
  * @throws LockConfigurationError
  */
 export function localConnection(reporter: Reporter): string {
   if (process.env['NODE_ENV'] === 'production') {
     throw new LockConfigurationError(
-      `Expected \`connection\` to say where Redis is where NODE_ENV is \`production\`, got none, as of a variable that is not set. ` +
+      `Expected \`connection\` to be set where NODE_ENV is \`production\`, got none (is its environment variable set?). ` +
         `Write it, even if it is '${LOCAL}'.`,
     );
   }
-  reporter.warn(`Locks on ${LOCAL.slice('redis://'.length)}, since no connection was given.`);
+  reporter.warn(`Locks on ${LOCAL.slice('redis://'.length)}, because no connection was given.`);
   return LOCAL;
 }
 
-/** The options that only Redis can follow. */
+/** The options that only Redis supports. */
 const OF_REDIS = ['minReplicas', 'replicaTimeoutMs', 'durable', 'hashTag'] as const;
 
-/** The options that a module passes on to its store when it makes one. */
+/** The options that a module passes to the factory of its store. */
 const OF_FACTORY = ['keyPrefix', 'keepMs'] as const;
 
 /** The options of the module that this concerns, unchecked. */
@@ -38,7 +38,7 @@ type PlaceOptions = {
 };
 
 /**
- * Checks the options that say where the locks are kept, and whether the others make sense there. Options that are left out are
+ * Checks the options that name the place of the locks, and whether the others apply there. Options that are left out are
  * undefined.
  * @throws LockConfigurationError
  */
@@ -56,10 +56,10 @@ function checkGiven(options: PlaceOptions): void {
       'Expected either `store` or `connection`, got both: a module keeps its locks in one place. Leave one of them out.',
     );
   }
-  refuseAny(options, OF_REDIS, 'a `store` of your own, which takes options of its own');
+  refuseAny(options, OF_REDIS, 'your own `store`, which has its own options');
   if (typeof store === 'function') return;
   checkStore(store);
-  refuseAny(options, OF_FACTORY, 'a `store` that is made already: pass a factory, which is given it');
+  refuseAny(options, OF_FACTORY, 'an existing `store`: pass a factory, which receives it');
 }
 
 function checkMemory(options: PlaceOptions): void {
@@ -67,12 +67,12 @@ function checkMemory(options: PlaceOptions): void {
   if (options.memoryInProduction || process.env['NODE_ENV'] !== 'production') return;
   throw new LockConfigurationError(
     "Expected `connection` to lead to a Redis where NODE_ENV is `production`, got 'memory': other processes do not see locks in " +
-      'the memory of this one. If the app will never be more than one process, say `memoryInProduction: true`.',
+      'the memory of this one. If the app will only ever run as one process, set `memoryInProduction: true`.',
   );
 }
 
 function refuseAny(options: PlaceOptions, names: readonly (keyof PlaceOptions)[], at: string): void {
   const given = names.find((name) => options[name] !== undefined);
   if (given === undefined) return;
-  throw new LockConfigurationError(`Expected \`${given}\` to be left out, since it has no effect with ${at}.`);
+  throw new LockConfigurationError(`Expected \`${given}\` to be left out, because it has no effect with ${at}.`);
 }

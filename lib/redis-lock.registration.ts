@@ -12,8 +12,8 @@ import { LockConfigurationError } from './core/lock.errors.js';
 import { getLockInterceptorToken, IN_A_TEST } from './redis-lock.tokens.js';
 
 /**
- * Refuses a second module of the same name in an app. Nest makes a separate module of each call of `forRoot`, with a watchdog
- * and connections of its own, and the order of imports would decide which of them a decorator gets.
+ * Refuses a second module of the same name in an app. Nest makes a separate module of each call of `forRoot`, with its own
+ * watchdog and connections, and the order of imports would decide which of them a decorator gets.
  * @throws LockConfigurationError that names the modules that import them
  */
 export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, name: string | undefined): void {
@@ -25,8 +25,8 @@ export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, n
   const where = importers.length > 0 ? ` (by ${importers.join(', ')})` : '';
   throw new LockConfigurationError(
     `RedisLockModule is registered ${count} times ${name === undefined ? 'without a name' : `as "${name}"`}${where}. Call ` +
-      'forRoot() once, in the root module, since it is global; or share what it returned; or give each its own `name`, ' +
-      "and tell the decorators: `connection: '<name>'`.",
+      'forRoot() once, in the root module, because it is global; or share its result; or give each its own `name`, ' +
+      "and name it in the decorators: `connection: '<name>'`.",
   );
 }
 
@@ -36,14 +36,14 @@ export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, n
  */
 export function refuseBareImport(): never {
   throw new LockConfigurationError(
-    'A module imports RedisLockModule by itself, without options, so it does not know where the locks are. Call forRoot() ' +
+    'A module imports RedisLockModule directly, without options, so the place of the locks is not set. Call forRoot() ' +
       'once, in the root module: `imports: [RedisLockModule.forRoot({ connection })]`. It is global, so no other module has ' +
       'to import it; ' +
       `${IN_A_TEST}.`,
   );
 }
 
-/** Whether a module imports ours, according to its decorator: at run time, a global module counts as imported by all. */
+/** Whether a module imports ours, according to its decorator: at run time, all modules import a global one. */
 function imports(metatype: object, token: symbol): boolean {
   const imported = (Reflect.getMetadata('imports', metatype) ?? []) as (Partial<DynamicModule> | undefined)[];
   const isOurs = (provider: Provider): boolean => (provider as { provide?: unknown }).provide === token;
@@ -51,7 +51,7 @@ function imports(metatype: object, token: symbol): boolean {
 }
 
 /**
- * Refuses options that depend on a request: each request would have connections of its own, and Nest would not call the
+ * Refuses options that depend on a request: each request would have its own connections, and Nest would not call the
  * hooks that close them.
  * @throws LockConfigurationError
  */
@@ -64,8 +64,8 @@ export function checkIsStatic(
   const ours = [...modules.values()].find(({ providers }) => providers.has(token));
   if (ours?.providers.get(options as symbol)?.isDependencyTreeStatic() !== false) return;
   throw new LockConfigurationError(
-    'The options of RedisLockModule.forRootAsync() depend on a request-scoped provider (such as REQUEST), so that every ' +
-      'request would have locks of its own. Inject providers of the default scope only.',
+    'The options of RedisLockModule.forRootAsync() depend on a request-scoped provider (such as REQUEST), so every ' +
+      'request would have its own locks. Inject providers of the default scope only.',
   );
 }
 
@@ -83,7 +83,7 @@ export class AppStart implements OnApplicationBootstrap {
   }
 }
 
-/** Nest calls hooks module by module, in the order of their distance from the root, which has 1: this module is the last. */
+/** Nest calls hooks module by module, by their distance from the root, which has 1: this module is the last. */
 @Module({ providers: [AppStart], exports: [AppStart] })
 export class AppStartModule {
   constructor(@Inject(ModulesContainer) modules: ModulesContainer) {

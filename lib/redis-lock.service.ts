@@ -22,7 +22,7 @@ import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
 const NO_OPTIONS: LockOptions = Object.freeze({});
 
-/** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
+/** Acquires, releases and inspects locks: does for a block of code what the decorators do for a method. */
 @Injectable()
 export class RedisLockService {
   readonly #locker: Locker;
@@ -45,12 +45,12 @@ export class RedisLockService {
     keepParts(this, { locker, store, history: this.#history, leaders: this.#leaders });
   }
 
-  /** The name of the connection whose locks these are; undefined for the default one. */
+  /** The name of the connection of these locks; undefined for the default one. */
   get connection(): string | undefined {
     return this.#defaults.name;
   }
 
-  /** How many locks this instance holds, and how many of its calls are acquiring one, whether they wait or not. */
+  /** The number of locks that this instance holds, and of its calls that are acquiring one, whether they wait or not. */
   get activity(): { readonly held: number; readonly waiting: number } {
     const { locks, waiting } = this.#locker.live;
     return { held: locks, waiting };
@@ -68,7 +68,7 @@ export class RedisLockService {
    *   LockReentryError, `signal.reason`
    */
   acquire(key: Key, options: LockOptions = NO_OPTIONS): Promise<Lock> {
-    // Not async: each call would make two more promises.
+    // Not async: each call would create two more promises.
     try {
       const keys = keysOf(key);
       const checked = options === NO_OPTIONS ? options : checkLockOptions(options);
@@ -95,9 +95,9 @@ export class RedisLockService {
   }
 
   /**
-   * Goes on with a lock that another process has transferred: `text` is what its `lock.transfer()` has returned. It is the same
-   * hold, with the same fencing token; this process renews it and must release it. A text works once, until its lease
-   * is over; after a LockStoreError it may be used up. What `options` leaves out is as it was before.
+   * Continues a lock that another process has transferred; `text` is the transfer token from its `lock.transfer()`. It is the same hold,
+   * with the same fencing token; this process renews it and must release it. A transfer token works once, until its lease is over;
+   * after a LockStoreError it may be used up. Options that are left out stay as they were.
    * @throws LockLostError, LockStoreError, LockShutdownError, LockConfigurationError
    */
   async adopt(text: string, options: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'> = NO_OPTIONS): Promise<Lock> {
@@ -107,9 +107,9 @@ export class RedisLockService {
   }
 
   /**
-   * Runs `work` under a lock, releases it, and returns the result of the work. An error of the work passes untouched; after a loss it
-   * rejects with a LockLostError, even if the work returned (`error.result`). A nested call for a key that this chain of calls holds
-   * enters at once, without a command to Redis; calls that run in parallel under one hold enter in turn.
+   * Runs `work` under a lock, releases it, and returns the result of the work. Errors of the work are passed through unchanged; after a
+   * loss it rejects with a LockLostError, even if the work returned (`error.result`). A nested call for a key that this chain of calls
+   * holds enters at once, without a command to Redis; calls that run in parallel under one hold enter in turn.
    * @throws LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError, LockShutdownError,
    *   LockConfigurationError, `signal.reason`
    */
@@ -120,7 +120,7 @@ export class RedisLockService {
     optionsOrWork: LockOptions | ((lock: Lock) => Promise<T> | T),
     maybeWork?: (lock: Lock) => Promise<T> | T,
   ): Promise<T> {
-    // Not async: a nested call would make two more promises.
+    // Not async: a nested call would create two more promises.
     try {
       const hasOptions = typeof optionsOrWork !== 'function';
       const work = hasOptions ? maybeWork : optionsOrWork;
@@ -135,7 +135,7 @@ export class RedisLockService {
   }
 
   /**
-   * Campaigns for the lead of `key` until the app shuts down: of all instances that do so, one leads at a time. It leads until it
+   * Campaigns for the lead of `key` until the app shuts down: one of all campaigning instances leads at a time. It leads until it
    * resigns, is stopped, or loses its lock. The key is that of a lock. To lead with a class, use `@Leader`.
    * @throws LockKeyError, LockConfigurationError, `signal.reason`
    */
@@ -144,8 +144,8 @@ export class RedisLockService {
   }
 
   /**
-   * Reports who holds a lock and how many wait for it; for several keys, an array in their order. Changes nothing. Of the callers
-   * of another process that hand the lock to each other, it knows one.
+   * Reports the holders of a lock and the number of waiters; for several keys, an array in their order. Changes nothing. The
+   * callers of another process that hand the lock to each other count as one.
    * @throws LockStoreError, LockKeyError
    */
   inspect(key: string): Promise<LockState>;
@@ -156,8 +156,7 @@ export class RedisLockService {
   }
 
   /**
-   * Returns whether somebody holds the lock, or any of several locks, at this moment; that may have changed when you read
-   * the answer.
+   * Returns whether the lock, or any of several locks, is held at this moment; this may have changed when you read the answer.
    * @throws LockStoreError, LockKeyError
    */
   async isLocked(key: Key): Promise<boolean> {
@@ -165,9 +164,9 @@ export class RedisLockService {
   }
 
   /**
-   * Waits until nobody holds the lock, or any of several locks, without taking it and without a place in its queue: somebody may
-   * hold it again when this resolves. It looks again and again, after at most a second, and at once when a hold of this process
-   * ends. `waitMs` is that of the module by default; 0 looks once.
+   * Waits until the lock, or each of several locks, is free, without taking it and without a place in its queue: it may be held
+   * again when this resolves. It reads the state repeatedly, at least once a second, and at once when a hold of this process ends.
+   * `waitMs` is that of the module by default; 0 reads once.
    * @throws LockWaitTimeoutError, LockBusyError, LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError,
    *   LockReentryError, `signal.reason`
    */
@@ -178,7 +177,7 @@ export class RedisLockService {
 
   /**
    * Lists the locks that are held or waited for, at most `limit` (default 1,000), with keys that begin with `prefix` and contain
-   * `contains`. It uses SCAN while locks come and go, so it is for people, not for decisions. A lock that cannot be read has a `problem`.
+   * `contains`. It uses SCAN while locks come and go: use it for display, not for decisions. An unreadable lock has a `problem`.
    * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; contains?: string; limit?: number } = {}): AsyncIterable<LockState> {
@@ -186,10 +185,10 @@ export class RedisLockService {
   }
 
   /**
-   * Revokes a lock: all its holders lose it (`LockLostError.reason` is `revoked`), and the waiters get it next. For
-   * operators: the work of the holders may still be running. `by` says who does it, in the log, the event `forced` and the history.
-   * `upToToken` leaves alone who was granted the lock later.
-   * @returns whether anybody held the lock, or any of several locks
+   * Revokes a lock: all its holders lose it (`LockLostError.reason` is `revoked`), and the waiters get it next. For operators:
+   * the work of the holders may still be running. `by`: your name in the log, the event `forced` and the history. `upToToken`
+   * spares holders with a later grant.
+   * @returns whether the lock, or any of several locks, was held
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async forceRelease(key: Key, options: { by?: string; upToToken?: number } = {}): Promise<boolean> {
@@ -197,8 +196,8 @@ export class RedisLockService {
   }
 
   /**
-   * Reads what has happened to the locks, or to that of `key`, the newest first: at most `limit` entries (default 100, at most 10,000)
-   * from before the time `before`, of all instances that have the option `history`. This one may read without it. Entries may be missing.
+   * Reads the history of the locks, or of the lock `key`, newest first: at most `limit` entries (default 100, at most 10,000) from before
+   * the time `before`, of all instances with the option `history`. This instance does not need it to read. Entries may be missing.
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async history(options: { key?: string; limit?: number; before?: Date } = {}): Promise<readonly LockHistoryEntry[]> {
@@ -206,9 +205,9 @@ export class RedisLockService {
   }
 
   /**
-   * Sets how many permits a key has from now on, for all instances, whatever their calls say. Waiters that fit get in at once; nothing
-   * is taken from holders. 0 lets no reader in. null leaves the number to the calls again. It is kept for 30 days after the last use. A quorum
-   * has no semaphores.
+   * Sets the number of permits of a key from now on, for all instances, whatever their calls contain. Waiters that fit get in at once;
+   * holders keep their permits. 0 lets no reader in; null leaves the number to the calls again. It is kept for 30 days after the last
+   * use. A quorum has no semaphores.
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async setPermits(key: string, permits: number | null): Promise<void> {
@@ -216,8 +215,8 @@ export class RedisLockService {
   }
 
   /**
-   * Returns the last run of a job that is locked with `oncePer`; null when none is remembered. A job has the name of its option
-   * `job`, or of its method, such as `Reports.noon`. Without a name, returns the run that began last among all jobs of the key.
+   * Returns the last run of a job that is locked with `oncePer`; null when none is remembered. The name of a job is its option
+   * `job`, or its method, such as `Reports.noon`. Without a name, returns the run that began last among all jobs of the key.
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async lastRun(key: string, job?: string): Promise<LastRun | null> {

@@ -24,7 +24,7 @@ export const IN_A_TEST = 'in a test RedisLockTestingModule.forRoot() of nestjs-r
 
 /**
  * Returns the provider token of the lock service of a named connection, or without a name of the default one. Nest prints
- * its text when the module is missing.
+ * the text of the token when the module is missing.
  */
 export const getLockServiceToken = (name?: string): symbol =>
   tokenOf('RedisLockService', name, 'import RedisLockModule.forRoot() to use it');
@@ -36,6 +36,6 @@ export const getLockInterceptorToken = (name?: string): symbol =>
 const tokenOf = (type: string, name: string | undefined, advice: string): symbol =>
   Symbol.for(`${type}${name === undefined ? '' : ` "${name}"`} (${advice}), ${IN_A_TEST}`);
 
-/** Injects the lock service of a named connection, or without a name that of the default one. */
+/** Injects the lock service of a named connection; without a name, that of the default one. */
 export const InjectLockService = (name?: string): ParameterDecorator & PropertyDecorator =>
   Inject(getLockServiceToken(name));

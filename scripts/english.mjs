@@ -22,7 +22,17 @@ const SKIPPED = [
   ...QUOTING.map((name) => `test/${name}.spec.ts`),
 ];
 /** What is clean, and stays clean. */
-const CHECKED = ['*.md', 'bench', 'scripts', 'site', '.github', ...FOLDERS, ...SKIPPED.map((path) => `:!${path}`)];
+const NOT_YET = ['lib/board', 'lib/redis/client', 'lib/redis/connection', 'lib/redis/wake-ups'];
+const CHECKED = [
+  '*.md',
+  'lib',
+  'bench',
+  'scripts',
+  'site',
+  '.github',
+  ...FOLDERS,
+  ...[...NOT_YET, ...SKIPPED].map((path) => `:!${path}`),
+];
 
 /** Each pattern with what to write instead. */
 const PATTERNS = [

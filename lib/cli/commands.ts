@@ -56,7 +56,7 @@ export async function inspect({ settings, terminal, locks }: Session, key: strin
   return state.mode === 'free' && state.waiters === 0 ? EXIT.no : EXIT.ok;
 }
 
-/** One lock, for people: its holders, then its queue. */
+/** Prints one lock as text: its holders, then its queue. */
 function printLock(terminal: Terminal, state: LockState): void {
   const now = Date.now();
   terminal.line(terminal.styled(shown(state.key), 'bold'));
@@ -71,22 +71,22 @@ function printLock(terminal: Terminal, state: LockState): void {
   }
 }
 
-/** What one look has shown. */
+/** The result of one read. */
 type Look = Awaited<ReturnType<typeof listed>>;
 
-/** Shows the looks one after the other; `error` when one has failed. */
+/** Shows the reads one after the other; `error` when one has failed. */
 interface View {
   show(look: Look): void | Promise<void>;
   error(text: string): void;
   end(): void;
 }
 
-/** Looks again and again until Ctrl-C. Only the first look may fail: later, Redis may be away for a while. */
+/** Reads repeatedly until Ctrl-C. Only the first read may fail the command: later, Redis may be away for a while. */
 export async function watch(session: Session, prefix = ''): Promise<ExitCode> {
   const { settings, terminal } = session;
   terminal.endsBySignals();
   const first = await listed(session, prefix);
-  // What was listed until Ctrl-C is not all.
+  // A list that Ctrl-C has ended is not complete.
   if (terminal.signal.aborted) return EXIT.ok;
   const view = terminal.canPaint && !settings.json ? screenView(session, prefix) : lineView(session);
   try {
@@ -106,7 +106,7 @@ export async function watch(session: Session, prefix = ''): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** Returns false when the tool is to end. */
+/** Returns false when the tool must end. */
 async function pause(ms: number, signal: AbortSignal): Promise<boolean> {
   try {
     await sleep(ms, undefined, { signal });
@@ -116,7 +116,7 @@ async function pause(ms: number, signal: AbortSignal): Promise<boolean> {
   }
 }
 
-/** For people: the table, in place. */
+/** For a terminal: the table, refreshed in place. */
 function screenView({ settings, terminal }: Session, prefix: string): View {
   let last: Look = { locks: [], hasMore: false };
   let status = '';
@@ -139,8 +139,8 @@ function screenView({ settings, terminal }: Session, prefix: string): View {
 }
 
 /**
- * For files and other programs: one line for each change. Of more locks than the limit, it follows the first ones to their end, since
- * a look may show others each time.
+ * For files and other programs: one line per change. If there are more locks than the limit, it follows the first ones to their end,
+ * because each read may return others.
  */
 function lineView({ settings, terminal, locks: store }: Session): View {
   let before = new Map<string, LockState>();
@@ -154,7 +154,7 @@ function lineView({ settings, terminal, locks: store }: Session): View {
     const state = change === 'gone' ? '' : `: ${summaryOf(lock)}${by}`;
     terminal.line(`${timeText(at)}  ${change.padEnd(7)}  ${shown(lock.key)}${state}`);
   };
-  /** One that cannot be read stays as it is known: a list shows why. */
+  /** An unreadable lock keeps its last state: a list shows the reason. */
   const again = async (known: LockState): Promise<LockState> =>
     known.problem === undefined ? within(settings, store.inspect(known.key)) : known;
   return {
@@ -189,7 +189,7 @@ function lineView({ settings, terminal, locks: store }: Session): View {
   };
 }
 
-/** What must differ for a lock to have changed: not its leases. */
+/** The parts of a lock that count as a change: not its leases. */
 const signOf = (state: LockState): string =>
   JSON.stringify([
     state.mode,
@@ -212,7 +212,7 @@ export async function history(session: Session, key?: string): Promise<ExitCode>
   return entries.length > 0 ? EXIT.ok : EXIT.no;
 }
 
-/** Whether there is a history at all. @throws LockStoreError */
+/** Whether a history exists. @throws LockStoreError */
 const hasHistory = async ({ settings, locks }: Session): Promise<boolean> =>
   (await locks.history.read({ limit: 1 }, settings.timeoutMs)).length > 0;
 
@@ -224,10 +224,10 @@ async function noEvents(session: Session, key: string | undefined): Promise<stri
   );
 }
 
-/** The jobs whose keys begin with a prefix, the last one that began first. */
+/** The jobs whose keys begin with a prefix, the latest run first. */
 export async function jobs(session: Session, prefix = ''): Promise<ExitCode> {
   const { settings, terminal, locks } = session;
-  // One more than is shown tells that there are more.
+  // One more than the limit shows whether there are more.
   const found = await allWithin(session, locks.jobs({ prefix, limit: settings.limit + 1 }));
   const shownJobs = found.slice(0, settings.limit).sort(unreadableFirst);
   const hasMore = found.length > settings.limit;
@@ -258,7 +258,7 @@ const jobsTable = (all: readonly (JobOfKey | UnreadableKey)[], now: number): Tab
   ),
 });
 
-/** Nobody knows when a run has ended that did not report it. */
+/** The end of a run without an outcome is unknown. */
 function tookText({ started, ended, outcome }: LastRun, now: number): string {
   if (outcome === 'running') return `${shortDuration(now - started.getTime())} so far`;
   return ended ? shortDuration(ended.getTime() - started.getTime()) : '-';
@@ -268,8 +268,8 @@ const noJobs = (prefix: string): string =>
   `No run of a job with \`oncePer\` is remembered${prefix === '' ? '' : ` whose key begins with ${shown(prefix)}`}.`;
 
 /**
- * Takes a lock away from its holders, after a question.
- * @throws UsageError when it may not, or cannot ask
+ * Takes a lock away from its holders, after a confirmation.
+ * @throws UsageError when it is not allowed, or cannot ask
  */
 export async function release(session: Session, key: string): Promise<ExitCode> {
   const { settings, terminal, locks } = session;
@@ -279,7 +279,7 @@ export async function release(session: Session, key: string): Promise<ExitCode> 
   }
   locks.checkKey(key);
   const before = await within(settings, locks.inspect(key));
-  if (before.holders.length === 0) return answer(session, key, false, `Nobody holds ${shown(key)}.`);
+  if (before.holders.length === 0) return answer(session, key, false, `${shown(key)} is not held.`);
   if (!settings.yes && !(await isConfirmed(session, before)))
     return answer(session, key, false, 'Nothing was released.');
   const now = await within(settings, locks.inspect(key));
@@ -288,17 +288,17 @@ export async function release(session: Session, key: string): Promise<ExitCode> 
     return answer(session, key, false, text);
   }
   const { by = operator() } = settings;
-  // Before the holders can tell that they have lost it.
+  // Before the holders can notice the loss.
   const at = systemClock.now();
   const isReleased = await within(settings, locks.forceRelease(key));
-  if (!isReleased) return answer(session, key, false, `Nobody holds ${shown(key)} any more.`);
+  if (!isReleased) return answer(session, key, false, `${shown(key)} is no longer held.`);
   const next = now.waiters > 0 ? ` ${counted(now.waiters, 'call')} waited for it; the first one gets it.` : '';
-  const told = 'Its holders are told that they have lost it; what they do may still be running.';
+  const told = 'Its holders are notified of the loss; their work may still be running.';
   const named = (await tellHistory(session, { key, by, at })) ? ` The history names ${shown(by)}.` : '';
   return answer(session, key, true, `Released ${shown(key)}. ${told}${next}${named}`, by);
 }
 
-/** Who uses the tool, as the machine knows them. */
+/** The user of the tool, by the name on this machine. */
 function operator(): string {
   const user = (): string => {
     try {
@@ -311,12 +311,11 @@ function operator(): string {
   return `${user()}@${hostname()}`.slice(0, 128);
 }
 
-/** Drops nothing that the app keeps, which knows its own limits. */
+/** Drops no entries of the app, which has its own limits. */
 const MOST = { maxEntries: MAX_HISTORY_ENTRIES, keepMs: Infinity };
 
 /**
- * Tells the history of the app who has released a lock; an app without one gets none. The lock is released by then, so a failure is
- * only told.
+ * Adds the release to the history of the app, if the app has one. The lock is already released, so a failure is only reported.
  */
 async function tellHistory(
   session: Session,
@@ -331,7 +330,7 @@ async function tellHistory(
     await within(settings, locks.history.append(batch));
     return true;
   } catch (error) {
-    terminal.complain(`The lock is released, but its history cannot say who did it: ${errorText(error)}`);
+    terminal.complain(`The lock is released, but the release could not be added to its history: ${errorText(error)}`);
     return false;
   }
 }
@@ -348,7 +347,7 @@ const holdsOf = ({ holders }: LockState): string =>
     .sort()
     .join();
 
-/** `by`: who has released it. */
+/** `by`: the user who has released it. */
 function answer({ settings, terminal }: Session, key: string, released: boolean, text: string, by?: string): ExitCode {
   if (settings.json) terminal.write(jsonLine({ key, released, by, text }));
   else terminal.line(text);

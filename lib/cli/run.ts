@@ -9,7 +9,7 @@ import { type Environment, isOn, readArguments, settingsOf, variableOf } from '.
 import { openLocks, type Session } from './session.js';
 import { type CommandName, EXIT, type ExitCode, HELP, UsageError } from './settings.js';
 
-/** What a command does; the word is there where the command needs one. */
+/** The functions of the commands; `word` is set where the command needs one. */
 const RUN: Readonly<Record<CommandName, (session: Session, word: string) => Promise<ExitCode>>> = {
   ls,
   inspect,
@@ -20,7 +20,7 @@ const RUN: Readonly<Record<CommandName, (session: Session, word: string) => Prom
   doctor,
 };
 
-/** Runs the tool, and prints what comes of it. Never rejects. */
+/** Runs the tool, and prints the result. Never rejects. */
 export async function run(args: readonly string[], env: Environment, terminal: Terminal): Promise<ExitCode> {
   try {
     const call = readArguments(args, env);
@@ -28,7 +28,7 @@ export async function run(args: readonly string[], env: Environment, terminal: T
     if (call === 'version') return print(terminal, `${versionOfPackage()}\n`);
     const settings = settingsOf(call, env);
     const locks = openLocks(settings);
-    // Nothing else may keep the process alive while a connection is waited for.
+    // Without this, the process could exit while it waits for a connection.
     const letGo = systemClock.keepAlive?.();
     try {
       return await RUN[call.command]({ settings, terminal, locks }, call.word as string);
@@ -60,7 +60,7 @@ function codeOf(error: unknown): ExitCode {
   return error instanceof LockError ? EXIT.redis : EXIT.bug;
 }
 
-/** Whether a script reads the output; the options may be the very thing that is wrong. */
+/** Whether a script reads the output; the options themselves may be wrong. */
 function isJson(args: readonly string[], env: Environment): boolean {
   return args.includes('--json') || isOn(env[variableOf('json')]);
 }

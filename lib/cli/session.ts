@@ -11,7 +11,7 @@ import { type Settings } from './settings.js';
 
 const ignore = (): void => undefined;
 
-/** What is worth a log line in an app is found out, and printed, by the commands. */
+/** The commands detect and print what an app would log. */
 const SILENT: Reporter = { debug: ignore, warn: ignore, error: ignore };
 
 /** Locks of the tool itself are forgotten soon. */
@@ -40,7 +40,7 @@ export const storeOptionsOf = ({
   reporter: SILENT,
 });
 
-/** Opens the locks as the module does. It connects when it is asked for something. */
+/** Opens the locks as the module does. It connects with the first command. */
 export const openLocks = (settings: Settings): RedisLocks =>
   openStore({ ...storeOptionsOf(settings), connection: settings.connection });
 
@@ -61,7 +61,7 @@ export async function within<T>({ timeoutMs }: Pick<Settings, 'timeoutMs'>, answ
   }
 }
 
-/** All items, each of which may take as long as an answer may; no further ones once the tool is to end. */
+/** All items, each within the time limit of an answer; stops when the tool must end. */
 export async function allWithin<T>({ settings, terminal }: Session, items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   const iterator = items[Symbol.asyncIterator]();

@@ -11,29 +11,29 @@ import { type RedisConnection } from '../redis/client/redis-connection.js';
 import { type ServerAddress } from '../redis/client/server-address.js';
 import { CONNECT_TIMEOUT_MS } from '../redis/timing.js';
 
-/** How a command ends, for scripts. */
+/** The exit codes of a command. */
 export const EXIT = {
   ok: 0,
-  /** A negative answer: nothing was found or released, or the doctor found a problem. */
+  /** A negative answer: nothing found or released, or the doctor found a problem. */
   no: 1,
   /** The command line or the environment is wrong, or the command was not allowed to do it. */
   usage: 2,
   /** Redis could not be reached, did not answer in time, or refused. */
   redis: 3,
-  /** A mistake of the tool itself. */
+  /** An internal error of the tool. */
   bug: 70,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** Words or variables that the tool cannot use. Its text never contains a value that may be a password. */
+/** Invalid words or variables. Its text never contains a value that may be a password. */
 export class UsageError extends Error {}
 
-/** What each command takes besides the options of every command. */
+/** The arguments of each command, in addition to the common options. */
 export const COMMANDS = {
   ls: { args: '[PREFIX]', options: ['limit'], about: 'the locks that are held or waited for' },
   inspect: { args: 'KEY', options: [], about: 'one lock: its holders, and its queue in order' },
-  watch: { args: '[PREFIX]', options: ['limit', 'interval'], about: 'the same as ls, again and again, until Ctrl-C' },
+  watch: { args: '[PREFIX]', options: ['limit', 'interval'], about: 'like ls, refreshed until Ctrl-C' },
   history: { args: '[KEY]', options: ['limit'], about: 'what has happened to the locks, or to one, newest first' },
   jobs: { args: '[PREFIX]', options: ['limit'], about: 'the jobs with `oncePer`: the last run of each' },
   release: { args: 'KEY', options: ['by', 'yes'], about: 'take a lock away from its holders; asks first' },
@@ -50,7 +50,7 @@ const commandLines = Object.entries(COMMANDS).map(
 
 export const HELP = `Usage: nestjs-redis-lock COMMAND [options]
 
-Looks at the locks of nestjs-redis-lock in Redis.
+Shows the locks of nestjs-redis-lock in Redis.
 
 Commands
 ${commandLines.join('\n')}
@@ -71,17 +71,17 @@ How to log in
   --tls-cert FILE        The certificate of this client (PEM).
   --tls-key FILE         Its private key (PEM).
   --tls-servername NAME  The name in the certificate of the server, if it is not the host.
-  --sentinel-tls         Use TLS to the sentinels, too.
+  --sentinel-tls         Also use TLS to the sentinels.
 
 Options
   --prefix PREFIX        The \`keyPrefix\` of the app (default: lock:).
-  --hash-tag TAG         What the \`hashTag\` of the app returns for the key, if it has that option.
+  --hash-tag TAG         The result of the app's \`hashTag\` for the key, if it has that option.
   --timeout MS           How long Redis may take to answer (default: 5000).
   --json                 Print JSON. \`watch\` prints one object for each change.
-  --read-only            Change nothing in Redis: \`release\` is refused, and \`doctor\` skips what would write.
-  --limit N              At most so many (ls, watch, jobs; default: 1000; history; default: 100).
-  --interval MS          How often to look (watch; default: 1000).
-  --by NAME              Who does it, for the history (release; default: the user and the host of this machine).
+  --read-only            Change nothing in Redis: \`release\` is refused, and \`doctor\` skips checks that write.
+  --limit N              Maximum number of rows (default: 1000; history: 100).
+  --interval MS          The refresh interval of watch (default: 1000).
+  --by NAME              Your name in the history (release; default: the user and the host of this machine).
   --yes                  Do not ask (release).
   -h, --help             Print this.
   --version              Print the version.
@@ -97,10 +97,10 @@ Exit codes
   1  A negative answer: nothing found, nothing released, or the doctor found a problem.
   2  Wrong usage, or not allowed by --read-only.
   3  Redis could not be reached, did not answer in time, or refused.
-  70 A mistake of the tool itself: please report it, with the text.
+  70 Internal error: please report it, with the output.
 `;
 
-/** The options, from the help text: one with a word in capitals behind it has a value. */
+/** The options, from the help text: an option before a word in capitals has a value. */
 const OPTIONS = Array.from(
   HELP.matchAll(/^ {2}(?:-h, )?--(?<name>[a-z-]+)(?<value> [A-Z]+)?/gm),
   ({ groups }) => [groups!['name']!, groups!['value'] ? 'string' : 'boolean'] as const,
@@ -113,10 +113,10 @@ const OF_COMMAND_LINE: readonly string[] = [
   ...Object.values(COMMANDS).flatMap(({ options }) => options),
 ];
 
-/** Each is refused with advice of its own: its value may be a password. */
+/** Each is refused with specific advice: its value may be a password. */
 const SECRET = ['password', 'pass', 'auth', 'sentinel-password'];
 
-/** Which of these says where the locks are; at most one is given. */
+/** The options for the place of the locks; at most one is given. */
 const PLACES = ['url', 'cluster', 'sentinel', 'quorum'] as const;
 
 /** The options as they were given, whether on the command line or in the environment. */
@@ -128,7 +128,7 @@ type Given = Readonly<
     Partial<Record<'tls' | 'sentinel-tls' | 'json' | 'read-only' | 'yes' | 'help' | 'version', boolean>>
 >;
 
-/** A command with its words. `given` also says which of the options came from the command line. */
+/** A command with its words. `given` also contains the source of each option. */
 export interface Call {
   readonly command: CommandName;
   /** The key or the prefix; undefined where it was left out. */
@@ -194,7 +194,7 @@ function commandOf(name: string | undefined): CommandName {
 function checkWords(command: CommandName, takes: string, words: readonly string[]): void {
   const most = takes === '' ? 0 : 1;
   if (words.length > most) {
-    const text = most === 0 ? 'no words behind it' : `one word behind it: ${takes}`;
+    const text = most === 0 ? 'no words after it' : `one word after it: ${takes}`;
     throw new UsageError(`\`${command}\` takes ${text}. Put quotes around a key with spaces.`);
   }
   if (takes === 'KEY' && words.length === 0)
@@ -203,7 +203,7 @@ function checkWords(command: CommandName, takes: string, words: readonly string[
 
 export const variableOf = (option: string): string => `REDIS_LOCK_${option.toUpperCase().replaceAll('-', '_')}`;
 
-/** A place on the command line replaces the one of the environment, which may be another kind of place. */
+/** A place on the command line replaces that of the environment, which may be of another kind. */
 function fromEnvironment(env: Environment, given: Given): Given {
   const isPlaced = PLACES.some((place) => given[place] !== undefined);
   const read: Record<string, string | boolean> = {};
@@ -307,7 +307,7 @@ function serverOf(text: string, name: string, access: Access, isVisible: boolean
   if (isVisible && hasPassword(text)) {
     throw new UsageError(
       `A password on the command line can be read by other users of this machine: leave it out of ${name}, and set ` +
-        `REDIS_LOCK_PASSWORD, or set ${variableOf(name.slice('--'.length))} to the whole URL. Change the password, too.`,
+        `REDIS_LOCK_PASSWORD, or set ${variableOf(name.slice('--'.length))} to the whole URL. Also change the password.`,
     );
   }
   const { at, username, password, db, tls } = named(name, () => readPlainOptions(text, 'nestjs-redis-lock'));
@@ -321,7 +321,7 @@ function serverOf(text: string, name: string, access: Access, isVisible: boolean
   };
 }
 
-/** One that cannot be read may contain a password, too. */
+/** An unreadable URL may also contain a password. */
 const hasPassword = (text: string): boolean =>
   URL.canParse(text) ? new URL(text).password !== '' : /:\/\/[^/]*:[^/]*@/.test(text);
 
@@ -362,12 +362,12 @@ function named<T>(name: string, check: () => T): T {
   }
 }
 
-/** What a command works with: all options, checked, with the defaults. */
+/** The settings of a command: all options, checked, with the defaults. */
 export interface Settings {
   readonly connection: RedisConnection | readonly RedisConnection[];
   readonly isQuorum: boolean;
   readonly isCluster: boolean;
-  /** Somebody besides this tool finds the master: sentinels, a cluster or a quorum. */
+  /** The topology determines the master: sentinels, a cluster or a quorum. */
   readonly findsMaster: boolean;
   readonly keyPrefix: string;
   readonly hashTag: string | undefined;
@@ -377,7 +377,7 @@ export interface Settings {
   readonly json: boolean;
   readonly readOnly: boolean;
   readonly yes: boolean;
-  /** Who uses the tool, by the command line. */
+  /** The name of the user, from the command line. */
   readonly by: string | undefined;
 }
 

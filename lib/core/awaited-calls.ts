@@ -2,7 +2,7 @@ import { type Clock } from './clock.js';
 
 /**
  * Keeps the process alive while a caller awaits a call of the module. Nothing else in the core does, neither a held lock
- * nor a timer: without connections, a process with nothing left to do ends by itself.
+ * nor a timer: without connections, a process with nothing left to do exits.
  */
 export class AwaitedCalls {
   #count = 0;
@@ -10,7 +10,7 @@ export class AwaitedCalls {
 
   constructor(private readonly clock: Clock) {}
 
-  /** A call begins. Whoever knows its end calls `end` then; `keepAlive` does both for a promise. */
+  /** A call begins; call `end` when it ends. `keepAlive` does both for a promise. */
   begin(): void {
     if (this.#count === 0) this.#stopKeepingAlive = this.clock.keepAlive?.();
     this.#count += 1;

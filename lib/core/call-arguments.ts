@@ -4,16 +4,16 @@ import { LOCK_OPTIONS, type LockOptions } from './lock.options.js';
 import { checkOptions, kindOf, option, OWNER } from './option-checks.js';
 import { messageOf } from './reporter.js';
 
-/** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
+/** One key, or several. Several keys are locked all or nothing, and calls that name them in different orders do not deadlock. */
 export type Key = string | readonly string[];
 
-/** The options of `forceRelease`. `by`: who does it. `upToToken`: a holder with a later fencing token keeps the lock. */
+/** The options of `forceRelease`. `by`: the name of the operator. `upToToken`: a holder with a later fencing token keeps the lock. */
 export interface ForceReleaseOptions {
   by?: string;
   upToToken?: number;
 }
 
-/** @throws LockKeyError for anything but a text, or a list with texts only */
+/** @throws LockKeyError unless the key is a string or a list of strings */
 export function keysOf(key: Key): readonly string[] {
   if (typeof key === 'string') return [key];
   try {
@@ -29,7 +29,7 @@ export function keysOf(key: Key): readonly string[] {
   throw new LockKeyError(`Expected a lock key to be a non-empty string, or a non-empty list of them, got ${got}.`);
 }
 
-/** Reads each key once, up to the first that is none: a list may be huge and empty, or change while it is read. */
+/** Reads each key once, up to the first invalid one: a list may be huge and sparse, or change while it is read. */
 function copyOf(list: readonly unknown[]): readonly string[] {
   const keys: string[] = [];
   for (let i = 0; i < list.length; i += 1) keys.push(checkedKey(list[i]));

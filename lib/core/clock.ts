@@ -1,13 +1,13 @@
 import { MessageChannel } from 'node:worker_threads';
 import { LATE_MS, READ_MS } from './timing.js';
 
-/** The time as the core sees it. Tests pass a clock of their own. */
+/** The time as the core sees it. Tests pass their own clock. */
 export interface Clock {
   /** Monotonic milliseconds, with fractions. All deadlines are counted on it. */
   now(): number;
   /** Calls back once after `delayMs`. Returns a function that cancels. Never keeps the process alive. */
   setTimer(callback: () => void, delayMs: number): () => void;
-  /** Wall-clock milliseconds: only a second opinion, because the monotonic clock stands still while a machine sleeps. */
+  /** Wall-clock milliseconds: a second opinion only, because the monotonic clock stops while a machine sleeps. */
   wallNow(): number;
   /** Keeps the process alive until the returned function is called. A clock without this method lets the process end. */
   keepAlive?(): () => void;
@@ -16,12 +16,12 @@ export interface Clock {
 /** The part of a clock that sets timers. */
 export type Timers = Pick<Clock, 'now' | 'setTimer'>;
 
-/** Whether a timer that fires now and was set for `at` was held up: the event loop was blocked, and answers may wait to be read. */
+/** Whether a timer that was set for `at` fires late: the event loop was blocked, and answers may wait to be read. */
 export const wasHeldUp = (timers: Timers, at: number): boolean => timers.now() - at > LATE_MS;
 
 /**
- * Calls back in `ms` milliseconds; a little later if the event loop was blocked and an answer is awaited, because timers run
- * before the answers that have arrived are read. Returns a function that cancels.
+ * Calls back in `ms` milliseconds; a little later if the event loop was blocked and an answer is awaited, because Node runs timers
+ * before it reads the answers that have arrived. Returns a function that cancels.
  */
 export function setDeadline(
   timers: Timers,
@@ -29,7 +29,7 @@ export function setDeadline(
   ms: number,
   isAnswerAwaited: () => boolean = () => true,
 ): () => void {
-  // A deadline that has passed already is not late: the event loop was not blocked.
+  // A deadline that has already passed is not late: the event loop was not blocked.
   const at = timers.now() + Math.max(ms, 0);
   let cancel = timers.setTimer(() => {
     if (wasHeldUp(timers, at) && isAnswerAwaited()) cancel = timers.setTimer(callback, READ_MS);
@@ -38,7 +38,7 @@ export function setDeadline(
   return () => cancel();
 }
 
-/** One handle for all callers of `keepAlive`. It is not a timer: a very long one would get in the way of fake timers. */
+/** One handle for all callers of `keepAlive`. It is not a timer: a very long timer would disturb fake timers. */
 class Pulse {
   #channel: MessageChannel | null = null;
   #count = 0;

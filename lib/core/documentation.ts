@@ -1,7 +1,7 @@
-/** The package ships no `docs`, and has no address yet: a text names a section by its heading and the title of its page. */
+/** The package ships no `docs` and has no URL yet: a text names a section by its heading and the title of its page. */
 const DOCUMENTATION = 'the documentation of nestjs-redis-lock';
 
-/** The sections that texts name, each with its page. */
+/** The sections to which texts refer, each with its page. */
 export const SECTIONS = {
   rights: { page: 'Security', heading: 'A user for locks only' },
   tls: { page: 'Security', heading: 'TLS' },

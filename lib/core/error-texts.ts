@@ -18,9 +18,9 @@ import { messageOf } from './reporter.js';
 export interface LockName {
   readonly key: string;
   readonly mode: LockMode;
-  /** How many holders the call lets in; 0 or undefined if it is no semaphore. */
+  /** The number of holders that the call lets in; 0 or undefined unless it is a semaphore. */
   readonly permits?: number | undefined;
-  /** How many of them the call takes; undefined: one. */
+  /** The number of permits that the call takes; undefined: one. */
   readonly take?: number | undefined;
 }
 
@@ -31,7 +31,7 @@ export function unansweredError({ key, mode }: LockName, waitedMs: number, cause
   return new LockStoreError(text, { key, mode, cause, nodes });
 }
 
-/** The text of an error inside one that names the same key already. */
+/** The text of an error inside another text that already names the same key. */
 export function textWithin(cause: unknown, key: string): string {
   const text = messageOf(cause);
   if (!(cause instanceof LockStoreError) || cause.key !== key) return text;
@@ -40,13 +40,13 @@ export function textWithin(cause: unknown, key: string): string {
 
 export const upgradeError = ({ key, mode }: LockName): LockReentryError =>
   new LockReentryError(
-    `The owner that asks to write "${key}" holds it for reading: an upgrade would wait for itself. Release the read ` +
+    `The owner that asks to write "${key}" holds it for reading: an upgrade would wait for its own end. Release the read ` +
       'lock first, or acquire it for writing from the start.',
     { key, mode },
   );
 
 export const claimedError = ({ key, mode }: LockName): LockClaimedError =>
-  new LockClaimedError(`This fire of "${key}" is run, or was run, by another call.`, { key, mode });
+  new LockClaimedError(`This fire of "${key}" is being run, or has been run, by another call.`, { key, mode });
 
 /** Made for each call that a shutdown cancels: its stack shows where the call came from. */
 export const shutdownError = (): LockShutdownError =>
@@ -54,7 +54,7 @@ export const shutdownError = (): LockShutdownError =>
 
 const WHY_LOST: Record<LockLostReason, string> = {
   expired: 'its lease ended before it was renewed (was the process paused, or the key deleted in Redis?)',
-  taken: 'somebody else has been granted it since',
+  taken: 'it has been granted to another caller since',
   unreachable: 'Redis could not be reached before the lease was over',
   'max-hold': 'it was held for longer than maxHoldMs, or for more than a lease after its iteration was ended',
   revoked: 'an operator revoked it (`forceRelease`)',
@@ -69,13 +69,13 @@ export function lostError(lock: Lock, reason: LockLostReason, cause?: unknown): 
   return new LockLostError(text, { key: lock.key, mode: lock.mode, reason, ...(cause === undefined ? {} : { cause }) });
 }
 
-/** A term is over, though the lock of the leader was not lost. */
+/** A term is over, but the lock of the leader was not lost. */
 export const steppedDownError = (key: string, how: 'resigned' | 'stopped'): LockNotHeldError => {
   const text = `This instance no longer leads "${key}": its leader ${how === 'resigned' ? 'resigned' : 'was stopped'}. Stop the work of the term.`;
   return new LockNotHeldError(text, { key, mode: 'write' });
 };
 
-/** A campaign has ended, so that its instance is never elected again. */
+/** A campaign has ended: its instance is not elected again. */
 export const stoppedCampaignError = (key: string): LockNotHeldError =>
   new LockNotHeldError(`The campaign for "${key}" was stopped. Call lead() again to campaign.`, { key, mode: 'write' });
 
@@ -85,7 +85,7 @@ export const unconfirmedError = ({ key, mode }: LockName, done: string, cause: u
   return new LockStoreError(text, { key, mode, cause });
 };
 
-/** The answers of the masters of a quorum, as one more sentence; empty for other stores. */
+/** The answers of the masters of a quorum, as a further sentence; empty for other stores. */
 export function nodesText(nodes: readonly NodeAnswer[] | undefined): string {
   if (!nodes) return '';
   const answers = nodes.map(({ node, answer, detail }) => `${node} ${answer}${detail && ` (${detail})`}`);
@@ -94,12 +94,12 @@ export function nodesText(nodes: readonly NodeAnswer[] | undefined): string {
 
 export function nestedUpgradeError(key: string, held: LockMode): LockReentryError {
   const advice =
-    'an upgrade would wait for itself, and for every other reader that tries the same. Write from the start';
+    'an upgrade would wait for its own end, and for every other reader that tries the same. Write from the start';
   return nestedError({ key, mode: 'write' }, held, advice);
 }
 
 export const notReentrantError = (name: LockName, held: LockMode): LockReentryError =>
-  nestedError(name, held, 'and `reentrant: false` forbids that. Call the inner work without a lock of its own');
+  nestedError(name, held, 'and `reentrant: false` forbids that. Call the inner work without its own lock');
 
 /** The store would not count a permit inside a hold that more calls may share. */
 export function uncountedPermitError(name: LockName, held: LockMode, maxHolders: number): LockReentryError {
@@ -125,7 +125,7 @@ export const waitsForItselfError = ({ key, mode }: LockName): LockReentryError =
 
 export const unawaitedCallError = ({ key, mode }: LockName): LockReentryError =>
   new LockReentryError(
-    `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it from ending. ` +
+    `The lock "${key}" is acquired for ${mode} inside a call that was not awaited and that keeps the hold from ending. ` +
       'Await nested calls before the outer one returns.',
     { key, mode },
   );
@@ -136,7 +136,7 @@ export const releasedError = ({ key, mode }: LockName, doing: string): LockNotHe
 export const releasedMeanwhileError = ({ key, mode }: LockName): LockNotHeldError =>
   new LockNotHeldError(`The lock "${key}" was released while it was extended.`, { key, mode });
 
-/** The lock of a call cannot be transferred. */
+/** The lock of `withLock` or of a decorated method cannot be transferred. */
 export const ofCallError = ({ key, mode }: LockName): LockConfigurationError =>
   new LockConfigurationError(
     `The lock "${key}" belongs to a call (\`withLock\` or a decorated method), which releases it at its end. To transfer a ` +
@@ -144,15 +144,15 @@ export const ofCallError = ({ key, mode }: LockName): LockConfigurationError =>
     { key, mode },
   );
 
-/** A hold that was transferred is not there any more. */
+/** A transferred hold no longer exists. */
 export function notAdoptedError(
   { key, mode, fencingTokens }: LockName & { readonly fencingTokens: readonly number[] },
   reason: LockLostReason,
 ): LockLostError {
   const why = reason === 'expired' ? 'its lease is over, or it was adopted before' : WHY_LOST[reason];
   const text =
-    `The lock "${key}" (${mode}, fencing token ${fencingTokens.join(', ')}) cannot be adopted: ${why}. A text of \`transfer\` ` +
-    'works once, and as long as its lease lasts. Acquire the lock anew.';
+    `The lock "${key}" (${mode}, fencing token ${fencingTokens.join(', ')}) cannot be adopted: ${why}. A transfer token ` +
+    'works once, until its lease ends. Acquire the lock again.';
   return new LockLostError(text, { key, mode, reason });
 }
 
@@ -172,15 +172,15 @@ export const nestedWriterError = ({ key, mode }: LockName): LockReentryError => 
 
 /** A nested call cannot downgrade what its outer call writes. */
 export const outerWriterError = ({ key, mode }: LockName): LockReentryError => {
-  const text = `The lock "${key}" belongs to an outer call, which goes on writing. Downgrade it there.`;
+  const text = `The lock "${key}" belongs to an outer call, which still writes. Downgrade it there.`;
   return new LockReentryError(text, { key, mode });
 };
 
-/** Code asks for its lock, but runs under none. */
+/** Code asks for its lock, but runs without one. */
 export function notHeldHereError(key: string | undefined): LockNotHeldError {
   const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
   const text =
-    `${what} here. Call this inside a method with @Locked, or inside \`withLock\`; work that nobody awaits ` +
+    `${what} here. Call this inside a method with @Locked, or inside \`withLock\`; work that is not awaited ` +
     'outlives its lock.';
   return new LockNotHeldError(text, { key });
 }
@@ -190,10 +190,10 @@ export const unprovenError = ({ key, mode }: LockName): LockNotHeldError => {
   return new LockNotHeldError(text, { key, mode });
 };
 
-/** Code needs its lock, but its method runs without it. */
+/** Code needs the lock of its method, but the method runs without it. */
 export const runsUnlockedError = ({ key, mode }: LockName): LockNotHeldError => {
   const text =
-    `The lock "${key}" is not held: Redis could not be reached, and the method runs unlocked, as its \`onUnavailable\` says. ` +
+    `The lock "${key}" is not held: Redis could not be reached, and the method runs unlocked, because of its \`onUnavailable\`. ` +
     "Check `currentLock().held` first, or let the method fail (`onUnavailable: 'fail'`).";
   return new LockNotHeldError(text, { key, mode });
 };

@@ -1,6 +1,6 @@
 import { type LockEventMap, type LockEventName, type LockEvents } from './lock.events.js';
 
-/** Listeners that stop together. An event can have several; one that throws does not keep the others from running. */
+/** Listeners that are removed together. An event can have several; if one throws, the others still run. */
 export class EventListeners {
   readonly #stops: (() => void)[] = [];
 

@@ -3,13 +3,13 @@ import { runOutside } from './reentry/context.js';
 import { type Reporter } from './reporter.js';
 
 /**
- * Calls code of the application that nobody awaits: a listener, a logger, a subscriber. It cannot harm the lock: it runs
+ * Calls code of the application whose result is not awaited: a listener, a logger, a subscriber. It cannot harm the lock: it runs
  * outside all locks, and its errors and rejections go to `onError`, which must not throw.
  */
 export function callForeign(call: () => unknown, onError: (error: unknown) => void): void {
   try {
     const returned = runOutside(call);
-    // An unhandled rejection would end the process. Other thenables are left alone: a call of `then` may start a query.
+    // An unhandled rejection would end the process. Other thenables are ignored: a call of `then` may start a query.
     if (types.isPromise(returned)) void Promise.prototype.then.call(returned, undefined, onError);
   } catch (error) {
     onError(error);

@@ -1,13 +1,13 @@
-/** So many entries are added before a copy is made, and as many more as there are. */
+/** A copy is made after this number of additions, plus the number of entries. */
 const ADDED_PER_COPY = 64;
 
 /**
- * A map whose entries come and go with each call. When the table of a `Map` is full of deleted entries, V8 goes on with a new one,
- * and lets the old one refer to it, for iterators. If a table has lived long enough to be moved to the old space, all tables
- * that follow it, and all calls that were in them, survive the collections of the new space until the next full one: under
- * load, a fifth of what our calls had made did. Nothing refers to a copy, so it ends that chain.
+ * A map whose entries come and go with each call. When the table of a `Map` is full of deleted entries, V8 continues with a new
+ * table, to which the old one refers, for iterators. Once a table has lived long enough to be moved to the old space, all
+ * later tables, and all calls that were in them, survive the collections of the new space until the next full collection: under
+ * load, a fifth of all objects of our calls did. Nothing refers to a copy, so a copy ends that chain.
  *
- * During an iteration, what is added may not be visited, and what is deleted may be.
+ * During an iteration, added entries may not be visited, and deleted ones may be.
  */
 export class FreshMap<K, V> {
   #map = new Map<K, V>();

@@ -21,7 +21,7 @@ const CODES = new Map([
   ['}', '%7D'],
 ]);
 
-/** A text with a code in place of each of these characters, one after the other. Most texts have none of them. */
+/** Replaces each of these characters by its code. Most texts have none of them. */
 export function withCodes(text: string, codes: ReadonlyMap<string, string>): string {
   for (const [char, code] of codes) if (text.includes(char)) text = text.replaceAll(char, code);
   return text;
@@ -30,7 +30,7 @@ export function withCodes(text: string, codes: ReadonlyMap<string, string>): str
 const NO_TAG = (): string => '';
 
 /**
- * A key as it is stored, without the prefix of the module. `tagOf` returns the hash tag to put in front of it, if any.
+ * Returns a key as it is stored, without the prefix of the module. `tagOf` returns the hash tag to put in front of it, if any.
  * @throws LockKeyError when the key is empty, ill-formed or, as it is stored, too long
  */
 export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG): string {
@@ -46,7 +46,7 @@ export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG):
 export const quoted = (key: string): string => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key);
 
 /**
- * Returns a key if it is a text with something in it.
+ * Returns a key if it is a non-empty text.
  * @throws LockKeyError
  */
 export function checkedKey(key: unknown): string {
@@ -57,13 +57,13 @@ export function checkedKey(key: unknown): string {
 
 function checkKeyText(key: string): void {
   if (isWellFormed(checkedKey(key))) return;
-  const text = `The lock key ${quoted(key)} holds half of a surrogate pair, which Redis would mix up with others.`;
+  const text = `The lock key ${quoted(key)} contains half of a surrogate pair, which Redis would confuse with others.`;
   throw new LockKeyError(`${text} Cut strings between characters.`, { key });
 }
 
 /**
- * The keys of one acquisition with their stored names, sorted by the bytes of those. The order is the same for every
- * client, so that calls cannot wait for each other in a circle.
+ * The keys of one acquisition with their stored names, sorted by the bytes of these names. The order is the same for every
+ * client, so calls cannot wait for each other in a circle.
  * @throws LockKeyError when there are too many
  */
 export function inOrder(keys: readonly string[], storageKey: (key: string) => string): [stored: string, key: string][] {

@@ -26,7 +26,7 @@ export class LocalWait<T = void> {
     this.#stopListening = signal && onAbort(signal, () => this.fail(signal.reason));
   }
 
-  /** Calls back at `at`, a time of the monotonic clock, unless it is over by then. */
+  /** Calls back at `at`, a time of the monotonic clock, unless the wait is over by then. */
   limitBy(at: number, onLimit: () => void): void {
     this.#limit?.cancel();
     this.#limit = this.timers.schedule(at, onLimit);
@@ -50,7 +50,7 @@ export class LocalWait<T = void> {
   }
 }
 
-/** The error of a call whose time is up, and the event of it. `holder`: for what it has waited. */
+/** Returns the error of a call whose time limit has passed, and emits the event. `holder`: what the call has waited for. */
 export function localLimitError(
   { clock, events }: { readonly clock: Clock; readonly events: LockEvents },
   event: LockEvent,

@@ -16,7 +16,7 @@ export type LockErrorCode =
   | 'LOCK_CONFIGURATION';
 
 /**
- * Why a held lock was lost. The lease ended (`expired`), or somebody else has been granted the lock since (`taken`); Redis
+ * Why a held lock was lost. The lease ended (`expired`), or the lock has been granted to another caller since (`taken`); Redis
  * could not be reached before the lease was over (`unreachable`); it was held for `maxHoldMs`, or for one more lease
  * after its iteration was ended (`max-hold`); an operator revoked it (`revoked`); the app shut down, and `drainMs` was
  * over (`shutdown`); its handle was garbage-collected (`dropped`).
@@ -25,25 +25,25 @@ export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 
 
 /** The answer of one master of a quorum to an acquire. */
 export interface NodeAnswer {
-  /** `host:port`, the path of its socket, or the name of its master and one of the sentinels. */
+  /** `host:port`, the path of the socket, or the master's name and one of its sentinels. */
   readonly node: string;
   readonly answer: 'granted' | 'busy' | 'refused' | 'unreachable';
   /** The holder of the lock, or why the node could not be reached. */
   readonly detail: string;
 }
 
-/** The fields of a lock error besides its text. */
+/** The fields of a lock error in addition to its text. */
 export interface LockErrorDetails {
   /** The key as the caller gave it; several keys are joined by `, `. */
   readonly key?: string | undefined;
   readonly mode?: LockMode;
   readonly cause?: unknown;
   readonly nodes?: readonly NodeAnswer[] | undefined;
-  /** How many permits there are, if too few of them are free. */
+  /** The number of permits, if too few of them are free. */
   readonly permits?: number | undefined;
-  /** How many permits this process may have, if it has as many. */
+  /** The `perInstance` of the call, if this process has all these permits. */
   readonly perInstance?: number | undefined;
-  /** How many others wait, if the call does not accept that. */
+  /** The `maxWaiters` of the call, if the queue has reached it. */
   readonly maxWaiters?: number | undefined;
 }
 
@@ -64,7 +64,7 @@ export class LockError extends Error {
   constructor(message: string, details: LockErrorDetails = {}) {
     const { cause, ...fields } = details;
     super(withPrintableKey(message, details.key), 'cause' in details ? { cause } : undefined);
-    // Own and enumerable, so that IPC, JSON and loggers keep them; without a value, they would only fill the text of a stack.
+    // Own and enumerable, so that IPC, JSON and loggers keep them; fields without a value would only clutter a printed stack.
     for (const [name, value] of Object.entries({ code: this.code, ...fields }))
       if (value !== undefined) Reflect.set(this, name, value);
   }
@@ -81,7 +81,7 @@ export class LockError extends Error {
   }
 }
 
-/** A key may come from a request, and error texts end up in logs. The rest of a text was written by developers. */
+/** A key may come from a request, and error texts end up in logs. Developers write the rest of a text. */
 function withPrintableKey(message: string, key: string | undefined): string {
   const shown = printable(key ?? '');
   return key === undefined || shown === key ? message : message.replaceAll(key, () => shown);
@@ -93,14 +93,14 @@ interface Marked {
   readonly [MARKER]?: unknown;
 }
 
-/** Makes an error of another library pass for a lock error, too: `instanceof`, name, code and details, but not its text. */
+/** Makes an error of another library also pass for a lock error: `instanceof`, name, code and details, but not its text. */
 export function passFor<T extends Error>(other: T, error: LockError): T {
   const { message: _message, stack: _stack, cause: _cause, ...details } = Object.getOwnPropertyDescriptors(error);
   const marker = fixed((error as Marked)[MARKER]);
   return Object.defineProperties(other, { ...details, name: fixed(error.name), [MARKER]: marker });
 }
 
-/** Gives a class its name (which a minifier may have changed), its code, and the names by which `instanceof` knows it. */
+/** Gives a class its name (which a minifier may have changed), its code, and the names by which `instanceof` recognises it. */
 function define(type: { readonly prototype: LockError }, name: string, code?: LockErrorCode): void {
   const names = [...new Set(['LockError', name])];
   Object.defineProperties(type.prototype, { name: fixed(name), [MARKER]: fixed(names), code: fixed(code) });
@@ -108,26 +108,26 @@ function define(type: { readonly prototype: LockError }, name: string, code?: Lo
 }
 
 /**
- * The lock is held by somebody else, and the call must not wait (`waitMs: 0`, `ifBusy: 'throw'`), or does not accept that so many
- * others wait (`maxWaiters`).
+ * Another caller holds the lock, and the call must not wait (`waitMs: 0`, `ifBusy: 'throw'`), or the queue has reached its
+ * `maxWaiters`.
  */
 export class LockBusyError extends LockError {
-  /** How many permits there are, if too few of them are free; undefined if it is no semaphore, or is held for writing. */
+  /** The number of permits, if too few of them are free; undefined unless it is a semaphore, or if it is held for writing. */
   declare readonly permits: number | undefined;
-  /** The `perInstance` of the call, if this process has as many permits; otherwise undefined. */
+  /** The `perInstance` of the call, if this process has all these permits; otherwise undefined. */
   declare readonly perInstance: number | undefined;
-  /** The `maxWaiters` of the call, if so many others wait; otherwise undefined. */
+  /** The `maxWaiters` of the call, if the queue has reached it; otherwise undefined. */
   declare readonly maxWaiters: number | undefined;
 }
 
-/** Another instance runs, or ran, this fire of a scheduled job; internal, since such a call is skipped. */
+/** Another instance runs, or ran, this fire of a scheduled job; internal, because such a call is skipped. */
 export class LockClaimedError extends LockBusyError {}
 
 /** The lock stayed busy for the whole of `waitMs`. */
 export class LockWaitTimeoutError extends LockError {
   /** How long the call waited, in milliseconds. */
   declare readonly waitedMs: number;
-  /** The holder of the lock when the wait ended (`host:pid where`); undefined if the store does not know. */
+  /** The holder of the lock when the wait ended (`host:pid where`); undefined if unknown. */
   declare readonly holder: string | undefined;
   /** See `LockBusyError.permits`. */
   declare readonly permits: number | undefined;
@@ -140,12 +140,12 @@ export class LockWaitTimeoutError extends LockError {
   }
 }
 
-/** A lock that was held can no longer be proven; the work may have run beside another holder. */
+/** A lock that was held can no longer be proven; the work may have run at the same time as another holder's. */
 export class LockLostError extends LockError {
   declare readonly reason: LockLostReason;
   /**
-   * What the work returned although the lock was lost; only set on the rejection of `withLock` or a decorated method. Not enumerable:
-   * it is data of the app, and no concern of a log.
+   * What the work returned although the lock was lost; only set on the rejection of `withLock` or a decorated method. Not enumerable,
+   * because it is data of the app that does not belong in a log.
    */
   declare result: unknown;
 
@@ -158,9 +158,9 @@ export class LockLostError extends LockError {
 
 /** Redis could not be reached, or refused the command; `cause` is the error of the client. */
 export class LockStoreError extends LockError {
-  /** Whether another try may help: not with wrong credentials, a key of another type, or a single client on a cluster. */
+  /** Whether a retry may help: not with wrong credentials, a key of another type, or a single client on a cluster. */
   declare readonly retryable: boolean;
-  /** Whether the command may have reached Redis, and may still be carried out there; false: nothing was sent. */
+  /** Whether the command may have reached Redis, which may still execute it; false: nothing was sent. */
   declare readonly wasSent: boolean;
 
   constructor(message: string, details: LockErrorDetails & { retryable?: boolean; wasSent?: boolean } = {}) {
@@ -169,19 +169,19 @@ export class LockStoreError extends LockError {
   }
 }
 
-/** Whether a command that failed with this may have reached the store, and may still be carried out there. */
+/** Whether the store may have received the command that failed with this error, and may still execute it. */
 export const mayBeCarriedOut = (error: unknown): boolean => !(error instanceof LockStoreError) || error.wasSent;
 
 /** A key is empty, too long or ill-formed, or its template cannot be filled from the arguments. */
 export class LockKeyError extends LockError {}
 
 /**
- * The call would wait for itself (an upgrade from read to write), would not be counted (a permit under a hold that more calls may
+ * The call would wait for itself (an upgrade from read to write), would not be counted (a permit under a hold that further calls may
  * share), or is nested and has `reentrant: false`.
  */
 export class LockReentryError extends LockError {}
 
-/** This code needs a lock, and none is held. */
+/** The code needs a lock, but none is held. */
 export class LockNotHeldError extends LockError {}
 
 /** The module is shutting down: it acquires no more locks, and waiting calls are cancelled. */
@@ -191,7 +191,7 @@ export class LockShutdownError extends LockError {}
 export class LockConfigurationError extends LockError {}
 
 define(LockError, 'LockError');
-// What a given error does not have reads as undefined, also to the matchers of tests.
+// Fields that an error does not have read as undefined, also for the matchers of tests.
 for (const name of ['key', 'mode', 'nodes', 'permits', 'perInstance', 'maxWaiters', 'holder'])
   Object.defineProperty(LockError.prototype, name, fixed(undefined));
 define(LockBusyError, 'LockBusyError', 'LOCK_BUSY');

@@ -42,7 +42,7 @@ export interface HeldLockEvent extends LockEvent {
 export interface LockEventMap {
   /**
    * Granted. `waited`: a `waiting` event came before. `local`: another call of this process handed the lock over, without a
-   * command; then `attempt` is that of both. `serverTimeMs`: when Redis granted it, by its clock; 0 if that is not known.
+   * command; then both have the same `attempt`. `serverTimeMs`: when Redis granted it, by its clock; 0 if unknown.
    */
   acquired: HeldLockEvent & {
     readonly waitedMs: number;
@@ -60,7 +60,7 @@ export interface LockEventMap {
     readonly reason: 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
     readonly error: unknown;
   };
-  /** Busy, and waiting from now on; once per call. */
+  /** The lock is busy, and the call waits from now on; once per call. */
   waiting: LockEvent & { readonly ahead: number; readonly holder: string | undefined };
   /**
    * Released, or handed to another call of this process. `holds`: how many holds of the key remain, of all callers; undefined
@@ -69,14 +69,14 @@ export interface LockEventMap {
   released: HeldLockEvent & { readonly heldMs: number; readonly holds: number | undefined };
   /** Given away: another process may adopt it. Here, it counts as released. */
   transferred: HeldLockEvent & { readonly heldMs: number };
-  /** Another process transferred it, and this one goes on with it. `from`: the attempt that had it; of several, that of the first key. */
+  /** Another process transferred it, and this one holds it now. `from`: the attempt that had it; with several keys, that of the first. */
   adopted: HeldLockEvent & { readonly from: string };
   renewed: HeldLockEvent & { readonly remainingMs: number };
   /** A renewal had no answer and is tried again until the lease is over. */
   renewFailed: HeldLockEvent & { readonly cause: unknown };
   /**
-   * Lost. `earlier`: calls of this process that handed the same grant on since its last proof. They have returned, and may have run
-   * without the lock.
+   * Lost. `earlier`: the number of calls of this process that handed the same grant on since its last proof. They have returned, and may
+   * have run without the lock.
    */
   lost: HeldLockEvent & {
     readonly heldMs: number;
@@ -86,12 +86,12 @@ export interface LockEventMap {
   };
   /**
    * A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be reached, the app stops, or another
-   * instance leads; or it waits from now on for the result of another call, which it shares.
+   * instance leads. `shared`: the call waits from now on for the result of another call.
    */
   skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' | 'shared' };
   /**
-   * This instance has revoked it with `forceRelease`. The mode is `write`, since a revocation ends all holds; those who had them get
-   * the event `lost`. `by`: who did it, if the caller said so.
+   * This instance has revoked it with `forceRelease`. The mode is `write`, because a revocation ends all holds; the holders get
+   * the event `lost`. `by`: the `by` of the call.
    */
   forced: LockEvent & { readonly by: string | undefined };
   /** `waitMs` was over. */
@@ -100,7 +100,7 @@ export interface LockEventMap {
   reentered: LockEvent & { readonly waitedMs: number };
   /** This instance leads. */
   elected: HeldLockEvent;
-  /** This instance leads no more. */
+  /** This instance no longer leads. */
   demoted: HeldLockEvent & { readonly heldMs: number; readonly reason: DemotionReason };
 }
 
@@ -126,7 +126,7 @@ const NAMES = {
   demoted: true,
 } satisfies Record<LockEventName, true>;
 
-/** Those who hear one event: the listeners of a module, and the subscribers of the channel, which all modules share. */
+/** The receivers of one event: the listeners of a module, and the subscribers of the channel, which all modules share. */
 class Audience {
   readonly listeners = new Set<(event: any) => unknown>();
   readonly channel: Channel;
@@ -141,14 +141,14 @@ class Audience {
 }
 
 /**
- * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. Listeners are
- * called synchronously. An event of a caller's own call runs in the async context of that caller, but outside its locks; an
- * event that a timer or Redis causes runs in the context in which the module was created, and so may an event of a call that
- * was under way when the first listener came. An error of a listener is logged and has no effect on the lock (an error of a
- * channel's subscriber is an uncaught exception, as always in Node). Without listeners, no event object is created.
+ * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. Listeners are called
+ * synchronously; without listeners, no event object is created. An event of a call runs in the async context of its caller, but outside
+ * its locks; an event of a timer or of Redis runs in the context in which the module was created, as may one of a call that
+ * began before the first listener came. An error of a listener is logged and does not affect the lock (an error of a channel's
+ * subscriber is an uncaught exception, as always in Node).
  */
 export class LockEvents {
-  /** By name. Each lock asks eight times who hears an event: a property is found faster than an entry of a map. */
+  /** By name. Each lock reads it eight times: a property is found faster than an entry of a map. */
   readonly #audiences = Object.fromEntries(Object.keys(NAMES).map((name) => [name, new Audience(name)])) as Readonly<
     Record<LockEventName, Audience>
   >;
@@ -168,21 +168,21 @@ export class LockEvents {
     return this;
   }
 
-  /** Internal: whether anybody listens. */
+  /** Internal: whether the event has listeners. */
   isHeard(name: LockEventName): boolean {
     return this.#audiences[name].isThere;
   }
 
-  /** Internal: calls all listeners. Calls `make` only if there are any; returns whether there are. */
+  /** Internal: calls all listeners. Calls `make` only if listeners exist; returns whether they do. */
   emit<Name extends LockEventName>(name: Name, make: () => LockEventMap[Name]): boolean {
     const audience = this.#audiences[name];
     if (!audience.isThere) return false;
     const event = make();
     const report = (error: unknown): void =>
       this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
-    // A copy: in the set itself, a listener that is removed and added again meanwhile would be called endlessly.
+    // A copy: in the set itself, a listener that is removed and added again during the loop would be called endlessly.
     for (const listener of Array.from(audience.listeners)) callForeign(() => listener(event), report);
-    // Node reports what a subscriber throws as an uncaught exception, in a turn of its own.
+    // Node reports an error of a subscriber as an uncaught exception, in its own turn.
     if (audience.channel.hasSubscribers) callForeign(() => audience.channel.publish(event), report);
     return true;
   }

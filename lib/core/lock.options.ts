@@ -6,7 +6,7 @@ import { refuse } from './read-options.js';
 /** The options of one acquisition. All durations are whole milliseconds. */
 export interface LockOptions {
   /**
-   * `write` excludes everybody, `read` shares with other readers. One key is one lock: write excludes read of the same key.
+   * `write` excludes all others, `read` shares with other readers. One key is one lock: write excludes read of the same key.
    * @default 'write'
    */
   mode?: LockMode;
@@ -17,20 +17,19 @@ export interface LockOptions {
    */
   leaseMs?: number;
   /**
-   * How long to wait for a busy lock; 0 tries once, `Infinity` waits for ever.
+   * How long to wait for a busy lock; 0 tries once, `Infinity` waits forever.
    * @default the module's `waitMs`
    */
   waitMs?: number;
   /**
-   * How many others may wait for the lock when this call comes to it, from 1 to 1,000. If as many wait, the call rejects with a
-   * `LockBusyError` at once. Of the callers of a process that hand the lock to each other, one counts; calls with `maxWaiters`
+   * The maximum number of other waiters when this call comes, from 1 to 1,000. If the queue has reached it, the call rejects with a
+   * `LockBusyError` at once. The callers of a process that hand the lock to each other count as one; calls with `maxWaiters`
    * do not take part in that, and each of them counts.
    * @default no limit
    */
   maxWaiters?: number;
   /**
-   * How long the lock may be held. Then the watchdog stops and the signal is aborted, so that hung work does not hold the
-   * lock for ever.
+   * How long the lock may be held. Then the watchdog stops and the signal is aborted, so hung work cannot hold the lock forever.
    * @default the module's `maxHoldMs`
    */
   maxHoldMs?: number;
@@ -45,38 +44,38 @@ export interface LockOptions {
    */
   renew?: boolean;
   /**
-   * With mode `read`: at most this many holders at once (a counting semaphore). Each call counts all readers of the key.
+   * With mode `read`: the maximum number of holders at once (a counting semaphore). Each call counts all readers of the key.
    * @default no limit
    */
   permits?: number;
   /**
-   * With mode `read`: how many permits this call takes, at most `permits`. Without `permits`, it counts where they are set at run
-   * time (`setPermits`), and for other calls.
+   * With mode `read`: the number of permits that this call takes, at most `permits`. Without `permits`, it counts for other calls, and
+   * where an operator sets the permits (`setPermits`).
    * @default 1
    */
   take?: number;
   /**
-   * With `permits`: at most this many of them in this process, from 1 to 100,000. The other calls of the process wait in it, first
-   * in, first out, before they ask for a permit. It counts the calls of this module that have a `perInstance`, for one key each.
+   * With `permits`: the maximum of them in this process, from 1 to 100,000. The other calls of the process wait locally, first
+   * in, first out, before they ask for a permit. It counts the calls of this module with `perInstance`, separately for each key.
    * @default no limit
    */
   perInstance?: number;
   /**
    * First in, first out, and a waiting writer holds back new readers. The callers of one process may hand a write lock to each
    * other for up to 10 ms before another process gets it: each process has its turn. `'strict'`: first in, first out among
-   * all callers of all processes; each of them sends commands of its own. `false`: the next caller to ask gets a free lock;
+   * all callers of all processes; each caller sends its own commands. `false`: the next caller to ask gets a free lock;
    * waiters can starve.
    * @default true
    */
   fair?: boolean | 'strict';
   /**
    * The name of the holder, instead of a random id. Acquisitions with the same owner share the lock, in any process, with
-   * one hold each. It is not a password: it is stored as it is, and any caller that knows it gets in.
+   * one hold each. It is not a password: it is stored as it is, and any caller that has it gets in.
    */
   owner?: string;
   /**
-   * A label for people, of at most 256 bytes, such as the number of an order: `inspect`, `list` and the errors of those who wait
-   * show it beside the holder. It is stored as it is.
+   * A label of at most 256 bytes for operators, such as the number of an order: `inspect`, `list` and the errors of waiting calls
+   * show it with the holder. It is stored as it is.
    */
   note?: string;
   /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
@@ -90,14 +89,14 @@ export interface LockOptions {
   reentrant?: boolean;
   /**
    * Whether `withLock` or a decorated method waits for its release. `false`: if the lease is proven when the work ends, the call
-   * returns at once, and the release goes on. It is not told then when the release finds that the lock was lost before: the
-   * `lost` event tells. No effect on `acquire`, whose caller decides whether to await `release()`.
+   * returns at once, and the release continues. If the release then finds that the lock was lost before, only the `lost` event
+   * reports it. No effect on `acquire`, whose caller decides whether to await `release()`.
    * @default the module's `awaitRelease`
    */
   awaitRelease?: boolean;
 }
 
-/** The options of an acquisition with all defaults filled in: 0 is no limit, and an empty `note` none. */
+/** The options of an acquisition with all defaults filled in: 0 means no limit, and an empty `note` no note. */
 export interface ResolvedLockOptions extends Readonly<Required<Omit<LockOptions, 'owner' | 'signal'>>> {
   readonly owner: string | undefined;
   readonly signal: AbortSignal | undefined;
@@ -112,7 +111,7 @@ export interface LockDefaults extends Pick<ResolvedLockOptions, (typeof OF_MODUL
 /** The options whose default is an option of the module. */
 const OF_MODULE = ['leaseMs', 'waitMs', 'maxHoldMs', 'awaitRelease'] as const;
 
-/** A lease must outlast a round trip and a late timer; one of more than 30 days is a mistake of units. */
+/** A lease must outlast a round trip and a late timer; more than 30 days is probably a wrong unit. */
 const MIN_LEASE_MS = 50;
 export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
 /** A store counts the waiters one by one. */
@@ -167,7 +166,7 @@ export function checkTogether({
 
 const FOR_READERS = "left out, or used with `mode: 'read'`";
 
-/** What calls without options get, by the defaults of their module. */
+/** The options of calls without any, by the defaults of their module. */
 const withoutOptions = new WeakMap<LockDefaults, Record<string, unknown>>();
 
 /**
@@ -181,7 +180,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
   for (const name in options) {
     const value = options[name as keyof LockOptions];
     if (value === undefined || value === resolved[name]) continue;
-    // A call that differs from the defaults has a copy.
+    // A call that differs from the defaults gets a copy.
     if (resolved === filled) resolved = { ...filled };
     resolved[name] = value;
   }
@@ -201,7 +200,7 @@ function checkQuorumOptions(options: LockOptions): void {
   const name = queuedOption(options);
   if (name === undefined) return;
   throw new LockConfigurationError(
-    `A quorum of masters cannot keep ${name}; leave it out, or use a \`connection\` to one Redis or a cluster.`,
+    `A quorum of masters does not support ${name}; leave it out, or use a \`connection\` to one Redis or a cluster.`,
   );
 }
 

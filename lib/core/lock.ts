@@ -17,13 +17,13 @@ export interface Lock extends AsyncDisposable {
   /** The fencing token of each key, in the order of `keys`. */
   readonly fencingTokens: readonly number[];
   /**
-   * Aborted with a `LockLostError` when the lock is lost, before anybody else can hold it. Its listeners run in the async
+   * Aborted with a `LockLostError` when the lock is lost, before another caller can hold it. Its listeners run in the async
    * context of the code that first read this property.
    */
   readonly signal: AbortSignal;
   /** Whether the lease can be proven right now. */
   readonly held: boolean;
-  /** How much of the proven lease is left, in milliseconds. */
+  /** The rest of the proven lease, in milliseconds. */
   readonly remainingMs: number;
   /**
    * Makes the lease last at least `leaseMs` from now; never shortens it.
@@ -38,17 +38,16 @@ export interface Lock extends AsyncDisposable {
    */
   downgrade(): Promise<void>;
   /**
-   * Gives the lock to another process: returns a text with which `adopt` of its service goes on with the same hold, once, until the
-   * lease is over. From then on this handle counts as released: nothing renews or releases the lock here. Only for a handle of
-   * `acquire`, `tryAcquire` or `adopt`. The text is a secret, since it is all that another process needs. After a LockStoreError,
-   * the lock is kept.
+   * Gives the lock to another process: returns a transfer token, with which `adopt` of its service continues the same hold, once, until
+   * the lease is over. From then on this handle counts as released. Only for a handle of `acquire`, `tryAcquire` or `adopt`. The
+   * transfer token is a secret, because it suffices to take the lock. After a LockStoreError, the lock is kept.
    * @throws LockLostError, LockNotHeldError, LockStoreError, LockConfigurationError
    */
   transfer(options?: { leaseMs?: number }): Promise<string>;
   /**
    * Releases the lock; does nothing if it was released or lost before. Never rejects: an error is logged.
    * @returns whether it was still held: false the second time, and false if it was lost, as far as this process or the
-   *   store knows
+   *   store has noticed
    */
   release(): Promise<boolean>;
 }

@@ -3,7 +3,7 @@ import { printable } from './printable.js';
 import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
 import { LINES_IN_FULL, LOG_WINDOW_MS } from './timing.js';
 
-/** Reports the first lines of one kind, then how many more there were: an outage affects all locks of a process at once. */
+/** Reports the first lines of one kind, then the number of further ones: an outage affects all locks of a process at once. */
 export class LogLimit {
   #reported = 0;
   #counted = 0;
@@ -30,7 +30,7 @@ export class LogLimit {
     this.#summary ??= this.timers.schedule(this.#until, () => this.flush());
   }
 
-  /** Reports how many lines were only counted, and starts over. */
+  /** Reports the number of counted lines, and starts over. */
   flush(): void {
     this.#summary?.cancel();
     this.#summary = null;

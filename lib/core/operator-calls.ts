@@ -10,11 +10,11 @@ import { type LockStore } from './store/lock-store.js';
 
 /** A number of permits from now on. */
 const SET_PERMITS = kindOf(
-  `a whole number from 0 (no reader gets in) to ${MAX_PERMITS}, or null (the calls say it again)`,
+  `a whole number from 0 (no reader gets in) to ${MAX_PERMITS}, or null (the calls set it again)`,
   (value) => value === null || (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PERMITS),
 );
 
-/** What people ask of locks that they do not hold. Each is documented where the service offers it. */
+/** The calls of operators, who do not hold the locks. The service documents them. */
 export class OperatorCalls {
   constructor(
     private readonly locker: Locker,

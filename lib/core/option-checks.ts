@@ -13,7 +13,7 @@ export interface Kind {
 /** One option: its row in a table. */
 export interface Option {
   readonly kind: Kind;
-  /** The value without the option; undefined if there is none. */
+  /** The default value; undefined if there is none. */
   readonly default?: unknown;
 }
 
@@ -60,7 +60,7 @@ export const whole = ({ min, max }: Range): Kind =>
     (value) => Number.isSafeInteger(value) && value >= min && value <= max,
   );
 
-/** Milliseconds; `orElse` names other values that are allowed. */
+/** Milliseconds; `orElse` names other allowed values. */
 export function duration({ min, max }: Range, orElse = ''): Kind {
   const to = max === Infinity ? 'up, or Infinity' : `to ${max}${max < 3_600_000 ? '' : ` (${durationText(max)})`}`;
   return kindOf(`${orElse}a whole number of milliseconds from ${min} ${to}`, (value) => {
@@ -76,7 +76,7 @@ const SIGNAL_METHODS = ['addEventListener', 'removeEventListener', 'throwIfAbort
 
 export const BOOLEAN = oneOf(true, false);
 export const FUNCTION = kindOf('a function', (value) => typeof value === 'function');
-/** A number of permits: how many there are, or how many a call takes. */
+/** A number of permits: those of the semaphore, or those that a call takes. */
 export const PERMITS = whole({ min: 1, max: MAX_PERMITS });
 export const OWNER = kindOf(
   `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`,
@@ -98,7 +98,7 @@ export const CONNECTION_NAME = kindOf(
   'a non-empty string or left out',
   (value) => value === undefined || (typeof value === 'string' && value !== ''),
 );
-/** What a decorated call does when Redis cannot be asked. */
+/** What a decorated call does when Redis is unreachable. */
 export const ON_UNAVAILABLE = oneOf('fail', 'skip', 'run-unlocked');
 export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';
 
@@ -117,7 +117,7 @@ export const KEY_PREFIX: Kind = {
 const isText = (value: unknown): value is string => typeof value === 'string' && isWellFormed(value);
 
 /**
- * Checks that a call takes no more permits than there are: it would wait for ever. Functions of the arguments have no number yet.
+ * Checks that a call takes no more permits than exist: it would wait forever. The number of a function is not known yet.
  * @throws LockConfigurationError
  */
 export function checkFits({

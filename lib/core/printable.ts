@@ -1,15 +1,15 @@
 /** Control characters, line breaks of all kinds, and characters that cannot be seen or that look like a space. */
 export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu;
 
-/** Spaces at the end of a text, which cannot be seen either. */
+/** Spaces at the end of a text, which are also invisible. */
 const SPACES_AT_END = / +$/;
 
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
- * Escapes characters that a log or a terminal would act on, or that cannot be seen: a key may come from a request, and a line break in
+ * Escapes characters that a log or a terminal would act on, or that are invisible: a key may come from a request, and a line break in
  * it would forge a line of the log. Applied to every log line and to the key in an error text; the fields of errors and events have
- * the key as it is.
+ * the key unchanged.
  */
 export const printable = (text: string): string =>
   text

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 export interface Randomness {
   /** Returns a number from 0 up to, but not including, 1. */
   fraction(): number;
-  /** Returns the text, in base64url, of so many bytes that nobody can guess. */
+  /** Returns this number of unpredictable bytes as a text in base64url. */
   text(bytes: number): string;
 }
 

@@ -5,13 +5,13 @@ import { messageOf } from './reporter.js';
 
 const MAX_SHOWN = 100;
 
-/** A text that was given as a value, for error texts: it may be very long, or come from a request. */
+/** Shortens a given value for error texts: it may be very long, or come from a request. */
 export const shortened = (text: string): string =>
   printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
 
-/** A text that was given as an option, for error texts. A URL, or what was cut out of one, may hold a password. */
+/** A given option for error texts. A URL, or a part of one, may contain a password. */
 export const shown = (text: string): string =>
-  /:\/\/|@/.test(text) ? 'a text with `://` or `@`, which may hold a password' : `\`${shortened(text)}\``;
+  /:\/\/|@/.test(text) ? 'a text with `://` or `@`, which may contain a password' : `\`${shortened(text)}\``;
 
 /**
  * Checks that options are an object; `of` names what they belong to, for the error text.
@@ -19,20 +19,20 @@ export const shown = (text: string): string =>
  */
 export function checkIsObject(options: unknown, of?: string): asserts options is object {
   if (typeof options === 'object' && options !== null) return;
-  // The value is left out: it may be a URL with a password, or have no text.
+  // The value is left out: it may be a URL with a password, or not convertible to a text.
   const got = options === undefined || options === null ? String(options) : `a ${typeof options}`;
   throw new LockConfigurationError(`Expected the options${whose(of)} to be an object, got ${got}.`);
 }
 
 /**
- * Copies options, also those of a class with getters. Each is read once: the value that was checked is the one that counts.
+ * Copies options, also those of a class with getters. Each is read once, so that the checked value is the one in use.
  * @throws LockConfigurationError for an unknown name, which may be misspelt, and for an option that cannot be read
  */
 export function readOptions(options: unknown, known: readonly string[], of?: string, kind = 'option'): object {
   checkIsObject(options, of);
   const given = options as Readonly<Record<string, unknown>>;
   const values: Record<string, unknown> = {};
-  // What is read now. No closure for each option: each call with options reads them.
+  // The option that is being read. No closure per option, because each call with options comes here.
   let option: string | undefined;
   try {
     const own = Object.keys(given);
@@ -61,7 +61,7 @@ const isLiteral = (given: object, own: readonly string[]): boolean =>
   !types.isProxy(given);
 
 /**
- * Reads something of the caller's, whose getters may throw; `what` names it.
+ * Reads a value of the caller, whose getters may throw; `what` names it.
  * @throws LockConfigurationError
  */
 export function reading<T>(what: string, read: () => T): T {

@@ -5,10 +5,10 @@ export interface Reporter {
   error(message: string): void;
 }
 
-/** A message of somebody else may be of any length, and it gets into the log. */
+/** A foreign error message may have any length, and is logged. */
 const MAX_MESSAGE = 1_000;
 
-/** The text of a thrown value, even if it has none or throws when it is read. */
+/** Returns the text of a thrown value, even if the value has no text or throws on access. */
 export function messageOf(error: unknown): string {
   try {
     const text = String(error instanceof Error ? error.message : error);
@@ -18,7 +18,7 @@ export function messageOf(error: unknown): string {
   }
 }
 
-/** The same without its full stop, for use inside a sentence. */
+/** The same without the full stop, for use inside a sentence. */
 export const reasonOf = (error: unknown): string => messageOf(error).replace(/\.$/, '');
 
 /** Reports a line unless it repeats the last one: during an outage, every try fails in the same way. */

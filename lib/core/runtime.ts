@@ -7,7 +7,7 @@ export interface GarbageWatch<T> {
   unregister(token: object): void;
 }
 
-/** Calls back when all that this turn of the event loop does has been done. */
+/** Calls back at the end of this turn of the event loop. */
 export type AfterTurn = (callback: () => void) => void;
 
 // Taken now: the fake timers of a test runner replace it.
@@ -16,7 +16,7 @@ const nextTick = process.nextTick.bind(process);
 /** `AfterTurn` of this process. */
 export const systemAfterTurn: AfterTurn = (callback) => nextTick(callback);
 
-/** What the library takes from its process. Nothing else below the Nest layer may; a simulation passes its own. */
+/** What the library takes from its process. No other code below the Nest layer may; a simulation passes its own runtime. */
 export interface Runtime {
   readonly clock: Clock;
   readonly random: Randomness;

@@ -23,15 +23,15 @@ class Entry implements ScheduledCall {
   }
 }
 
-/** The longest delay of a timer in Node; a longer one would fire at once. */
+/** The longest delay of a timer in Node; a longer timer would fire at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
  * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It reads the clock
- * and does not count ticks, so that after a blocked event loop everything that is due runs in the first turn. A timer whose
- * call was cancelled stays armed, and finds nothing to do: most calls are cancelled long before their time, and a timer for
- * each would cost more than the lock. Callbacks run in the async context in which the queue was created: in the context of
- * the call that armed the timer, they would count as part of that call.
+ * and does not count ticks, so after a blocked event loop, all due calls run in the first turn. A timer whose call was
+ * cancelled stays armed and does nothing: most calls are cancelled long before their time, and a timer per call would cost
+ * more than the lock. Callbacks run in the async context in which the queue was created: in that of the call that armed the
+ * timer, they would count as part of that call.
  */
 export class TimerQueue implements Timers {
   readonly #clock: Clock;
@@ -39,7 +39,7 @@ export class TimerQueue implements Timers {
   #heap: Entry[] = [];
   #live = 0;
   #disarm: (() => void) | null = null;
-  /** The time of the call that the timer is armed for, which may have passed before it was armed; and when the timer fires. */
+  /** The time of the call for which the timer is armed (it may already have passed then), and the time when the timer fires. */
   #armedFor = Infinity;
   #firesAt = Infinity;
   #isClosed = false;
@@ -48,7 +48,7 @@ export class TimerQueue implements Timers {
     this.#clock = clock;
   }
 
-  /** How many calls are scheduled. */
+  /** The number of scheduled calls. */
   get size(): number {
     return this.#live;
   }
@@ -72,7 +72,7 @@ export class TimerQueue implements Timers {
     return () => call.cancel();
   }
 
-  /** Waits for `done`, but no longer than `ms`: then it resolves to undefined, as it does at once for 0. */
+  /** Waits for `done`, but no longer than `ms`: then it resolves to undefined; for 0, at once. */
   withTimeout<T>(ms: number, done: Promise<T>): Promise<T | undefined> {
     if (ms <= 0) return Promise.resolve(undefined);
     return new Promise((resolve) => {
@@ -84,7 +84,7 @@ export class TimerQueue implements Timers {
     });
   }
 
-  /** The module closes: from now on, no timer stays armed when nothing is scheduled. */
+  /** The module closes: from now on, a timer is armed only while a call is scheduled. */
   close(): void {
     this.#isClosed = true;
     this.#disarmIfClosed();
@@ -117,14 +117,14 @@ export class TimerQueue implements Timers {
     while (this.#heap[0] && this.#heap[0].callback === null) this.#pop();
   }
 
-  /** Arms the timer for the earliest call, unless it fires before. */
+  /** Arms the timer for the earliest call, unless it fires before that. */
   #arm(asOf: number): void {
     this.#dropCancelled();
     const next = this.#heap[0]?.at ?? Infinity;
     // A test runner drops its fake timers when the test ends, and this queue may live on.
     const isDropped = asOf > this.#firesAt + DROPPED_AFTER_MS;
     if (next === Infinity || (next >= this.#armedFor && !isDropped)) return;
-    // After a block of the event loop, one that seems dropped is about to fire: before a new one, and before any answer is read.
+    // After a block of the event loop, a timer that seems dropped is about to fire: before a new one, and before any answer is read.
     if (!isDropped) this.#disarm?.();
     this.#armedFor = next;
     const now = this.#clock.now();
@@ -134,7 +134,7 @@ export class TimerQueue implements Timers {
   }
 
   #run(): void {
-    // The timer that fires now may be one that was taken for dropped.
+    // The timer that fires now may be one that seemed dropped.
     this.#disarm?.();
     this.#disarm = null;
     this.#armedFor = Infinity;
@@ -148,7 +148,7 @@ export class TimerQueue implements Timers {
         callback();
       }
     } finally {
-      // Even if a callback throws (a logger of the app may): the other deadlines must be met.
+      // Even if a callback throws (a logger of the app may), the other deadlines must be met.
       this.#arm(this.#clock.now());
     }
   }

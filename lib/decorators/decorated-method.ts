@@ -65,8 +65,8 @@ export function refuseStandardDecorator(context: unknown): void {
 }
 
 /**
- * Refuses a decorator without parentheses. It gets the class in place of its key and returns a decorator that nobody
- * applies, so that the method would run unlocked. `written` is how to write it, such as `@Locked('order:<0.id>')`.
+ * Refuses a decorator without parentheses. It gets the class in place of its key and returns a decorator that is never
+ * applied, so the method would run unlocked. `written` is the correct form, such as `@Locked('order:<0.id>')`.
  * @throws LockConfigurationError when the first two arguments are those of a decorated class or member
  */
 export function refuseBareDecorator(
@@ -79,12 +79,12 @@ export function refuseBareDecorator(
   if (name === undefined) return;
   const advice = standardName(second) === undefined ? '' : ` ${STANDARD_ADVICE}`;
   throw new LockConfigurationError(
-    `${name}: ${decorator} is written without parentheses, so that it has no key and locks nothing; write ${written} on a ` +
+    `${name}: ${decorator} is written without parentheses, so it has no key and locks nothing; write ${written} on a ` +
       `method.${advice}`,
   );
 }
 
-/** Returns the name of the decorated class or member if a decorator was called with that instead of its key. */
+/** Returns the name of the decorated class or member if a decorator was called with it instead of a key. */
 function bareName(key: unknown, second: unknown): string | undefined {
   const standard = standardName(second);
   if (standard !== undefined) return standard;
@@ -102,7 +102,7 @@ const isClass = (value: Function): boolean =>
   /^class\b/u.test(Function.prototype.toString.call(value)) ||
   Object.getOwnPropertyNames((value.prototype as object | undefined) ?? {}).length > 1;
 
-/** Gives the stand-in of a method its metadata, so that routes, schedules and guards stay as they are. */
+/** Copies the metadata of a method to its wrapper, so that routes, schedules and guards keep working. */
 export function copyMetadata(from: object, to: object): void {
   for (const key of Reflect.getMetadataKeys(from) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getMetadata(key, from), to);

@@ -30,10 +30,9 @@ const LEADER_OPTIONS = {
 } satisfies OptionTable<LeaderOptions>;
 
 /**
- * Has one instance of the app lead at a time, from the start of the app to its shutdown: the object of this class there is elected,
- * and its methods with `@Cron`, `@Interval` or `@Timeout` run only while it leads; elsewhere they resolve `undefined`. The class may
- * implement `LeaderHooks`; `leadershipOf(this)` shows whether it leads. The key is a plain text, that of a lock.
- *
+ * Makes one instance of the app lead at a time, from the start of the app to its shutdown: its object of this class is elected, and
+ * the methods with `@Cron`, `@Interval` or `@Timeout` run only while it leads; elsewhere they resolve `undefined`. The class may
+ * implement `LeaderHooks`; `leadershipOf(this)` shows whether it leads. The key is a plain text: the key of a lock. Example:
  * `@Leader('reports') @Injectable() class Reports { … }`
  * @throws LockKeyError, LockConfigurationError, LockLostError
  */
@@ -57,7 +56,7 @@ export function Leader(
     // An app without the module does not start.
     const token = getLockServiceToken(connection);
     Inject(token)(prototype, token);
-    // Nest sets it on each object that it builds, also after the start of the app, for which it calls no hooks.
+    // Nest sets it on each object that it builds, also on objects after the start of the app, for which it calls no hooks.
     Object.defineProperty(prototype, token, {
       set(this: object, service: object) {
         addBuilt(this, service);
@@ -78,7 +77,7 @@ export function Leader(
 function refuseNoKey(key: unknown): void {
   if (typeof key !== 'function') return;
   throw new LockConfigurationError(
-    `${key.name}: @Leader is written without parentheses, so that it has no key; write @Leader('reports').`,
+    `${key.name}: @Leader is written without parentheses, so it has no key; write @Leader('reports').`,
   );
 }
 
@@ -94,7 +93,7 @@ function checkLeader(key: unknown, options: LeaderOptions, where: string): Leade
   }
 }
 
-/** Wraps a scheduled method when its class is defined, before a scheduler can have taken it. */
+/** Wraps a scheduled method when its class is defined, before a scheduler can read it. */
 function onLeader(method: Function, where: string): Function {
   const guarded = new Proxy(method, {
     apply: async (_method, self: unknown, args: unknown[]): Promise<unknown> =>

@@ -3,7 +3,7 @@ import type { KeyFunction, KeySpec } from '../keys/key-spec.js';
 import type { IsAny, KeyTemplateError, NeededAt, PlainPlaceholders, TemplateOf } from '../keys/key-template.types.js';
 
 /**
- * A method that can be locked: its result comes later, since the call may wait for its lock. The lock is held until the
+ * A method that can be locked: its result is asynchronous, because the call may wait for its lock. The lock is held until the
  * promise settles, or the Observable or async iterable ends.
  */
 type LockableMethod = (...args: any[]) => PromiseLike<unknown> | ObservableResult | AsyncIterable<unknown>;
@@ -25,8 +25,8 @@ export type StreamError<R> =
         : never;
 
 /**
- * Streams are async iterables, too, but code that knows nothing of the lock reads them. A stream inside a promise is
- * refused only at run time: `Promise<T>` in a generic class must compile, and its `T` may be a stream.
+ * Streams are also async iterables, but their readers do not call the lock. A stream inside a promise is refused only at
+ * run time: `Promise<T>` in a generic class must compile, and its `T` may be a stream.
  */
 interface NodeStream {
   pipe(...args: any[]): unknown;
@@ -38,8 +38,8 @@ interface WebStream {
 }
 
 /**
- * The decorator that `@Locked(key)` returns. It does not compile on a method whose arguments cannot fill the key, or whose
- * result type lacks what a skipped call resolves to (`S`). It has a name for the declarations of your own decorators.
+ * The decorator that `@Locked(key)` returns. It fails to compile on a method whose arguments cannot fill the key, or whose
+ * result type lacks the result of a skipped call (`S`). It has a name for the declarations of custom decorators.
  *
  * `A` becomes the arguments of the method if a key function accepts them, and otherwise what it accepts. With this instead
  * of `ParametersOf<M> extends Accepted<...>`, a method of `class Base<T extends Entity>` may have a `T` in its arguments: a
@@ -54,8 +54,8 @@ export interface LockedMethodDecorator<K extends KeySpec, S extends SkippedCall 
 }
 
 /**
- * `object` if the method `M` can be locked. Most methods resolve a promise, most keys name only the first two arguments, and
- * a look at no more than that costs the compiler a fraction of the sentences: `N` has what the look must find.
+ * `object` if the method `M` can be locked. Most methods resolve a promise, and most keys name only the first two arguments:
+ * to check only these costs the compiler a fraction of the sentences. `N` has what this check must find.
  */
 type TargetFor<K, S extends SkippedCall, M, A extends readonly unknown[], N, _Unknown> = M extends (
   first: infer First,
@@ -71,7 +71,7 @@ type TargetFor<K, S extends SkippedCall, M, A extends readonly unknown[], N, _Un
     : CheckedTarget<K, S, M, A>
   : CheckedTarget<K, S, M, A>;
 
-/** The seventh argument is `unknown` if there is none. Of a rest parameter it has a type, and the first may be missing. */
+/** The seventh argument is `unknown` if there is none. For a rest parameter it has a type, and the first argument may be missing. */
 interface Look<out First, out Second, in Seventh, out R> {
   readonly first: First;
   readonly second: Second;
@@ -79,7 +79,7 @@ interface Look<out First, out Second, in Seventh, out R> {
   readonly result: R;
 }
 
-/** What a look must find for the placeholders `P`; `never` for what needs the sentences to decide. */
+/** What `Look` must find for the placeholders `P`; `never` if only the sentences can decide. */
 type Seen<P extends string, S> = '!' extends P ? never : [S] extends [never] ? SeenPromise<P> : never;
 
 type SeenPromise<P extends string> = Look<NeededAt<'0', P>, NeededAt<'1', P>, unknown, PlainPromise>;
@@ -98,14 +98,14 @@ type CheckedTarget<K, S extends SkippedCall, M, A extends readonly unknown[]> = 
   : { readonly lockedResultError: NotLockable };
 
 type NotLockable =
-  'a locked method must return a promise, an Observable or an async iterable, since it may wait for its lock';
+  'a locked method must return a promise, an Observable or an async iterable, because it may wait for its lock';
 
-/** A sentence about a key that the arguments `P` cannot fill; `A` has those that a key function accepts. */
+/** A sentence about a key that the arguments `P` cannot fill; `A` has the arguments that a key function accepts. */
 type KeyError<K, A extends readonly unknown[], P extends readonly unknown[]> = [K] extends [KeyFunction]
   ? KeyFunctionError<K, A, P>
   : KeyTemplateError<TemplateOf<K>, P>;
 
-/** For an argument of type `any`, a key function may take what TypeScript lets it take. */
+/** For an argument of type `any`, a key function may take whatever TypeScript accepts. */
 type KeyFunctionError<K, A extends readonly unknown[], P extends readonly unknown[]> = P extends A
   ? never
   : IsAny<P[number]> extends true
@@ -120,7 +120,7 @@ type NotAccepted =
 /** Like `Parameters`, but also for a function whose rest parameter is a readonly array. */
 type ParametersOf<F> = F extends (...args: infer P extends readonly any[]) => unknown ? P : never;
 
-/** Beside a key function, the compiler infers `A` from the method, too. */
+/** With a key function, the compiler also infers `A` from the method. */
 type DescriptorOf<K, M, A extends readonly unknown[]> = K extends KeyFunction
   ? TypedPropertyDescriptor<M> & AnyDescriptor<A>
   : TypedPropertyDescriptor<M>;
@@ -148,10 +148,10 @@ type TargetOf<K, _Unknown> = K extends (this: infer T, ...args: any[]) => unknow
 
 /**
  * The compiler shows this when it cannot decide, because a key or an argument has a type parameter of the class or of the
- * function around it.
+ * surrounding function.
  */
 type CannotCheck =
-  'the compiler cannot look into a type parameter, in the key or in an argument: write the key `as string` (it is checked at run time then), or use a key function';
+  'the compiler cannot resolve a type parameter, in the key or in an argument: write the key `as string` (it is checked at run time then), or use a key function';
 
 type CannotCheckResult = 'a skipped call may resolve undefined: type the result Promise<... | undefined>';
 
@@ -175,7 +175,7 @@ export interface SkipOptions<B extends IfBusy, P extends OncePer, U extends IfUn
   onUnavailable?: U;
 }
 
-/** By which option a decorated call may be skipped, and what it resolves to then. */
+/** The option by which a decorated call may be skipped, and the result of the call then. */
 export interface SkippedCall<By extends string = string, Answer = unknown> {
   readonly by: By;
   readonly answer: Answer;
@@ -183,7 +183,7 @@ export interface SkippedCall<By extends string = string, Answer = unknown> {
 
 /**
  * The ways in which these options may skip a call. An option that is left out, or known only by its type, is inferred as all
- * of its values, and is not checked.
+ * its values, and is not checked.
  */
 export type SkippedBy<B extends IfBusy, P extends OncePer, U extends IfUnavailable> =
   | ([IfBusy] extends [B] ? never : SkippedIfBusy<B>)
@@ -207,7 +207,7 @@ export type SkipError<S extends SkippedCall, M extends (...args: any[]) => unkno
     : SkipErrorOf<S, M>;
 
 /**
- * Checks whether a method that resolves to the answer alone is assignable to `M`: the compiler decides that also for the
+ * Checks whether a method that resolves only to the answer is assignable to `M`: the compiler can also decide that for the
  * `T` of a generic method or class.
  */
 type SkipErrorOf<S, M> =
@@ -216,5 +216,5 @@ type SkipErrorOf<S, M> =
       ? never
       : [Answer] extends [undefined]
         ? `by ${By} a call may resolve undefined: type the result Promise<... | undefined>`
-        : `${By} returns what the result type of this method lacks: type the result Promise<... | what it returns>`
+        : `${By} returns a value that the result type of this method lacks: type the result Promise<... | what it returns>`
     : never;

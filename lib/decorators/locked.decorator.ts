@@ -38,7 +38,7 @@ export function Locked<const K extends KeySpec, B extends IfBusy, P extends Once
 export const WriteLocked = Locked;
 
 /**
- * Runs the method under a lock in mode `read`: beside other readers of the key, never beside a writer.
+ * Runs the method under a lock in mode `read`: at the same time as other readers of the key, never as a writer.
  * @throws LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError, LockShutdownError,
  *   LockConfigurationError
  */
@@ -51,10 +51,9 @@ export function ReadLocked<const K extends KeySpec, B extends IfBusy, P extends 
 }
 
 /**
- * Runs at most `permits` calls per key at a time, on all instances of the app together: a counting semaphore whose permits
- * have a lease each. The calls lock the key in mode `read`, so a writer of the key excludes all of them.
- *
- * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant. A function of the arguments may return the number.
+ * Runs at most `permits` calls per key at a time, on all instances together: a counting semaphore in which each permit has a
+ * lease. The calls lock the key in mode `read`, so a writer of the key excludes all of them. `@Limited('tenant:<0>', 5)`: at most
+ * five at a time per tenant. A function of the arguments may return the number.
  * @throws LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError, LockShutdownError,
  *   LockConfigurationError
  */
@@ -69,9 +68,9 @@ export function Limited<const K extends KeySpec, B extends IfBusy, P extends Onc
 }
 
 /**
- * Puts a lock around a method when its class is defined; nothing else touches descriptors. A proxy with all metadata
+ * Puts a lock around a method when its class is defined; no other code changes descriptors. A proxy with all metadata
  * copied keeps routes, cron jobs, guards, name and length, above and below other decorators. No explorer runs at start-up,
- * so nobody can have taken the bare method before.
+ * so no other code can have read the bare method before.
  */
 function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions = {}, permits?: LockedOptions['permits']) {
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
@@ -104,7 +103,7 @@ function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions = {}, p
 /** An object whose class has a locked method. */
 type Instance = { readonly [property: symbol]: LockInterceptor | undefined };
 
-/** Lets Nest set the interceptor on every instance that it builds, under a symbol that collides with nothing. */
+/** Makes Nest set the interceptor on every instance that it builds, under a unique symbol. */
 function injectInterceptor(target: object, connection: string | undefined): symbol {
   const token = getLockInterceptorToken(connection);
   Inject(token)(target, token);

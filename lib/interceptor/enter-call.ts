@@ -21,7 +21,7 @@ import { scheduledMethod } from '../schedule/scheduler.js';
 import { jobOf, type LockedCall } from './locked-call.js';
 import { LOCKED_OPTIONS } from './locked.options.js';
 
-/** The parts of the module that a locked call is entered with. */
+/** The parts of the module that a locked call needs to enter. */
 export interface EntryHost {
   readonly locks: RedisLockService;
   readonly locker: Locker;
@@ -35,18 +35,18 @@ export interface Caller {
   readonly self: unknown;
   readonly args: readonly unknown[];
   readonly key: Key;
-  /** It claims no fire, and is not skipped. */
+  /** The call claims no fire, and is not skipped. */
   readonly isByHand?: true;
 }
 
-/** How a call goes on that did not get its lock, as its options say: without the lock, or not at all. */
+/** How a call continues that did not get its lock, according to its options: without the lock, or not at all. */
 export type Refused =
   | { readonly kind: 'unlocked'; readonly run: UnlockedHandle; readonly cause: LockStoreError }
   | { readonly kind: 'skipped'; readonly answer: unknown };
 
 /**
- * The options of one call whose options are not the same for all calls. A call that waits for the end of a run waits for two
- * leases by default.
+ * The options of a call whose options depend on its arguments. A call that waits for the end of a run waits for at most two leases by
+ * default.
  * @throws what the functions among the options throw; LockConfigurationError for their results
  */
 export function optionsOf({ leaseMs }: EntryHost, call: LockedCall, { self, args }: Caller): LockOptions {
@@ -65,8 +65,8 @@ export function optionsOf({ leaseMs }: EntryHost, call: LockedCall, { self, args
 }
 
 /**
- * The fire that a call of a job claims, after a random delay. The fire is found before the
- * delay, which may reach into the next fire.
+ * Returns the fire that a call of a job claims, after a random delay. The fire is found before the delay, which may reach into the
+ * next fire.
  */
 export async function claimOf(host: EntryHost, call: LockedCall, { self, args }: Caller): Promise<FireClaim> {
   const { oncePer, rerunOnLoss = false } = call.options;
@@ -77,8 +77,8 @@ export async function claimOf(host: EntryHost, call: LockedCall, { self, args }:
 }
 
 /**
- * How a call goes on that did not get its lock.
- * @throws the error, unless the options say how to go on
+ * Returns how a call continues that did not get its lock.
+ * @throws the error, unless the options handle it
  */
 export function notEntered(host: EntryHost, call: LockedCall, error: unknown, caller: Caller, note?: string): Refused {
   const { args, key, isByHand = false } = caller;
@@ -101,7 +101,7 @@ export function notEntered(host: EntryHost, call: LockedCall, error: unknown, ca
     if (ifBusy === 'skip') return skip('busy');
     if (typeof ifBusy === 'function') return skip('busy', () => ifBusy(text, ...args));
   }
-  // Wrong credentials are not an outage: such a call fails, whatever its options say.
+  // Wrong credentials are not an outage: such a call fails, whatever its options.
   if (error instanceof LockStoreError && error.retryable) {
     if (onUnavailable === 'skip') return skip('unavailable');
     if (onUnavailable === 'run-unlocked')
@@ -111,7 +111,7 @@ export function notEntered(host: EntryHost, call: LockedCall, error: unknown, ca
 }
 
 /**
- * Looks twice for a job of the scheduler, which registers a job in the turn in which it creates it: the job may tick before
+ * Reads a job of the scheduler twice. The scheduler registers a job in the turn in which it creates it; the job may tick before
  * that, at a deadline that it has just missed, or with `runOnInit` of cron.
  */
 async function fireOf(
@@ -132,7 +132,7 @@ async function fireOf(
   }
 }
 
-/** The first claim wins, and without a delay the fastest instance would always be first. */
+/** The first claim wins; without a delay, the fastest instance would always win. */
 async function spread(
   { options: { spreadMs = LOCKED_OPTIONS.spreadMs.default! } }: LockedCall,
   locker: Locker,

@@ -16,9 +16,9 @@ export interface Job {
   /** `Class.method`, or the option `job`. */
   readonly name: string;
   readonly key: string;
-  /** When it is due next, in milliseconds since the epoch; null when only the app knows. */
+  /** When it is due next, in milliseconds since the epoch; null if only the app can compute it. */
   readonly nextMs: (nowMs: number) => number | null;
-  /** Runs it by hand, on this instance. */
+  /** Runs the job manually, on this instance. */
   readonly run: () => Promise<unknown>;
 }
 
@@ -27,7 +27,7 @@ interface JobMethod {
   readonly instance: object;
   readonly call: LockedCall;
   readonly name: string;
-  /** Undefined when its arguments decide. */
+  /** Undefined if it depends on the arguments. */
   readonly key: string | undefined;
 }
 
@@ -36,7 +36,7 @@ export function jobsIn(modules: Modules, connection: string | undefined): Job[] 
   const jobs = new Map<string, Job>();
   const cronJobs = new CronJobs(modules);
   for (const { instance, call, name, key } of jobMethodsIn(modules, connection)) {
-    // A scheduler calls its jobs without arguments: a key that needs some is that of no job.
+    // A scheduler calls its jobs without arguments: a key that needs arguments cannot be that of a job.
     if (key === undefined) continue;
     const method = scheduledMethod(instance, call.name) ?? call.method;
     const run = (): Promise<unknown> =>
@@ -47,8 +47,8 @@ export function jobsIn(modules: Modules, connection: string | undefined): Job[] 
 }
 
 /**
- * Refuses two jobs of one name and key, which would share their fires: one of them would never run, in silence. The objects of
- * one class may do the same work, and are warned of.
+ * Refuses two jobs with one name and key, which would share their fires: one of them would silently never run. Objects of one class
+ * may do the same work, so they cause only a warning.
  * @throws LockConfigurationError
  */
 export function checkJobsDiffer(
@@ -66,8 +66,8 @@ export function checkJobsDiffer(
     const first = alike[0] ?? one;
     if (first.call.name === one.call.name && first.instance.constructor === one.instance.constructor) continue;
     throw new LockConfigurationError(
-      `Two methods or classes have the job "${name}" with the key "${key}", so that each fire would run in one of them ` +
-        'only. Give one of them a name of its own with the option `job`, or another key.',
+      `Two methods or classes have the job "${name}" with the key "${key}", so each fire would run in only one of ` +
+        'them. Give one of them another name with the option `job`, or another key.',
     );
   }
   for (const [id, { length }] of methods) {
@@ -75,12 +75,12 @@ export function checkJobsDiffer(
     const [name, key] = JSON.parse(id) as [string, string];
     reporter.warn(
       `The app has ${length} objects with the job "${name}" and the key "${key}": each fire runs on one of them. If they do ` +
-        'different work, give each a key of its own, by a key function that uses `this`; else let one module provide the class.',
+        'different work, give each its own key, by a key function that uses `this`; otherwise let one module provide the class.',
     );
   }
 }
 
-/** Warns of each job whose next fires are skipped when an instance dies in a run. Call it when the scheduler has its jobs. */
+/** Warns of each job whose next fires are skipped when an instance dies during a run. Call it when the scheduler has its jobs. */
 export function warnOfLongLeases(
   modules: Modules,
   connection: string | undefined,
@@ -95,13 +95,13 @@ export function warnOfLongLeases(
     if (periodMs === undefined || leaseMs < periodMs) continue;
     lines.add(
       `The job ${name} has a lease of ${durationText(leaseMs)}, which is not shorter than its period of ${durationText(periodMs)}: when an ` +
-        'instance dies in a run, the fires of a whole lease are skipped. Set `leaseMs` of the decorator to less than the period.',
+        'instance dies during a run, the fires of a whole lease are skipped. Set `leaseMs` of the decorator to less than the period.',
     );
   }
   for (const line of lines) reporter.warn(line);
 }
 
-/** The length of the slots of a job, or its times; undefined if it is due once, or only the app knows. */
+/** The length of the slots of a job, or its times; undefined if it is due once, or if only the app can compute them. */
 function timesOf({ options: { oncePer } }: LockedCall, method: Function, cronJobs: CronJobs) {
   if (typeof oncePer === 'number') return oncePer;
   const schedule = scheduleOf(method);
@@ -109,7 +109,7 @@ function timesOf({ options: { oncePer } }: LockedCall, method: Function, cronJob
   return schedule?.kind === 'cron' ? cronJobs.cronTimeOf(method, schedule.options) : undefined;
 }
 
-/** The shortest time between two fires; undefined if there is one fire, or only the app knows. */
+/** The shortest time between two fires; undefined if there is one fire, or if only the app can compute it. */
 function periodOf(call: LockedCall, method: Function, cronJobs: CronJobs): number | undefined {
   try {
     const times = timesOf(call, method, cronJobs);
@@ -155,7 +155,7 @@ function nextFire(call: LockedCall, method: Function, cronJobs: CronJobs, nowMs:
     const times = timesOf(call, method, cronJobs);
     return typeof times === 'number' ? endOfSlot(times, nowMs) : (times?.sendAt().toMillis() ?? null);
   } catch {
-    // A date that is over.
+    // A date in the past.
     return null;
   }
 }

@@ -47,15 +47,14 @@ export class LockInterceptor implements NestInterceptor {
   readonly #shared: SharedCalls;
   /** Private to this class: it has the secrets of the connection, and apps log objects. */
   readonly #defaults: ResolvedModuleOptions;
-  /** The name of the connection whose locks these are. */
+  /** The name of the connection of these locks. */
   readonly connection: string | undefined;
 
   /**
-   * Makes an interceptor for `@UseInterceptors`, which locks by a key of the request:
-   * `LockInterceptor.for('user:<0.params.id>')`. `<0>`, `<1>`, … are the arguments of Nest's handlers: the request and the
-   * response for HTTP, the data and the context for a message, the client and the data for a WebSocket, and the parent, the
-   * arguments, the context and the info for GraphQL. The lock is held from before the pipes until all interceptors inside
-   * (such as the ClassSerializerInterceptor) are done and the handler has settled, even when nobody waits for it any more.
+   * Makes an interceptor for `@UseInterceptors` that locks by a key of the request, such as `'user:<0.params.id>'`. `<0>`, `<1>`, …
+   * are the arguments of Nest's handlers: request and response for HTTP; data and context for a message; client and data for a
+   * WebSocket; parent, arguments, context and info for GraphQL. The lock is held from before the pipes until all interceptors inside
+   * are done and the handler has settled, even if the request was given up.
    * @throws LockKeyError, LockConfigurationError
    */
   static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
@@ -86,7 +85,7 @@ export class LockInterceptor implements NestInterceptor {
    */
   run(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): unknown {
     if (call.kind === 'promise') {
-      // Not async: a nested call, which is inside at once, would make two more promises.
+      // Not async: a nested call, which enters at once, would create two more promises.
       try {
         if (call.options.ifBusy === 'share') return this.#share(call, self, args, proceed);
         return this.#runLocked(call, { self, args, key: call.keyOf(self, args) }, proceed);
@@ -178,13 +177,13 @@ export class LockInterceptor implements NestInterceptor {
   }
 }
 
-/** The result of a call whose result others share. */
+/** The result of a call that other calls share. */
 const wholeResult = (result: unknown, where: string): unknown =>
   isStream(result) || isOpenStream(result) ? refuseSharedStream(result, where) : result;
 
-/** The lock of a run that goes on without one, of which it warns. */
+/** The stand-in lock of a run without its lock, with a warning. */
 function unlocked({ where }: LockedCall, { run, cause }: Refused & { readonly kind: 'unlocked' }): StreamLock {
-  logger.warn(`${where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);
+  logger.warn(`${where} runs WITHOUT its lock, because of its \`onUnavailable\`: ${cause.message}`);
   return unlockedStreamLock(run);
 }
 

@@ -13,9 +13,9 @@ export interface LockedCall {
   /** Class and method, for error texts and events. */
   readonly where: string;
   readonly name: string | symbol;
-  /** The locked method, with all metadata of the decorated one; of a request, its handler. */
+  /** The locked method, with all metadata of the decorated one; for a request, its handler. */
   readonly method: Function;
-  /** Of a decorated method: the method inside the lock, with the metadata of the decorators below the lock only. */
+  /** For a decorated method: the method inside the lock, with only the metadata of the decorators below the lock. */
   readonly inside?: Function;
   /** The kind of result that a call returns before its lock is acquired. */
   readonly kind: ResultKind;
@@ -29,13 +29,13 @@ export interface LockedCall {
   readonly perCall: readonly (typeof PER_CALL)[number][];
   /** Whether `lock` has the options of all calls. */
   readonly isSame: boolean;
-  /** The label of its acquisitions, one object: the holds of one label share their terms. */
+  /** The label of its acquisitions; one object, so that its holds share their terms. */
   readonly label: LockLabel;
 }
 
 /**
- * The name of a job, the same in each build and process: the option `job`, or `Class.method` with the class of the instance, since
- * each subclass of a base with a schedule is a job of its own. A subclass with a generated name is the same job as its base.
+ * The name of a job, the same in each build and process: the option `job`, or `Class.method` with the class of the instance, because
+ * each subclass of a base with a schedule is a separate job. A subclass with a generated name is the same job as its base.
  */
 export function jobOf({ where, name, options }: Pick<LockedCall, 'where' | 'name' | 'options'>, self: unknown): string {
   if (options.job !== undefined) return options.job;
@@ -43,7 +43,7 @@ export function jobOf({ where, name, options }: Pick<LockedCall, 'where' | 'name
   for (; one && one !== Object.prototype; one = prototypeOf(one)) {
     const type = one.constructor as Function | undefined;
     if (type && !isGeneratedName(type.name)) return type.name + where.slice(where.indexOf('.'));
-    // `mixin()` renames a class after its decorators have seen the name that was written.
+    // `mixin()` renames a class after its decorators have read the original name.
     if (Object.hasOwn(one, name)) break;
   }
   return where;
@@ -52,32 +52,32 @@ export function jobOf({ where, name, options }: Pick<LockedCall, 'where' | 'name
 const prototypeOf = (value: unknown): object | null =>
   typeof value === 'object' && value !== null ? (Object.getPrototypeOf(value) as object | null) : null;
 
-/** The metadata of a locked method that has its call, in every copy of the package. */
+/** The metadata key for the call of a locked method, in every copy of the package. */
 const LOCKED_CALL = Symbol.for('nestjs-redis-lock:locked-call');
 
-/** Lets others find out how a method is locked. */
+/** Stores how a method is locked, for other code. */
 export const markLocked = (call: LockedCall): void => Reflect.defineMetadata(LOCKED_CALL, call, call.method);
 
 /** Returns how a method is locked; undefined if it is not. */
 export const lockedCallOf = (method: Function): LockedCall | undefined =>
   Reflect.getMetadata(LOCKED_CALL, method) as LockedCall | undefined;
 
-/** What an interceptor of the package has, of every copy of it. An auto-mock has another value under this name, as under all. */
+/** A property of the interceptors of every copy of the package. An auto-mock has another value under this name, as under any name. */
 const IS_REAL = Symbol.for('nestjs-redis-lock:real-interceptor');
 
-/** Says whether an interceptor runs calls under locks: it does not when a test has replaced its service by a mock. */
+/** Marks whether an interceptor runs calls under locks: not if a test has replaced its service by a mock. */
 export function markInterceptor(interceptor: object, isReal: boolean): void {
   Object.defineProperty(interceptor, IS_REAL, { value: isReal });
 }
 
 /**
- * Returns the interceptor if it runs calls. A mock in its place returns undefined instead, and the method never runs.
+ * Returns the interceptor if it runs calls. A mock instead of it would return undefined, and the method would never run.
  * @throws LockConfigurationError
  */
 export function checkedInterceptor<T extends object>(interceptor: T, where: string): T {
   if ((interceptor as { [IS_REAL]?: unknown })[IS_REAL] === true) return interceptor;
   throw new LockConfigurationError(
-    `${where} needs its lock, but a mock stands for the LockInterceptor or the RedisLockService of the app. Do not mock them: ` +
+    `${where} needs its lock, but a mock replaces the LockInterceptor or the RedisLockService of the app. Do not mock them: ` +
       `import ${IN_A_TEST}, whose locks are real and need no Redis, or FakeLockModule.forRoot(), whose locks a test controls.`,
   );
 }

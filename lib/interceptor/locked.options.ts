@@ -21,42 +21,41 @@ import { type ResultKind } from './streams/stream-kind.js';
 /** The options of the decorators. All durations are whole milliseconds. */
 export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'perInstance' | 'take' | 'note'> {
   /**
-   * With mode `read`: at most this many holders at once (a counting semaphore), or a function of the arguments that
+   * With mode `read`: the maximum number of holders at once (a counting semaphore), or a function of the arguments that
    * returns the number, called with `this` = the instance. Each call counts all readers of the key.
    * @default no limit
    */
   permits?: number | ((...args: any[]) => number);
   /**
-   * With `permits`: at most this many of them in this process, or a function of the arguments that returns the number, called with
-   * `this` = the instance. The other calls of the process wait in it, first in, first out, before they ask for a permit. It counts
-   * the calls of this module that have a `perInstance`, for one key each.
+   * With `permits`: the maximum of them in this process, or a function of the arguments that returns the number, called with
+   * `this` = the instance. The other calls of the process wait locally, first in, first out, before they ask for a permit. It counts
+   * the calls of this module with `perInstance`, separately for each key.
    * @default no limit
    */
   perInstance?: number | ((...args: any[]) => number);
   /**
-   * A label for people, of at most 256 bytes, or a function of the arguments that returns it, called with `this` = the instance:
-   * `inspect`, `list` and the errors of those who wait show it beside the holder. It is stored as it is.
+   * A label of at most 256 bytes for operators, or a function of the arguments that returns it, called with `this` = the instance:
+   * `inspect`, `list` and the errors of waiting calls show it with the holder. It is stored as it is.
    */
   note?: string | ((...args: any[]) => string);
   /**
-   * With mode `read`: how many permits a call takes, at most `permits`, or a function of the arguments that returns the number, called
-   * with `this` = the instance. Without `permits`, it counts where they are set at run time (`setPermits`), and for other calls.
+   * With mode `read`: the number of permits that a call takes, at most `permits`, or a function of the arguments that returns the number,
+   * called with `this` = the instance. Without `permits`, it counts for other calls, and where an operator sets them (`setPermits`).
    * @default 1
    */
   take?: number | ((...args: any[]) => number);
   /**
-   * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve to `undefined` without running), `throw`
-   * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. These others try once. `share`: a
-   * call of the same method with the same keys, while another one of this process runs or waits, settles as that one does, with the
-   * same object or error; so all that the result depends on belongs into the key. It waits with that call for the lock, and then up
-   * to `waitMs` for the result. Between processes, calls `wait`.
+   * What a call does when the lock is busy: `wait` up to `waitMs`, or try once and `skip` (resolve to `undefined` without running),
+   * `throw` a `LockBusyError`, or resolve to the result of a function of the key and the arguments. `share`: the call gets the result or
+   * error of a running or waiting call of the same method with the same keys in this process, so the key must contain everything that the
+   * result depends on. It waits with that call for the lock, then up to `waitMs` for the result; between processes, calls `wait`.
    * @default 'wait'; with `oncePer`: 'skip'
    */
   ifBusy?: 'wait' | 'share' | 'skip' | 'throw' | ((key: string, ...args: any[]) => unknown);
   /**
    * For scheduled jobs that fire on every instance: the method runs on exactly one of them, and on the others the call
    * resolves to `undefined`. `fire`: once per fire of the method's `@Cron`, `@Interval` or `@Timeout`, or of the cron job of
-   * the SchedulerRegistry that calls it; a number: once per slot of that many milliseconds, by the clock of Redis; a
+   * the SchedulerRegistry that calls it; a number: once per slot of this length in milliseconds, by the clock of Redis; a
    * function of the arguments, called with `this` = the instance: once for each Date that it returns.
    */
   oncePer?: 'fire' | number | ((...args: any[]) => Date);
@@ -67,12 +66,12 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'p
   job?: string;
   /**
    * With `oncePer`: each instance waits for a random time of up to this many milliseconds before it claims the fire, so
-   * that the winner changes from fire to fire; 0 turns it off.
+   * the winner changes from fire to fire; 0 turns it off.
    * @default 50
    */
   spreadMs?: number;
   /**
-   * With `oncePer`: when the instance that runs a fire dies, another one runs that fire again. The others wait for it, up
+   * With `oncePer`: when the instance that runs a fire dies, another instance runs the fire again. The others wait for it, up
    * to `waitMs`, which is two leases by default.
    * @default false
    */
@@ -106,7 +105,7 @@ const orFunction = ({ kind, default: value }: Option): Option =>
 
 const { mode: _mode, ...ofLock } = LOCK_OPTIONS;
 
-/** The options of the decorators, which set the mode themselves. A new one needs a row here, and its type and text above. */
+/** The options of the decorators, which set the mode themselves. A new option needs a row here, and its type and text above. */
 export const LOCKED_OPTIONS = {
   ...ofLock,
   permits: orFunction(ofLock.permits),
@@ -140,7 +139,7 @@ function oncePerKind(): Kind {
   };
 }
 
-/** What the decorator says itself, beside its options. */
+/** What the decorator itself sets, in addition to its options. */
 export interface LockedBy {
   readonly mode: LockMode;
   readonly permits?: LockedOptions['permits'];
@@ -181,16 +180,16 @@ function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
   }
   const said = `\`ifBusy: ${typeof ifBusy === 'function' ? 'a function' : `'${ifBusy}'`}\``;
   if (rerunOnLoss && oncePer !== undefined && ifBusy !== 'skip') {
-    fail(`With \`rerunOnLoss\` all others wait for the run to end and then skip; leave ${said} out.`);
+    fail(`With \`rerunOnLoss\`, all others wait for the run to end and are then skipped; leave ${said} out.`);
   }
   const ofWait = waitMs ? `waitMs: ${waitMs}` : maxWaiters === undefined ? undefined : `maxWaiters: ${maxWaiters}`;
   if (ifBusy !== 'wait' && ofWait && !rerunOnLoss) {
     const beside = options.ifBusy === undefined ? '`oncePer`' : said;
-    fail(`\`${ofWait}\` has no effect beside ${beside}, which tries once; leave it out.`);
+    fail(`\`${ofWait}\` has no effect with ${beside}, which tries once; leave it out.`);
   }
 }
 
-/** @throws LockConfigurationError for options that leave nothing to share */
+/** @throws LockConfigurationError for options with which there is no result to share */
 function checkShare({ oncePer, waitMs }: LockedOptions, kind: ResultKind): void {
   if (kind !== 'promise') {
     fail(
@@ -218,14 +217,14 @@ function checkOncePer(
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
 }
 
-/** Instances that know a job by different names each run its fires, and two jobs with one name share them. */
+/** If instances use different names for a job, each runs its fires; two jobs with one name share them. */
 function checkJobName({ oncePer, job }: LockedOptions, where: string): void {
   if (oncePer === undefined || job !== undefined) return;
   const name = where.slice(0, where.indexOf('.'));
   if (!isGeneratedName(name)) return;
   fail(
     'Expected a job to have a name that is the same in each build and process, got ' +
-      `${name === '' ? 'a class without a name' : `the class "${name}"`}, as minifiers and mixin() of Nest name classes. ` +
+      `${name === '' ? 'a class without a name' : `the class "${name}"`}, as minifiers and Nest's mixin() name classes. ` +
       "Name it: `job: 'Reports.noon'`.",
   );
 }

@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockConfigurationError } from '../core/lock.errors.js';
 
-/** The run by hand of this chain of calls, until a job has taken it. */
+/** The manual run of this chain of calls, until a job has taken it. */
 const asked = new AsyncLocalStorage<{ isTaken: boolean }>();
 
-/** Whether a call of a job is a run by hand: the first one inside `runNow`. */
+/** Whether a call of a job is a manual run: the first call inside `runNow`. */
 export function takeRunNow(): boolean {
   const run = asked.getStore();
   if (!run || run.isTaken) return false;
@@ -13,9 +13,9 @@ export function takeRunNow(): boolean {
 }
 
 /**
- * Runs a job with `oncePer` by hand, between two fires: `runNow(() => reports.noon())`. It holds the lock of the job and uses up no
+ * Runs a job with `oncePer` manually, between two fires: `runNow(() => reports.noon())`. It holds the lock of the job and claims no
  * fire; a fire that comes meanwhile finds the lock busy, as during a long run. It rejects instead of skipping: with the error of the
- * job, or because the job runs already or the function called no job.
+ * job, or because the job is running or the function called no job.
  * @throws LockBusyError, LockConfigurationError
  */
 export async function runNow<T>(work: () => Promise<T> | T): Promise<T> {
@@ -26,7 +26,7 @@ export async function runNow<T>(work: () => Promise<T> | T): Promise<T> {
   const result = await asked.run(run, work);
   if (run.isTaken) return result;
   throw new LockConfigurationError(
-    'The function of runNow() called no method with `oncePer` that returns a promise: what it did was no run of a job. Pass a function ' +
+    'The function of runNow() called no method with `oncePer` that returns a promise: it did not run a job. Pass a function ' +
       'that calls one: `runNow(() => reports.noon())`.',
   );
 }

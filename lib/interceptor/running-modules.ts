@@ -11,7 +11,7 @@ export interface LockModule {
 /** The modules in this process whose app has started, of every copy of the package. */
 const RUNNING = Symbol.for('nestjs-redis-lock:running-modules');
 
-/** The modules whose app has not started yet, or failed to start. Nest reports no failure, so the references are weak. */
+/** The modules whose app has not started yet, or failed to start. Nest does not report such a failure, so the references are weak. */
 const STARTING = Symbol.for('nestjs-redis-lock:starting-modules');
 
 const shared = globalThis as { [RUNNING]?: Set<LockModule>; [STARTING]?: Set<WeakRef<LockModule>> };
@@ -38,8 +38,8 @@ export function removeModule(module: LockModule): void {
 
 /**
  * Returns the interceptor for an object that Nest did not build (`new Service()`, `useFactory`, `useValue`): that of the only
- * running module of the connection. With none, or several, the call must not run: it would be unlocked, or locked elsewhere.
- * An object of an app that is starting (`onModuleInit`) is locked by the module of that app.
+ * running module of the connection. Without a module, or with several, the call must not run: it would be unlocked, or locked
+ * elsewhere. An object of an app that is starting (`onModuleInit`) is locked by the module of that app.
  * @throws LockConfigurationError
  */
 export function interceptorFor(self: unknown, where: string, connection: string | undefined): LockInterceptor {

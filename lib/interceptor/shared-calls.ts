@@ -11,7 +11,7 @@ interface Sharer {
   readonly wait: LocalWait<unknown>;
   /** The module closes. */
   close(): void;
-  /** From now on, its time is limited. */
+  /** From now on, its own limit applies. */
   limit(): void;
 }
 
@@ -32,7 +32,7 @@ const HOLDER = 'another call of this process, whose result it shares';
 
 /** The calls of a module with `ifBusy: 'share'`. */
 export class SharedCalls {
-  /** By their keys: only calls of several methods have the same ones. */
+  /** By their keys: only calls of different methods share an entry. */
   readonly #runs = new Map<string, Run[]>();
 
   constructor(
@@ -42,9 +42,9 @@ export class SharedCalls {
   ) {}
 
   /**
-   * Shares the result of a call of the same method, on an instance of the same class, with the same keys. Without one, `start`
+   * Shares the result of a call of the same method, on an instance of the same class, with the same keys. Without such a call, `start`
    * runs this call for all that come until it has settled. A call inside a hold of one of the keys is nested and runs by itself,
-   * since it might share what waits for it.
+   * because it might share a result that waits for it.
    * @throws (also at once) what the key function and `start` throw
    */
   run(call: LockedCall, self: unknown, args: readonly unknown[], start: Start): Promise<unknown> {
@@ -71,7 +71,7 @@ export class SharedCalls {
       else this.#runs.delete(id);
       return [...run.sharers];
     };
-    // The caller gets a promise of its own: that of `result` has a handler, so Node would not report a rejection of it.
+    // The caller gets its own promise: `result` has a handler, so Node would not report its rejection.
     return result.then(
       (value) => {
         for (const { wait } of end()) wait.succeed(value);
@@ -85,8 +85,8 @@ export class SharedCalls {
   }
 
   /**
-   * While the other call waits for the lock, it has that limit, and may run without the lock afterwards. The limit of this call
-   * begins when the method does.
+   * While the other call waits for the lock, its limit applies, and it may run without the lock afterwards. The limit of this call
+   * begins when the method begins.
    */
   #share(run: Run, keys: readonly string[]): Promise<unknown> {
     const { where, template, options } = run.call;

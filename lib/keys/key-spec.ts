@@ -3,7 +3,7 @@ import { isWellFormed } from '../core/key.js';
 import { shortened } from '../core/read-options.js';
 import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } from './lock-key.js';
 
-/** Returns the key, or the keys, for the arguments of a call; called with `this` = the instance. Its error passes unchanged. */
+/** Returns the key, or the keys, for the arguments of a call; called with `this` = the instance. Its errors are passed through unchanged. */
 export type KeyFunction = (...args: any[]) => string | readonly string[];
 
 /** The key of a decorator: a key template, several of them, or a key function. */
@@ -51,7 +51,7 @@ const isKey = (value: unknown): value is string => typeof value === 'string' && 
 
 const isList = (value: string | readonly string[]): value is readonly string[] => Array.isArray(value);
 
-/** Describes a result by its kind only: keys may have private values, and error texts end up in logs. */
+/** Describes only the kind of a result: keys may contain private values, and error texts end up in logs. */
 function describeResult(result: unknown): string {
   if (!Array.isArray(result)) return describeKind(result);
   if (result.length === 0) return 'an empty list';
@@ -68,8 +68,8 @@ function describeKind(value: unknown): string {
 }
 
 /**
- * Returns the key for the arguments of one call: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. An error of a
- * getter of the application passes unchanged, as that of a key function does.
+ * Returns the key for the arguments of one call: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. Errors of
+ * getters of the application are passed through unchanged, as those of a key function are.
  * @throws LockKeyError if a placeholder cannot be filled
  */
 type FillTemplate = (args: readonly unknown[]) => string;
@@ -87,10 +87,10 @@ type ErrorFor = (problem: string) => LockKeyError;
 const TOKEN = /<<|<(?<name>[^>]*)>|<|[^<]+/gu;
 const PLACEHOLDER = /^(?:0|[1-9]\d*)(?:\.[^.<>\s]+)*$/u;
 const NO_PLACEHOLDER =
-  "is no placeholder; expected the index of an argument, then properties after dots, as in '<0>' or '<0.id>' " +
+  "is not a placeholder; expected the index of an argument, then properties after dots, as in '<0>' or '<0.id>' " +
   "('<<' stands for a literal '<')";
 
-/** Placeholders of other libraries, which would stay in the key unfilled: `${id}`, `{0}`, `#{id}`. */
+/** Placeholders of other libraries, which would remain unfilled: `${id}`, `{0}`, `#{id}`. */
 const BRACES = /[$#]?\{[^{}]*\}|[{}]/u;
 
 /**
@@ -106,7 +106,7 @@ const BRACES = /[$#]?\{[^{}]*\}|[{}]/u;
 export function parseKeyTemplate(template: string, where?: string): FillTemplate {
   const prefix = where === undefined ? '' : `${where}: `;
   if (typeof template !== 'string' || template === '') {
-    const expected = "expected a text that names what is protected; write one, such as 'order:<0.id>'";
+    const expected = "expected a text that names the protected resource; write one, such as 'order:<0.id>'";
     throw new LockKeyError(`${prefix}the key template is ${describeValue(template)}, ${expected}.`);
   }
   const errorFor: ErrorFor = (problem) =>

@@ -4,12 +4,12 @@ import type { KeyPart } from './lock-key.js';
 export type KeyTemplateError<T extends string, A extends readonly unknown[]> =
   A extends NeedsOfAll<T> ? never : KeyTemplateMistake<T, A>;
 
-/** The sentences. They cost the compiler much more than a look at whether all is well, and few keys have a mistake. */
+/** The sentences. They cost the compiler much more than a plain check, and few keys have a mistake. */
 type KeyTemplateMistake<T extends string, A extends readonly unknown[]> = [WithBrace<T>] extends [never]
   ? PlaceholderError<Placeholders<T>, A>
   : "{ and } fill nothing: write '<0>' for the first argument, '<0.id>' for a property of it";
 
-/** The arguments that fill all placeholders of all these templates for certain. */
+/** The arguments that certainly fill all placeholders of all these templates. */
 type NeedsOfAll<T extends string> = (T extends unknown ? (needs: Needs<T>) => void : never) extends (
   needs: infer N,
 ) => void
@@ -31,7 +31,7 @@ type Need<Path extends string> = Path extends `${infer Head}.${infer Tail}`
   ? { readonly [K in Head]: Need<Tail> }
   : { readonly [K in Path]: KeyPart };
 
-/** The placeholders `'0'` and `'1.id'` of `'a:<0>:<1.id>'`; with `'!'` for a key that has anything else to look at. */
+/** The placeholders `'0'` and `'1.id'` of `'a:<0>:<1.id>'`; with `'!'` for a key that needs further checks. */
 export type PlainPlaceholders<K> = K extends Brace
   ? '!'
   : K extends string
@@ -40,7 +40,7 @@ export type PlainPlaceholders<K> = K extends Brace
       ? PlainPlaceholdersOfItems<K>
       : '!';
 
-/** Infers the item, since the item of an `any` is `any` without an end. */
+/** Infers the item, because the item of an `any` is endlessly `any`. */
 type PlainPlaceholdersOfItems<K extends readonly string[]> = K extends readonly (infer T)[]
   ? PlainPlaceholders<T>
   : '!';
@@ -64,7 +64,7 @@ type NeedAt<Index extends string, P extends string> = P extends Index
     ? Need<Path>
     : unknown;
 
-/** A key whose arguments are unknown to the compiler: only its text is checked. */
+/** A key with arguments that the compiler cannot check: only its text is checked. */
 export type KeyOfAny<K> = [KeyTemplateError<TemplateOf<K>, any[]>] extends [never]
   ? K
   : { readonly lockKeyError: KeyTemplateError<TemplateOf<K>, any[]> };
@@ -112,7 +112,7 @@ type ValueError<P extends string, V> =
           ? `<${P}> may be null: leave null out of its type, or use a key function`
           : [V] extends [KeyPart | null | undefined]
             ? `<${P}> may be undefined: make it required, as in [string, ...string[]] or { id: string }, or use a key function`
-            : `<${P}> may be something else than a string, number, bigint or boolean`;
+            : `<${P}> may be something other than a string, number, bigint or boolean`;
 
 type NotAnArgument<P extends string> = P extends `${number}` | `${number}.${string}`
   ? `<${P}> is not an argument of this method`
@@ -126,7 +126,7 @@ type At<V, Path extends string> = Path extends `${infer Head}.${infer Tail}`
 type Property<V, K extends string> =
   (K extends keyof NonNullable<V> ? Known<NonNullable<V>, K> : Item<NonNullable<V>, K>) | Extract<V, null | undefined>;
 
-/** A property of an index signature may be missing, whatever compiler options say. */
+/** A property of an index signature may be missing, whatever the compiler options. */
 type Known<V, K extends keyof V> = V extends { [P in K]: unknown } ? V[K] : V[K] | undefined;
 
 /** The item of an open-ended array, such as a rest parameter, which may be shorter. */

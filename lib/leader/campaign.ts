@@ -20,25 +20,25 @@ export interface CampaignParts {
   readonly random: Randomness;
   readonly log: LogLimit;
   readonly drainMs: number;
-  /** The hooks of the application run in no context of a caller. */
+  /** The hooks of the application run outside the contexts of callers. */
   readonly inOwnContext: <T>(work: () => T) => T;
 }
 
-/** What one campaign is for. */
+/** The terms of one campaign. */
 export interface CampaignTerms {
   readonly key: string;
   readonly label: LockLabel;
-  /** Those of the lock; its signal is that of the campaign. */
+  /** The options of the lock; its signal is that of the campaign. */
   readonly lock: Omit<ResolvedLockOptions, 'signal'>;
   readonly hooks: LeaderHooks;
 }
 
-/** After these, somebody wants another instance to lead. */
+/** After these reasons, another instance should lead. */
 const OTHERS_GO_FIRST: readonly (DemotionReason | null)[] = ['resigned', 'revoked'];
 
-/** Waits for the lock of a leader, leads until that is over, and campaigns again when the work of the term has ended. */
+/** Waits for the lock of a leader, leads until the term is over, and campaigns again when the work of the term has ended. */
 export class Campaign implements Leadership {
-  /** Until its lock is released, or lost. */
+  /** The present term, until its lock is released or lost. */
   #term: Term | null = null;
   /** Resolves when the lock of the last term is released. */
   #left: Promise<void> = Promise.resolve();
@@ -72,7 +72,7 @@ export class Campaign implements Leadership {
     return this.#term?.isProven ?? false;
   }
 
-  /** Begins, unless it was stopped before. `signal` stops it. */
+  /** Begins the campaign, unless it was stopped before. `signal` stops it. */
   start({ signal }: Pick<LeadOptions, 'signal'> = {}): this {
     if (signal) this.#stopListening = onAbort(signal, () => void this.#stop('stopped', signal.reason));
     this.#running ??= this.parts.inOwnContext(() => this.#run());
@@ -136,24 +136,24 @@ export class Campaign implements Leadership {
     } else await this.parts.locker.awaited.keepAlive(this.#running ?? Promise.resolve());
   }
 
-  /** The work of a term may call this, and must not wait for itself. */
+  /** The work of a term may call this, and must not wait for its own end. */
   async #stepDown(term: Term, reason: DemotionReason, error: Error): Promise<void> {
     const { isCaller } = term;
     this.#demote(term, reason, error);
     if (!isCaller) await this.parts.locker.awaited.keepAlive(this.#left);
   }
 
-  /** Says once whom it waits for: after a restart within its lease, a leader waits for itself. */
+  /** Logs once the holder for which it waits: after a restart within its lease, a leader waits for its own earlier lease. */
   readonly #onWaiting = ({ key, mode, holder }: LockEventMap['waiting']): void => {
     if (key !== this.key || mode !== 'write' || holder === undefined) return;
     const { locker } = this.parts;
     const { reporter, instance } = locker;
     locker.events.off('waiting', this.#onWaiting);
     const isNamesake = holder.split(' ', 1)[0] === instance;
-    const by = isNamesake ? `${holder}, this process or an earlier one of its name` : holder;
+    const by = isNamesake ? `${holder}, this process or an earlier one with the same name` : holder;
     const text = `The campaign for "${printable(key)}" waits: the lock is held by ${by}. `;
     const until = `When that process has ended, its lease is over after at most ${durationText(this.terms.lock.leaseMs)}.`;
-    // That another instance leads is the normal state.
+    // Another leading instance is the normal state.
     if (isNamesake) reporter.warn(text + until);
     else reporter.debug(text + until);
   };
@@ -174,7 +174,7 @@ export class Campaign implements Leadership {
     }
   }
 
-  /** Resolves with the lock of the leader, however long that takes; null if it failed or was stopped. */
+  /** Resolves with the lock of the leader, without a time limit; null if it failed or was stopped. */
   async #win(): Promise<StoreHold | null> {
     const { locker } = this.parts;
     const { key, lock, label } = this.terms;
@@ -191,7 +191,7 @@ export class Campaign implements Leadership {
     }
   }
 
-  /** Leads until that is over, the lock is released, and the work has ended. */
+  /** Leads until the term is over, the lock is released, and the work has ended. */
   async #lead(hold: StoreHold): Promise<void> {
     const { locker, inOwnContext } = this.parts;
     this.#reason = hold.lost?.reason ?? null;
@@ -233,10 +233,10 @@ export class Campaign implements Leadership {
     this.#term = null;
   }
 
-  /** Others may lead meanwhile: an instance whose last work goes on must not be elected before it can do its work. */
+  /** Others may lead meanwhile: an instance must not be elected while the work of its last term continues. */
   async #workEnded(term: Term): Promise<void> {
     const { locker, log } = this.parts;
-    const line = `The work of a term of "${this.key}" goes on after its end: this instance does not campaign before it has ended.`;
+    const line = `The work of a term of "${this.key}" continues after its end: this instance campaigns again when that work has ended.`;
     const late = locker.timers.schedule(locker.clock.now() + this.terms.lock.leaseMs, () => log.add(line));
     await this.#wait(Infinity, term.workEnded());
     late.cancel();
@@ -273,7 +273,7 @@ async function giveUp(hold: StoreHold): Promise<void> {
 
 /** One term: the hold of the leader, and the work that runs under it. */
 export class Term {
-  /** What the application sees of it. */
+  /** The term as the application sees it. */
   readonly view: LeaderTerm;
   readonly #over = new AbortController();
   readonly #work = new Set<Promise<void>>();
@@ -290,7 +290,7 @@ export class Term {
     return this.#over.signal.aborted;
   }
 
-  /** Whether it goes on, and its lease can be proven right now. */
+  /** Whether the term is not over, and its lease can be proven right now. */
   get isProven(): boolean {
     return !this.isOver && this.hold.held;
   }
@@ -305,7 +305,7 @@ export class Term {
     return this.#work.size > 0;
   }
 
-  /** Tells the work that the term is over. */
+  /** Notifies the work that the term is over. */
   end(error: Error): void {
     this.#over.abort(error);
   }
@@ -313,7 +313,7 @@ export class Term {
   /** Runs `work` as the holder of the lock, which is not released before the work has ended. */
   async run<T>(work: () => T): Promise<Awaited<T>> {
     const result = runHolding(this.hold, work);
-    // Work that has ended already would end the term a few promises later.
+    // Without this, work that has already ended would end the term a few promises later.
     if (!isAwaitable(result)) return result as Awaited<T>;
     // Adopted once: a thenable (such as a database query) may begin its work each time its `then` is called.
     const adopted = Promise.resolve(result);
@@ -340,7 +340,7 @@ export class Term {
     return result;
   }
 
-  /** Resolves when all work has ended; call it after the end, when no more is added. */
+  /** Resolves when all work has ended; call it after the end, when no more work is added. */
   async workEnded(): Promise<void> {
     await Promise.all(this.#work);
   }

@@ -22,7 +22,7 @@ export class Leaders {
   readonly #parts: CampaignParts;
   /** The last campaign of an object with this id. */
   readonly #ofObjects = new Map<string, ObjectCampaign>();
-  /** Whether the app has started, and does not shut down. */
+  /** Whether the app has started, and is not shutting down. */
   #isStarted = false;
   readonly #ending = { close: () => void (this.#isStarted = false) };
 
@@ -47,7 +47,7 @@ export class Leaders {
     for (const { campaign } of this.#ofObjects.values()) campaign.start();
   }
 
-  /** Returns the campaign that an object has under this id, or the object that has it; undefined when no campaign goes on. */
+  /** Returns the campaign of an object with this id, with its object; undefined if no campaign is active. */
   find(id: string): ObjectCampaign | undefined {
     const found = this.#ofObjects.get(id);
     return found?.campaign.isStopped ? undefined : found;
@@ -70,11 +70,11 @@ export class Leaders {
   }
 
   /**
-   * Makes a campaign that begins later, when it is started.
+   * Creates a campaign, which begins when it is started.
    * @throws LockKeyError, LockConfigurationError
    */
   create(key: string, { leaseMs, ...hooks }: LeadOptions, label: LockLabel = NO_LABEL): Campaign {
-    // A term has no end of its own, and an instance waits for its election for as long as it runs.
+    // A term has no time limit, and an instance waits for its election as long as it runs.
     const options = { waitMs: Infinity, maxHoldMs: Infinity, ...(leaseMs === undefined ? {} : { leaseMs }) };
     const lock = resolveLockOptions(options, this.defaults);
     this.locker.request([checkedKey(key)], lock, label);
@@ -84,14 +84,14 @@ export class Leaders {
   }
 }
 
-/** What `@Leader` says about a class. */
+/** What `@Leader` stores about a class. */
 export interface LeaderClass {
   readonly key: string;
   readonly leaseMs: number | undefined;
   readonly connection: string | undefined;
 }
 
-/** The metadata of a class with `@Leader`, and of each of its methods that run only on the leader; of every copy of the package. */
+/** The metadata of a class with `@Leader`, and of each of its methods that run only on the leader; in every copy of the package. */
 const LEADER = Symbol.for('nestjs-redis-lock:leader');
 const ON_LEADER = Symbol.for('nestjs-redis-lock:on-leader');
 
@@ -99,7 +99,7 @@ const CAMPAIGNS = Symbol.for('nestjs-redis-lock:campaigns');
 const shared = globalThis as { [CAMPAIGNS]?: WeakMap<object, Campaign> };
 const campaigns = (shared[CAMPAIGNS] ??= new WeakMap());
 
-/** Marks the prototype of a class as that of a leader. */
+/** Marks the prototype of a leader class. */
 export const markLeader = (prototype: object, leader: LeaderClass): void =>
   Reflect.defineMetadata(LEADER, leader, prototype);
 
@@ -108,7 +108,7 @@ export const isMarkedLeader = (prototype: object): boolean => Reflect.hasOwnMeta
 const leaderOf = (instance: object): LeaderClass | undefined =>
   Reflect.getMetadata(LEADER, Object.getPrototypeOf(instance) ?? {}) as LeaderClass | undefined;
 
-/** Marks a method as one that runs only on the leader. */
+/** Marks a method that runs only on the leader. */
 export const markOnLeader = (method: Function): void => Reflect.defineMetadata(ON_LEADER, true, method);
 
 /** The scheduled methods of a class that would run on each instance, also those that it inherits. */
@@ -125,7 +125,7 @@ export function* unguardedMethods(prototype: object): Generator<readonly [string
 export const leadershipOf = (instance: object): Leadership => campaignOf(instance, instance.constructor.name);
 
 /**
- * Internal: returns the campaign of an object; `where` is what needs it.
+ * Internal: returns the campaign of an object; `where` names the code that needs it.
  * @throws LockConfigurationError
  */
 export function campaignOf(instance: unknown, where: string): Campaign {
@@ -176,12 +176,12 @@ function addCampaign(instance: object, leaders: Leaders, connection: string | un
   leaders.add(id, { instance, campaign: createCampaign(instance, leaders, connection)! });
 }
 
-/** One object leads at a time, and keeps the lead for as long as its process lives. */
+/** One object leads at a time, and keeps the lead as long as its process lives. */
 function refuseSecond(first: object, second: object, key: string): never {
   const [one, other] = [first.constructor.name, second.constructor.name];
   throw new LockConfigurationError(
-    `${one === other ? `Two objects of ${one}` : `An object of ${one} and one of ${other}`} campaign for "${key}" in one app, so ` +
-      'that the second would never lead while the first one does. Put @Leader with a key of its own on each class, and let ' +
+    `${one === other ? `Two objects of ${one}` : `An object of ${one} and one of ${other}`} campaign for "${key}" in one app: ` +
+      'the second would never lead while the first one does. Put @Leader with its own key on each class, and let ' +
       'one module provide it.',
   );
 }
@@ -189,7 +189,7 @@ function refuseSecond(first: object, second: object, key: string): never {
 /**
  * Makes the campaigns of the objects of an app whose class has `@Leader`, also of those that Nest has not built.
  * @throws LockConfigurationError for a class that is built for each request or injection, for a subclass with a scheduled
- *   method that would run on each instance, and for a second object with one key
+ *   method that would run on each instance, and for a second object with the same key
  */
 export function addCampaigns(
   modules: Pick<ModulesContainer, 'values'>,
@@ -210,14 +210,14 @@ function checkClass(instance: object, isStatic: boolean): void {
   const { name } = instance.constructor;
   if (!isStatic) {
     throw new LockConfigurationError(
-      `${name} has @Leader, but is built for each request or injection, so that no object of it could lead. Give it the ` +
-        'default scope, and inject providers of that scope only.',
+      `${name} has @Leader, but is built for each request or injection, so none of its objects could lead. Give it the ` +
+        'default scope, and inject only providers of that scope.',
     );
   }
   for (const [method] of unguardedMethods(Object.getPrototypeOf(instance) as object)) {
     throw new LockConfigurationError(
-      `${name}.${String(method)} has a schedule, and would run on every instance, since @Leader is on a base class: put ` +
-        `@Leader on ${name}, too.`,
+      `${name}.${String(method)} has a schedule, and would run on every instance, because @Leader is on a base class: also ` +
+        `put @Leader on ${name}.`,
     );
   }
 }

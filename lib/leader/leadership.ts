@@ -4,7 +4,7 @@ import { checkOptions, FUNCTION, option, type OptionTable } from '../core/option
 
 /** One term of a leader: from its election until it is demoted. */
 export interface LeaderTerm {
-  /** What is led. */
+  /** The key of the lead. */
   readonly key: string;
   /**
    * Strictly greater than that of every earlier term; a safe integer (microseconds of the server's clock). Let the protected
@@ -12,25 +12,26 @@ export interface LeaderTerm {
    */
   readonly fencingToken: number;
   /**
-   * Aborted when the term is over: before another instance can be elected, unless an operator revoked the lock. Its reason is the `LockLostError` of the loss; a
-   * `LockNotHeldError` when the leader resigned or was stopped, and a `LockShutdownError` when the app shuts down.
+   * Aborted when the term is over: before another instance can be elected, unless an operator revoked the lock. Its reason is the
+   * `LockLostError` of the loss; a `LockNotHeldError` when the leader resigned or was stopped; a `LockShutdownError` when the app
+   * shuts down.
    */
   readonly signal: AbortSignal;
   /** When this instance was elected, by its own clock. */
   readonly since: Date;
 }
 
-/** What a class with `@Leader` may implement, and what the options of `lead` may have. */
+/** The hooks that a class with `@Leader` may implement, also options of `lead`. */
 export interface LeaderHooks {
   /**
-   * Called when this instance is elected, as the holder of the lock: `currentLock()` and `assertLocked()` work inside. It may go
-   * on for the whole term; then it must stop when `term.signal` is aborted, since this instance does not campaign again before.
-   * What it throws is logged, and the instance goes on leading.
+   * Called when this instance is elected, as the holder of the lock: `currentLock()` and `assertLocked()` work inside. It may run
+   * for the whole term; then it must stop when `term.signal` is aborted, because this instance does not campaign again before.
+   * An error is logged, and the instance continues to lead.
    */
   onElected?(term: LeaderTerm): unknown;
   /**
    * Called once when the term is over, in the same turn as `term.signal`. When the leader steps down (`resigned`, `stopped`,
-   * `shutdown`), the lock is kept until it is done, for up to `drainMs`. What it throws is logged.
+   * `shutdown`), the lock is kept until this call has ended, for up to `drainMs`. An error is logged.
    */
   onDemoted?(term: LeaderTerm, reason: DemotionReason): unknown;
 }
@@ -40,14 +41,14 @@ export interface LeaderHooks {
  * using leadership = locks.lead('reports')` stops it at the end of the block.
  */
 export interface Leadership extends AsyncDisposable {
-  /** What is led. It is the key of a lock: `inspect(key)` tells who leads. */
+  /** The key of the lead, also the key of a lock: `inspect(key)` shows which instance leads. */
   readonly key: string;
   /** The term of this instance; undefined while it does not lead. */
   readonly term: LeaderTerm | undefined;
   /** Whether this instance leads, and can prove it, at this moment. */
   isLeader(): boolean;
   /**
-   * Resolves with the term: at once if this instance leads, else when it is elected.
+   * Resolves with the term: at once if this instance leads, otherwise when it is elected.
    * @throws LockNotHeldError, LockShutdownError, `signal.reason`
    */
   waitUntilLeader(): Promise<LeaderTerm>;

@@ -50,14 +50,14 @@ export interface MemoryLockServerOptions {
 }
 
 /**
- * Stands for a Redis, in memory: apps of one process that use the same server share their locks. It is as strict as Redis
- * about leases, queues, tokens and wake-ups, and you can stop it to see what an app does then.
+ * An in-memory substitute for a Redis: apps of one process that use the same server share their locks. It is as strict as Redis
+ * about leases, queues, tokens and wake-ups, and can be stopped to test how an app reacts.
  */
 export class MemoryLockServer {
   readonly clock: Clock;
   /** Internal: the locks of the stores. */
   readonly locks: MemoryLocks;
-  /** Internal: what has happened to them, by the prefix of their keys. */
+  /** Internal: the histories of the locks, by the prefix of their keys. */
   readonly histories = new Map<string, MemoryHistory>();
   readonly #listeners = new Map<string, WakeUpListener>();
   #isStopped = false;
@@ -76,7 +76,7 @@ export class MemoryLockServer {
     this.#isStopped = true;
   }
 
-  /** Starts the server again, with all locks whose leases have not ended. */
+  /** Starts the server again, with all locks whose leases are not over. */
   start(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
@@ -85,7 +85,7 @@ export class MemoryLockServer {
 
   /** Runs one command; internal. @throws LockStoreError while the server is stopped */
   async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
-    // As with a real server, nothing happens in the turn of the caller, and others have their turn before the reply.
+    // As with a real server, nothing happens in the turn of the caller, and other calls have their turn before the reply.
     await new Promise<void>((resolve) => void setImmediate(resolve));
     if (this.#isStopped) {
       throw new LockStoreError(`${commandText(subject)}: the MemoryLockServer is stopped. Call its start().`, {
@@ -103,7 +103,7 @@ export class MemoryLockServer {
     return () => this.#listeners.delete(clientId);
   }
 
-  /** Messages take time: the listener is called in a turn of its own. */
+  /** Messages take time: the listener is called in a later turn. */
   #notify(attempt: string, wakeUp: WakeUp): void {
     const listener = this.#listeners.get(clientOf(attempt));
     void Promise.resolve().then(() => {
@@ -125,20 +125,20 @@ export interface MemoryLockStoreOptions {
    */
   readonly keyPrefix?: string;
   /**
-   * For at least how long the last fencing token of an unused lock is remembered, in milliseconds.
+   * The minimum time for which the last fencing token of an unused lock is remembered, in milliseconds.
    * @default 600_000
    */
   readonly keepMs?: number;
 }
 
-/** A `LockStore` on a `MemoryLockServer`; stands for one instance of an app. */
+/** A `LockStore` on a `MemoryLockServer`; represents one instance of an app. */
 export class MemoryLockStore implements LockStore, AdoptingStore, PermitStore, FireStore, OperatorStore, HistoryStore {
   readonly clientId = newClientId(systemRandomness);
   readonly reservesTokens = true;
   readonly keyPrefix: string;
   readonly history: LockHistoryStore = {
     append: (batch) => {
-      // Now, since the command has to wait for its turn.
+      // Read now, because the command has to wait for its turn.
       const now = this.server.clock.wallNow();
       return this.run(WRITING_HISTORY, () => this.#history.append(batch, now));
     },
@@ -147,7 +147,7 @@ export class MemoryLockStore implements LockStore, AdoptingStore, PermitStore, F
   readonly #keepMs: number;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
-  /** Internal: whether it is closed; a fake opens again. */
+  /** Internal: whether it is closed; a fake can reopen. */
   protected isClosed = false;
 
   constructor(
@@ -255,7 +255,7 @@ export class MemoryLockStore implements LockStore, AdoptingStore, PermitStore, F
   }
 }
 
-/** The error of a closed store, which has no connection any more. */
+/** The error of a closed store, whose connection is closed. */
 export const closedError = (subject: Subject): LockStoreError => {
   const what = typeof subject === 'string' ? `The lock "${subject}" could not be requested` : `Cannot ${subject.task}`;
   return new LockStoreError(`${what}: the connection was closed.`, { key: keyOfSubject(subject) });

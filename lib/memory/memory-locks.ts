@@ -16,11 +16,11 @@ import {
 } from '../core/store/lock-store.js';
 import { type LockMode } from '../core/lock.errors.js';
 
-/** An acquire with the age of its call: the clock of a client means nothing here. */
+/** An acquire with the age of its call: the clock of a client is not valid here. */
 type Request = Omit<AcquireRequest, 'claim'> & { readonly claim?: Claim | undefined };
 type Claim = Omit<FireClaim, 'calledAt'> & { readonly ageMs: number };
 
-/** One hold. With token 0 it is parked: it has no holder, and keeps the lock taken until `holdAtLeastMs` is over. */
+/** One hold. With token 0 it is parked: without a holder, it keeps the lock taken until `holdAtLeastMs` is over. */
 interface Hold {
   readonly owner: string | undefined;
   holder: string;
@@ -39,7 +39,7 @@ interface Waiter {
   request: Request;
   readonly since: number;
   until: number;
-  /** The `changes` of the lock when the waiter knew last whether it is its turn: it is woken once for each change. */
+  /** The `changes` of the lock when the waiter last learned whether it is its turn: it is woken once per change. */
   knows: number;
 }
 
@@ -65,16 +65,16 @@ class MemoryLock {
   token = 0;
   readonly holds = new Map<string, Hold>();
   readonly waiters = new Map<string, Waiter>();
-  /** The attempts that ended lately: an acquire of theirs that comes again must not get the lock. */
+  /** The attempts that ended recently: a repeated acquire of them must not get the lock. */
   readonly ended = new Map<string, 'released' | 'revoked'>();
   readonly jobs = new Map<string, Job>();
-  /** How many permits there are, if an operator has set that. */
+  /** The number of permits, if an operator has set it. */
   permits: number | undefined;
-  /** How many permits the last reader counted. */
+  /** The number of permits that the last reader counted. */
   counted = 0;
   /** Grows whenever a waiter may fit that did not fit before. */
   changes = 0;
-  /** The time of the last command, and for how long after it the lock is remembered. */
+  /** The time of the last command, and how long after it the lock is remembered. */
   now = 0;
   keepMs = 0;
 }
@@ -82,16 +82,16 @@ class MemoryLock {
 const ENDED_REMEMBERED = 32;
 const FIRES_REMEMBERED = 16;
 
-/** For how long the permits that an operator has set are remembered. */
+/** How long the permits that an operator has set are remembered. */
 const PERMITS_KEPT_MS = 30 * 24 * 3_600_000;
 
 /** How often unused locks are removed. */
 const FORGET_EVERY_MS = 60_000;
 
-/** Tokens are as great as in production even with a clock that starts in 1970: a test finds a column that is too small. */
+/** Tokens are as large as in production even with a clock that starts in 1970: a test finds a column that is too small. */
 const LEAST_TOKEN = 2 ** 50;
 
-/** What the locks need of their server. */
+/** What the locks need from their server. */
 export interface LocksContext {
   /** The time in whole milliseconds since the epoch. */
   readonly now: () => number;
@@ -100,14 +100,14 @@ export interface LocksContext {
   readonly notify: (attempt: string, wakeUp: WakeUp) => void;
 }
 
-/** The locks of one server. Each command reads the time once, and runs to its end within one turn. */
+/** The locks of one server. Each command reads the time once, and completes within one turn. */
 export class MemoryLocks {
   /** Whether holds exclude others; false for a fake, which grants every request. */
   excludes = true;
-  /** For how long the next command has its lock remembered when it is unused. */
+  /** How long the next command keeps its lock remembered when it is unused. */
   keepMs = 600_000;
   readonly all = new Map<string, MemoryLock>();
-  /** The greatest token of all locks, also of those that were forgotten. */
+  /** The greatest token of all locks, including forgotten ones. */
   #greatest = LEAST_TOKEN;
   #forgotAt = 0;
 
@@ -153,7 +153,7 @@ export class MemoryLocks {
       lock.holds.set(attempt, { ...hold, ...parked });
     }
     this.#leave(lock, attempt);
-    // Only the first waiter asks when the lease of the holder may be over.
+    // Only the first waiter asks when the holder's lease may be over.
     const next = outcome === 'cancelled' && wasFirst ? firstWaiter(lock) : undefined;
     if (next !== undefined) this.context.notify(next, { kind: 'wake' });
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
@@ -169,7 +169,7 @@ export class MemoryLocks {
     return { outcome: 'renewed', remainingMs: hold.until - lock.now };
   }
 
-  /** Makes the hold of one attempt that of another. */
+  /** Moves the hold of one attempt to another attempt. */
   adopt({ key, attempt, from, fencingToken, holder, leaseMs }: AdoptRequest): AdoptReply {
     const lock = this.#open(key);
     let hold = liveHold(lock, attempt, fencingToken);
@@ -185,10 +185,10 @@ export class MemoryLocks {
     return { outcome: 'adopted', remainingMs: hold.until - lock.now };
   }
 
-  /** Ends all holds, and notifies the holders; returns whether there were any. */
+  /** Ends all holds, and notifies the holders; returns whether there were holders. */
   forceRelease(key: string, upToToken = Infinity): boolean {
     const lock = this.#open(key);
-    // What is kept for `holdAtLeastMs` has no token any more: the time of its grant is compared.
+    // A parked hold no longer has a token: the time of its grant is compared.
     const grantedAt = ({ token, since }: { token: number; since: number }): number =>
       token > 0 ? token : Math.min(since * 1_000, lock.token);
     const attempts = [...lock.holds].filter(([, hold]) => grantedAt(hold) <= upToToken).map(([attempt]) => attempt);
@@ -201,7 +201,7 @@ export class MemoryLocks {
     return attempts.length > 0;
   }
 
-  /** Sets how many permits there are, whatever the requests say; undefined: they say it again. */
+  /** Sets the number of permits, whatever the requests contain; undefined: the requests set it again. */
   setPermits(key: string, permits: number | undefined): void {
     const lock = this.#open(key);
     if (permits === lock.permits) return;
@@ -210,7 +210,7 @@ export class MemoryLocks {
     this.#serve(lock);
   }
 
-  /** Changes nothing, and leaves out what is over. */
+  /** Changes nothing, and leaves out expired holds and waiters. */
   inspect(stored: string, key: string): LockState {
     const now = this.context.now();
     const lock = this.all.get(stored) ?? new MemoryLock();
@@ -264,13 +264,13 @@ export class MemoryLocks {
     }
   }
 
-  /** The lock, without what is over. `me`: the attempt that asks for it. */
+  /** The lock, without expired holds and waiters. `me`: the attempt that asks for it. */
   #open(key: string, me?: string, now = this.context.now()): MemoryLock {
     const lock = this.all.get(key) ?? new MemoryLock();
     this.all.set(key, lock);
     Object.assign(lock, { now, keepMs: this.keepMs });
     for (const [attempt, hold] of lock.holds) {
-      // More is left than was granted: the clock was set back.
+      // The rest exceeds the granted lease: the clock was set back.
       hold.until = Math.min(hold.until, now + hold.leaseMs);
       if (hold.until <= now) remove(lock, lock.holds, attempt);
     }
@@ -285,17 +285,17 @@ export class MemoryLocks {
     return lock;
   }
 
-  /** Grants to the waiters that fit, from the first one on. One that has to ask in its turn is woken, and the others wait for it. */
+  /** Grants to the waiters that fit, from the first one on. A waiter that has to ask itself is woken, and the others wait for it. */
   #serve(lock: MemoryLock, me?: string): void {
     for (const [attempt, waiter] of lock.waiters) {
       const { request } = waiter;
       if (attempt === me) return;
-      // Its request is refused when it comes again.
+      // Its request is refused when it is repeated.
       if (exceeds(lock, request)) this.#wake(lock, attempt, waiter);
       else if (this.context.hears(attempt)) {
         if (!admits(lock, request)) return;
         if (!request.fair || request.keys.length > 1 || request.claim) return this.#wake(lock, attempt, waiter);
-        // It may have gone meanwhile: the grant lasts no longer than its place.
+        // It may have died meanwhile: the grant lasts no longer than its place.
         const leaseMs = Math.min(request.leaseMs, request.waiterLeaseMs);
         const { token } = this.#grant(lock, request, leaseMs, this.#nextToken(lock));
         const times = { remainingMs: leaseMs, serverTimeMs: lock.now };
@@ -310,7 +310,7 @@ export class MemoryLocks {
     this.context.notify(attempt, { kind: 'wake' });
   }
 
-  /** Whether no waiter is ahead. One that does not listen, or that takes too many permits, holds back no other. */
+  /** Whether no waiter is ahead. A waiter that does not listen, or that takes too many permits, does not hold back others. */
   #isFirst(lock: MemoryLock, me: string): boolean {
     for (const [attempt, { request }] of lock.waiters) {
       if (attempt === me) return true;
@@ -333,7 +333,7 @@ export class MemoryLocks {
       if (claim) startRun(lock, claim, request);
       return this.#grant(lock, request, leaseMs, entryToken(lock, request) ?? this.#nextToken(lock));
     });
-    // Those who wait and fit beside it.
+    // The waiters that fit at the same time.
     for (const lock of locks) this.#serve(lock);
     const run = claim && jobs.get(claim.job)?.run;
     return {
@@ -345,7 +345,7 @@ export class MemoryLocks {
     };
   }
 
-  /** A writer may have given the tokens behind the last one to callers of its process. Locks of one moment have different tokens. */
+  /** A writer may have given the tokens after the last one to callers of its process. Locks of one moment have different tokens. */
   #nextToken({ token, now }: MemoryLock): number {
     return Math.max((token || this.#greatest) + TOKENS_OF_A_WRITER, this.#greatest + 1, now * 1_000);
   }
@@ -387,25 +387,25 @@ export class MemoryLocks {
   }
 }
 
-/** The hold of an attempt that is not parked; with a token, only if it has that one. */
+/** The hold of an attempt that is not parked; with a token, only if it has this token. */
 function liveHold({ holds }: MemoryLock, attempt: string, token?: number): Hold | undefined {
   const hold = holds.get(attempt);
   return hold && hold.token > 0 && (token ?? hold.token) === hold.token ? hold : undefined;
 }
 
-/** The holds of an owner that are not parked; none without a name. */
+/** The holds of an owner that are not parked; empty without a name. */
 const ofOwner = ({ holds }: MemoryLock, owner: string | undefined): Hold[] =>
   owner === undefined ? [] : [...holds.values()].filter((hold) => hold.token > 0 && hold.owner === owner);
 
-/** Whether the holds leave room for one more; parked ones count. */
+/** Whether another hold fits; parked ones count. */
 function admits({ holds, permits }: MemoryLock, request: Request): boolean {
   if (request.mode === 'write') return holds.size === 0;
   const taken = [...holds.values()].reduce((sum, { take }) => sum + take, request.take ?? 1);
-  // What an operator has set counts for all requests.
+  // The number that an operator has set applies to all requests.
   return modeOf([...holds.values()]) !== 'write' && taken <= (permits ?? (request.permits || Infinity));
 }
 
-/** Whether a request takes more permits than an operator has left. */
+/** Whether a request takes more permits than an operator has set. */
 const exceeds = ({ permits = Infinity }: MemoryLock, { mode, take = 1 }: Request): boolean =>
   mode === 'read' && take > permits;
 
@@ -416,7 +416,7 @@ function entryToken(lock: MemoryLock, request: Request): number | undefined {
   return writing?.entry ?? (admits(lock, request) ? mine[0]?.entry : undefined);
 }
 
-/** The readers of one owner re-enter with the greatest token that any of them got. */
+/** The readers of one owner re-enter with the greatest token of any of them. */
 function shareEntry(lock: MemoryLock, owner: string | undefined): void {
   const readers = ofOwner(lock, owner).filter(({ mode }) => mode === 'read');
   const greatest = Math.max(...readers.map(({ entry }) => entry));
@@ -434,7 +434,7 @@ function join({ waiters, changes, now }: MemoryLock, request: Request): void {
   const { attempt, waiterLeaseMs } = request;
   if (waiterLeaseMs === 0) return;
   const known = waiters.get(attempt);
-  // It is asking now, and keeps the place that it has.
+  // It is asking now, and keeps its place.
   const asked = { until: now + waiterLeaseMs, knows: changes };
   if (known) Object.assign(known, asked, { request: { ...request, holder: known.request.holder } });
   else waiters.set(attempt, { request, since: now, ...asked });
@@ -442,7 +442,7 @@ function join({ waiters, changes, now }: MemoryLock, request: Request): void {
 
 const firstWaiter = ({ waiters }: MemoryLock): string | undefined => waiters.keys().next().value;
 
-/** Whether this attempt has no place, and as many others wait as it accepts. */
+/** Whether this attempt has no place, and the queue has reached its `maxWaiters`. */
 const isFullFor = ({ waiters }: MemoryLock, { attempt, waiterLeaseMs, maxWaiters = 0 }: Request): boolean =>
   waiterLeaseMs > 0 && maxWaiters > 0 && !waiters.has(attempt) && waiters.size >= maxWaiters;
 
@@ -502,12 +502,12 @@ function isClaimed({ jobs, now }: MemoryLock, claim: Claim): boolean {
   const fire = fireOf(claim, now);
   const repeats = claim.rerunOnLoss && run !== undefined && run.outcome === undefined;
   if (claim.kind === 'gap') return run !== undefined && Math.abs(now - run.fire) < claim.ms && !repeats;
-  // A fire that is older than all that are remembered may have been granted, too.
+  // A fire that is older than all remembered ones may also have been granted.
   const isKnown = fires.includes(fire) || (fires.length === FIRES_REMEMBERED && fire < fires[0]!);
   return isKnown && !(repeats && run.fire === fire);
 }
 
-/** The attempt whose run of the claimed fire has no outcome yet. */
+/** The attempt that runs the claimed fire and has not reported an outcome. */
 function claimedBy({ jobs, now }: MemoryLock, claim: Claim): string | undefined {
   const run = jobs.get(claim.job)?.run;
   if (!run || run.outcome !== undefined) return undefined;

@@ -7,7 +7,7 @@ import { getLockServiceToken } from '../redis-lock.tokens.js';
 
 /**
  * Returns the lock service of a connection, from anywhere in the app.
- * @throws LockConfigurationError when there is none
+ * @throws LockConfigurationError when it does not exist
  */
 export function findLockService(moduleRef: ModuleRef, connection: string | undefined, where: string): RedisLockService {
   try {
@@ -15,7 +15,7 @@ export function findLockService(moduleRef: ModuleRef, connection: string | undef
   } catch (cause) {
     const which = connection === undefined ? 'the default connection' : `the connection "${connection}"`;
     const options = connection === undefined ? '' : `{ name: '${connection}' }`;
-    const advice = `Import RedisLockModule.forRoot(${options}), or name the connections that the app has.`;
+    const advice = `Import RedisLockModule.forRoot(${options}), or name the connections of the app.`;
     throw new LockConfigurationError(`${where} found no lock service of ${which}. ${advice}`, { cause });
   }
 }

@@ -26,7 +26,7 @@ export interface BucketOptions {
   holdBuckets?: readonly number[];
 }
 
-/** Which lock services an exporter's module observes. */
+/** The lock services that an exporter's module observes. */
 export interface ConnectionsOption {
   /**
    * The names of the connections; `undefined` is the default one.
@@ -46,7 +46,7 @@ export interface MetricDefinition {
   readonly unit: string;
   readonly description: string;
   readonly labels: readonly MetricLabel[];
-  /** Which option replaces the bounds of the buckets. */
+  /** The option that replaces the bounds of the buckets. */
   readonly buckets?: keyof BucketOptions;
 }
 
@@ -132,7 +132,7 @@ export const boundsOf = ({ buckets = 'acquireBuckets' }: MetricDefinition, optio
 ];
 
 /**
- * Checks the options of `where` and returns a copy of them; `names` are those that it has besides the buckets.
+ * Checks the options of `where` and returns a copy of them; `names` lists the options other than the buckets.
  * @throws LockConfigurationError
  */
 export function checkExporterOptions<T extends object>(options: T, where: string, names: readonly (keyof T)[]): T {
@@ -158,8 +158,8 @@ function checkBuckets(value: unknown, name: string): void {
 }
 
 /**
- * Makes sure that a service is measured once into one target, however often it is set up: what runs for the events of a service and a
- * target ends when its last user stops it.
+ * Ensures that a service is measured once into one target, however often it is set up: the run for a service and a target
+ * ends when its last user stops it.
  */
 export function sharedRuns() {
   const all = new WeakMap<LockEvents, Map<object, { users: number; readonly stop: () => void }>>();
@@ -207,16 +207,16 @@ type HoldOutcome = 'released' | 'transferred' | 'lost';
 /** Returns how a failed acquisition ended. */
 export const outcomeOf = ({ reason }: { readonly reason: AcquireFailure }): AcquireOutcome => OUTCOMES[reason];
 
-/** Returns the type of an error, of which there are few: the `code` of a `LockError`, else its name. */
+/** Returns the type of an error (few values): the `code` of a `LockError`, otherwise its name. */
 export function errorTypeOf(error: unknown): string {
   if (error instanceof LockError) return error.code;
-  // The value that the conventions of OpenTelemetry give for an unknown type.
+  // The value for an unknown type in the conventions of OpenTelemetry.
   return partsOf(error)?.name ?? '_OTHER';
 }
 
 /**
- * Returns the texts of an error, also of another realm; null when the value is no error, or throws. Callers can abort with any value,
- * and the default reason of an `AbortSignal` is a `DOMException`.
+ * Returns the texts of an error, also of another realm; null when the value is not an error, or throws. Callers can abort with any
+ * value, and the default reason of an `AbortSignal` is a `DOMException`.
  */
 export function partsOf(value: unknown): Pick<Error, 'name' | 'message' | 'stack'> | null {
   try {
@@ -228,7 +228,7 @@ export function partsOf(value: unknown): Pick<Error, 'name' | 'message' | 'stack
   }
 }
 
-/** Returns the key template, never the key: there is no limit to the number of keys. */
+/** Returns the key template, never the key: the number of keys is unbounded. */
 export const templateOf = ({ template }: Pick<LockEvent, 'template'>): string => template ?? 'other';
 
 /** Returns the name of the connection, or `default`. */
@@ -256,7 +256,7 @@ export function measureLocks(locks: LockSource, record: RecordMetric): () => voi
     record('acquireDuration', event.waitedMs / 1_000, { ...byLock(event), outcome }, errorType);
   const began = (event: LockEventMap['acquired' | 'adopted']): void => held.add(event.attempt, byLock(event));
   const ended = (event: LockEventMap[HoldOutcome], outcome: HoldOutcome): void => {
-    // With the labels with which it began: a downgrade changes the mode.
+    // The labels of its begin: a downgrade changes the mode.
     const labels = held.remove(event.attempt) ?? byLock(event);
     record('holdDuration', event.heldMs / 1_000, { ...labels, outcome });
   };
@@ -294,7 +294,7 @@ function countRenewals(
     .on('lost', (event) => event.reason !== 'max-hold' && count('lost'));
 }
 
-/** Counts what began since it was made: the end of what was there before must not count below 0. */
+/** Counts only items that began after its creation: the end of earlier ones must not count below 0. */
 class Level {
   readonly #counted = new Map<string, { readonly labels: MetricLabels; count: number }>();
 
@@ -310,7 +310,7 @@ class Level {
     this.record(this.metric, 1, labels);
   }
 
-  /** Returns the labels with which it was added. */
+  /** Removes an item and returns the labels with which it was added. */
   remove(id: string): MetricLabels | undefined {
     const counted = this.#counted.get(id);
     if (!counted) return undefined;

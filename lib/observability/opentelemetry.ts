@@ -37,16 +37,16 @@ import {
 
 export type { BucketOptions, ConnectionsOption, LockSource } from './measure-locks.js';
 
-/** What the spans report. */
+/** The content of the spans. */
 export interface SpanOptions {
   /**
-   * Whether spans contain the key itself, and the texts of errors, which name it. Keys may hold personal data.
+   * Whether spans contain the key itself, and the texts of errors, which name it. Keys may contain personal data.
    * @default false
    */
   recordKeys?: boolean;
 }
 
-/** How to instrument locks. The global providers are those registered at the time of the call. */
+/** The options of `instrumentLocks`. The global providers are those registered at the time of the call. */
 export interface InstrumentLocksOptions extends BucketOptions, SpanOptions {
   /** @default the global one of `@opentelemetry/api` */
   meterProvider?: MeterProvider;
@@ -62,9 +62,10 @@ const shareMeasuring = sharedRuns();
 const shareTracing = sharedRuns();
 
 /**
- * Gives OpenTelemetry the metrics `redis_lock.acquire.duration`, `redis_lock.hold.duration` (s), `redis_lock.held`
- * ({lock}), `redis_lock.waiting` ({waiter}), `redis_lock.renewals` ({renewal}), `redis_lock.leading` ({leader}), `redis_lock.elections` ({election}), and a span `lock.acquire <key template>`
- * of every acquisition. Start the SDK first. A service that is instrumented twice counts once.
+ * Gives OpenTelemetry the metrics `redis_lock.acquire.duration`, `redis_lock.hold.duration` (s), `redis_lock.held` ({lock}),
+ * `redis_lock.waiting` ({waiter}), `redis_lock.renewals` ({renewal}), `redis_lock.leading` ({leader}), `redis_lock.elections`
+ * ({election}), and a span `lock.acquire <key template>` per acquisition. Start the SDK first. A service that is instrumented
+ * twice counts once.
  * @returns a function that stops, and subtracts what it counted as held, led and waiting
  * @throws LockConfigurationError
  */
@@ -106,7 +107,7 @@ function createRecorder(meter: Meter, metric: MetricDefinition, buckets: BucketO
 
 /**
  * Creates a span for every acquisition when it ends, as a child of the caller's span. A loss is an event of the span that
- * was active when the lock was acquired or adopted, if that span has not ended: the work runs under it.
+ * was active when the lock was acquired or adopted, if that span has not ended, because the work runs under it.
  */
 function traceLocks(locks: LockSource, provider: TracerProvider, options: SpanOptions): () => void {
   const tracing = { locks, tracer: provider.getTracer('nestjs-redis-lock'), recordKeys: options.recordKeys ?? false };
@@ -136,7 +137,7 @@ function attributesOf({ locks, recordKeys }: Tracing, event: LockEvent, outcome:
   };
 }
 
-/** Its parent is the active span, as the event arrives in the context of the caller. */
+/** The parent is the active span, because the event arrives in the context of the caller. */
 function startSpan({ tracer }: Tracing, event: LockEvent, startTime: number, attributes: Attributes): Span {
   return tracer.startSpan(`lock.acquire ${templateOf(event)}`, { kind: SpanKind.INTERNAL, startTime, attributes });
 }
@@ -192,7 +193,7 @@ function recordError(
 /** Provider token of the options; internal. */
 const OPTIONS = Symbol.for('nestjs-redis-lock:opentelemetry-options');
 
-/** Instruments the app's locks while the app runs: import it beside `RedisLockModule`. */
+/** Instruments the app's locks while the app runs: import it together with `RedisLockModule`. */
 @Module({})
 export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutdown {
   readonly #stops: (() => void)[] = [];
@@ -215,7 +216,7 @@ export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutd
     for (const locks of services) this.#stops.push(instrumentLocks(locks, options));
   }
 
-  /** Runs after all modules were destroyed, so that locks are still counted while the app drains. */
+  /** Runs after all modules were destroyed, so locks are still counted while the app drains. */
   onApplicationShutdown(): void {
     for (const stop of this.#stops.splice(0)) stop();
   }

@@ -22,7 +22,7 @@ export type { BucketOptions, ConnectionsOption, LockSource } from './measure-loc
 /** A registry of either text format; internal. */
 type AnyRegistry = Registry | Registry<OpenMetricsContentType>;
 
-/** How to collect metrics. The first service in a registry decides the buckets; later ones share its histograms. */
+/** The options of `collectLockMetrics`. The first service in a registry sets the buckets; later ones share its histograms. */
 export interface CollectLockMetricsOptions extends BucketOptions {
   /**
    * Where the metrics are registered.
@@ -38,8 +38,8 @@ const shareRun = sharedRuns();
 
 /**
  * Collects the metrics of a lock service: `redis_lock_acquire_duration_seconds`, `redis_lock_hold_duration_seconds`,
- * `redis_lock_held`, `redis_lock_waiting`, `redis_lock_renewals_total`, `redis_lock_leading`, `redis_lock_elections_total`. Several services can share a registry; a service
- * that is collected twice counts once.
+ * `redis_lock_held`, `redis_lock_waiting`, `redis_lock_renewals_total`, `redis_lock_leading`, `redis_lock_elections_total`.
+ * Several services can share a registry; a service that is collected twice counts once.
  * @returns a function that stops, and subtracts what it counted as held, led and waiting
  * @throws LockConfigurationError
  */
@@ -57,9 +57,9 @@ type Series = Map<string, { readonly labels: MetricLabels; level: number }>;
 const ALL_SERIES = Symbol.for('nestjs-redis-lock:prometheus-series');
 
 /**
- * Writes measurements into a registry. Metrics that exist are used, so that several services share them. When they are
- * reset, or the registry is cleared, their series start over: counters and histograms at 0, gauges with the locks and
- * waiters that there are.
+ * Writes measurements into a registry. Existing metrics are used, so several services share them. When they are
+ * reset, or the registry is cleared, their series start over: counters and histograms at 0, gauges with the present number of
+ * locks and waiters.
  */
 function recorderOf(registry: AnyRegistry, buckets: BucketOptions): RecordMetric {
   const all = ((registry as { [ALL_SERIES]?: Map<string, Series> })[ALL_SERIES] ??= new Map<string, Series>());
@@ -91,7 +91,7 @@ function createMetric(name: LockMetric, registry: AnyRegistry, buckets: BucketOp
   return new Histogram({ ...configuration, buckets: boundsOf(LOCK_METRICS[name], buckets) });
 }
 
-/** Lets the series begin, now and at each reset. */
+/** Starts the series, now and at each reset. */
 function keepSeries(metric: AnyMetric, series: Series): void {
   const reset = metric.reset.bind(metric);
   metric.reset = () => {
@@ -108,7 +108,7 @@ function keepSeries(metric: AnyMetric, series: Series): void {
 /** Provider token of the options; internal. */
 const OPTIONS = Symbol.for('nestjs-redis-lock:prometheus-options');
 
-/** Collects the metrics of the app's locks while the app runs: import it beside `RedisLockModule`. */
+/** Collects the metrics of the app's locks while the app runs: import it together with `RedisLockModule`. */
 @Module({})
 export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown {
   readonly #stops: (() => void)[] = [];
@@ -131,7 +131,7 @@ export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown
     for (const locks of services) this.#stops.push(collectLockMetrics(locks, options));
   }
 
-  /** Runs after all modules were destroyed, so that locks are still counted while the app drains. */
+  /** Runs after all modules were destroyed, so locks are still counted while the app drains. */
   onApplicationShutdown(): void {
     for (const stop of this.#stops.splice(0)) stop();
   }

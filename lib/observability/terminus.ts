@@ -9,7 +9,7 @@ import { partsOf } from '../redis-lock.parts.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 import { findLockService, lockServicesIn, RecentLosses } from './lock-services.js';
 
-/** What to check. */
+/** The options of a check. */
 export interface LockHealthOptions {
   /** The name of the connection; left out, the default one. */
   connection?: string;
@@ -19,36 +19,36 @@ export interface LockHealthOptions {
    */
   timeoutMs?: number;
   /**
-   * Whether the check takes and releases a lock of its own. It is down, then, while Redis answers and refuses every lock: without
-   * memory (OOM), with too few replicas (NOREPLICAS), as a replica (READONLY), without a right (NOPERM).
+   * Whether the check takes and releases its own lock. Then it is also down while Redis answers but refuses every lock: without
+   * memory (OOM), with too few replicas (NOREPLICAS), as a replica (READONLY), without a permission (NOPERM).
    * @default false
    */
   acquire?: boolean;
 }
 
-/** What a check reports beside `status`. */
+/** What a check reports in addition to `status`. */
 export interface LockHealth {
-  /** How many locks this instance holds now, and how many of its calls are acquiring a lock. */
+  /** The number of locks that this instance holds now, and of its calls that are acquiring a lock. */
   readonly held: number;
   readonly waiting: number;
-  /** How many locks this instance lost within the last minute. */
+  /** The number of locks that this instance lost within the last minute. */
   readonly lostLastMinute: number;
   /** How long the check took, in milliseconds. */
   readonly latencyMs: number;
-  /** Why the status is `down`: a sentence without names of hosts, users or keys. */
+  /** Why the status is `down`: a sentence without hosts, users or keys. */
   readonly message?: string;
 }
 
 /** The lock of the check, which is inspected, or acquired for reading by all instances at once. */
 const PROBE_KEY = 'nestjs-redis-lock:health';
 
-/** The parts of an error text that name no host and no user. */
+/** The parts of an error text without hosts and users. */
 const CAUSES =
   /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|NOAUTH|WRONGPASS|NOPERM|LOADING|READONLY|BUSY|OOM|NOREPLICAS|CLUSTERDOWN|MASTERDOWN|MISCONF|MOVED)\b/;
-/** How a script reports a missing right. */
+/** How a script reports a missing permission. */
 const NO_RIGHT = /can't run this command|ACL failure in script/;
 
-/** The lease and the time limit of the lock that the check acquires: one that is not released ends by itself. */
+/** The lease and the time limit of the lock that the check acquires: without a release, it ends by itself. */
 const PROBE_MS = 10_000;
 
 /** A Terminus indicator: whether Redis runs the scripts of the locks, or grants a lock, within a time limit. */
@@ -74,8 +74,8 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
   }
 
   /**
-   * Runs a script that changes nothing, or with `acquire` takes and releases a lock. The status is `up` when Redis answers within `timeoutMs`, else `down` with a
-   * `message`. Takes no longer than `timeoutMs`.
+   * Runs a script that changes nothing, or with `acquire` takes and releases a lock. The status is `up` when Redis answers within
+   * `timeoutMs`, otherwise `down` with a `message`. Takes at most `timeoutMs`.
    * @returns the status and a `LockHealth`, under `key`
    * @throws LockConfigurationError
    */
@@ -104,7 +104,7 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
   }
 }
 
-/** Why the locks cannot be inspected or acquired; null: they can. */
+/** Returns why the locks cannot be inspected or acquired; null: they can. */
 async function failureOf(locks: RedisLockService, timeoutMs: number, acquire: boolean): Promise<string | null> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
@@ -125,9 +125,9 @@ async function failureOf(locks: RedisLockService, timeoutMs: number, acquire: bo
   }
 }
 
-/** Takes the lock of the check and releases it, in the store alone: neither events nor the history are about it. */
+/** Takes the lock of the check and releases it, only in the store: it causes no event and no history entry. */
 async function acquireProbe(locks: RedisLockService): Promise<void> {
-  // A mock has none: the check fails.
+  // A mock has no parts: the check fails.
   const { locker, store } = partsOf(locks)!;
   const attempt = randomAttempt(store.clientId, systemRandomness);
   const request = { keys: [PROBE_KEY], attempt, owner: undefined, mode: 'read', leaseMs: PROBE_MS } as const;

@@ -13,7 +13,7 @@ import { renamedError } from './connection/redis-errors.js';
 import { type ReplicaAcks } from './replica-acks.js';
 import { CLOCK_DRIFT, MAX_SENT, maxAcquireAgeMs } from './timing.js';
 
-/** What acquires are sent with. */
+/** The collaborators of an `Acquirer`. */
 interface AcquirerParts {
   readonly commands: Connection;
   readonly calls: ScriptCalls;
@@ -21,7 +21,7 @@ interface AcquirerParts {
   readonly clock: Clock;
   readonly replicas: ReplicaAcks | null;
   readonly release: LockStore['release'];
-  /** A command sent at `sentAt` has put a call in the queue; `isHeard`: its server knows the subscriber of this process. */
+  /** A command sent at `sentAt` has put a call in the queue; `isHeard`: its server has the subscriber of this process. */
   readonly onWaiting: (isHeard: boolean, sentAt: number) => void;
 }
 
@@ -60,7 +60,7 @@ export class Acquirer {
     return this.#underWay.get(attempt)?.withdraw() ?? false;
   }
 
-  /** When an acquire that is sent now was sent, and until when it may arrive. */
+  /** The send time of an acquire that is sent now, and the time until which it may arrive. */
   timesOf({ lock, timeoutMs }: Operation): AcquireTimes {
     const sentMicros = this.#serverClock.micros(this.#serverOf(lock));
     return { sentMicros, untilMicros: sentMicros && sentMicros + Math.round(maxAcquireAgeMs(timeoutMs) * 1_000) };
@@ -78,8 +78,8 @@ export class Acquirer {
   }
 
   /**
-   * Learns the time of the server, unless it is known. Of a cluster, only a reply tells which node serves: it refuses the first
-   * acquire, which names no time, and reports its own.
+   * Learns the time of the server, unless it is known. In a cluster, only a reply shows which node serves: the node refuses the first
+   * acquire, which names no time, and reports its own time.
    */
   #learnTime({ key, timeoutMs }: Operation): Promise<void> | null {
     const { commands } = this.parts;
@@ -91,7 +91,7 @@ export class Acquirer {
     });
   }
 
-  /** The server of a lock, as far as it is known. */
+  /** The server of a lock, if known. */
   #serverOf(storageKey: string): string {
     const { commands } = this.parts;
     const client = commands.isCluster && commands.liveClient();
@@ -100,14 +100,14 @@ export class Acquirer {
   }
 }
 
-/** One acquire, from its request to its outcome. It has one command under way at a time. */
+/** One acquire, from its request to its outcome. It has one command in flight at a time. */
 class Acquire implements Pending {
-  /** Several locks, which are granted together, and what replicas have to confirm, have a command of their own. */
+  /** An acquire of several locks, or one that replicas have to confirm, has its own command. */
   readonly isAlone: boolean;
   batch: Batch | null = null;
-  /** How often it was sent. */
+  /** The number of times it was sent. */
   #sent = 0;
-  /** When it was last sent, on the monotonic clock; and until when it is sent again. */
+  /** When it was last sent, on the monotonic clock, and until when it is sent again. */
   #sentAt: number;
   readonly #until: number;
   /** The epoch of the connection when it began. */
@@ -143,12 +143,12 @@ class Acquire implements Pending {
 
   withdraw(): boolean {
     if (this.#sent > 1) return false;
-    // It waits for the time of the server.
+    // It is waiting for the time of the server.
     if (this.#sent === 0) return (this.#isWithdrawn = true);
     return this.acquirer.parts.batcher.withdraw(this);
   }
 
-  /** Sends it again at once, as the same attempt, while the server has not come to an outcome. */
+  /** Sends it again at once, as the same attempt, while the server reports no outcome. */
   resolve(reply: string[]): void {
     const { request, acquirer } = this;
     const { replicas, onWaiting } = acquirer.parts;
@@ -163,7 +163,7 @@ class Acquire implements Pending {
 
   reject(error: unknown): void {
     this.acquirer.onEnd(this);
-    // An earlier command was answered, and may have left something on the server.
+    // An earlier command was answered, and may have left a trace on the server.
     const wasAnswered = this.#sent > 1 && error instanceof LockStoreError;
     this.onError(wasAnswered ? renamedError(error, this.operation.key, true) : error);
   }
@@ -206,7 +206,7 @@ class Acquire implements Pending {
     }
   }
 
-  /** When a connection was lost meanwhile, the reply may be that of a second copy, and the first may still arrive. */
+  /** If a connection was lost meanwhile, the reply may be that of a second copy, and the first copy may still arrive. */
   #read(reply: readonly string[]): AcquireReply {
     const { commands } = this.acquirer.parts;
     const answer = readAcquireReply(this.request, reply);
@@ -223,12 +223,12 @@ class Acquire implements Pending {
 class ServerClock {
   /** Per server, its time in microseconds, and when that arrived on the monotonic clock. */
   readonly #readings = new Map<string, { readonly micros: number; readonly at: number }>();
-  /** The questions for the time that have no answer yet, by time limit and server. */
+  /** The pending requests for the time, by time limit and server. */
   readonly #questions = new Map<string, Promise<void>>();
 
   constructor(private readonly clock: Clock) {}
 
-  /** Asks the server for its time in microseconds; simultaneous calls with one time limit share one question. */
+  /** Asks the server for its time in microseconds; simultaneous calls with one time limit share one request. */
   async learn(server: string, timeoutMs: number, ask: () => Promise<number>): Promise<void> {
     const name = `${timeoutMs} ${server}`;
     const answered = async (): Promise<void> => this.onReply(server, await ask());

@@ -9,14 +9,14 @@ import { readableText } from './connection/error-advice.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
 import { MAX_BATCH, promptBatch } from './timing.js';
 
-/** An operation on its way, and what receives its outcome. */
+/** An operation to send, with the receiver of its outcome. */
 export interface Pending {
   readonly operation: Operation;
-  /** Whether it has a command of its own. */
+  /** Whether it has its own command. */
   readonly isAlone?: boolean;
-  /** What it travels in, as soon as that is on its way. */
+  /** The batch that it is sent in, once the batch has begun. */
   batch?: Batch | null;
-  /** May throw for a reply that it cannot read; then `reject` is called, too. */
+  /** May throw for an unreadable reply; then `reject` is also called. */
   resolve(reply: string[]): void;
   reject(error: unknown): void;
   /** Receives a reply that comes after the time limit. */
@@ -26,7 +26,7 @@ export interface Pending {
 interface BatcherParts {
   readonly commands: Connection;
   readonly calls: ScriptCalls;
-  /** When an acquire that is sent now is sent, and until when it may arrive. */
+  /** The send time of an acquire that is sent now, and the time until which it may arrive. */
   readonly timesOf: (operation: Operation) => AcquireTimes;
   /** Calls back when the turn is over. */
   readonly afterTurn: AfterTurn;
@@ -34,22 +34,22 @@ interface BatcherParts {
 }
 
 /**
- * Sends acquires, releases and renewals. Those that are requested in one turn of the event loop travel together, many acquires and
- * releases as several commands; one that is alone is not delayed beyond the turn. In a cluster, one command is for one lock.
+ * Sends acquires, releases and renewals. Operations of one turn of the event loop share a command; many acquires and releases are sent
+ * as several commands. A single operation is not delayed beyond the turn. In a cluster, one command is for one lock.
  */
 export class Batcher {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
-  /** Those of this turn that were not sent yet. */
+  /** The operations of this turn that were not sent yet. */
   #gathered: Pending[] = [];
-  /** The one in whose context the turn ends; null: none was asked for in this turn. */
+  /** The operation in whose context the turn ends; null: this turn has no operation. */
   #first: Pending | null = null;
-  /** Redis, or a proxy of it, takes no command for locks of different slots. */
+  /** Redis, or a proxy in front of it, refuses commands for locks of different slots. */
   #refusesSlots = false;
 
   constructor(readonly parts: BatcherParts) {}
 
   add(pending: Pending): void {
-    // V8 makes room for 17 elements when one is added to an empty list: most turns ask for one.
+    // V8 allocates 17 elements when one is added to an empty list: most turns have one operation.
     if (this.#gathered.length === 0) this.#gathered = [pending];
     else this.#gathered.push(pending);
     if (!this.#first) {
@@ -59,7 +59,7 @@ export class Batcher {
     if (this.#areEnough(pending.operation)) this.#send(null);
   }
 
-  /** Takes an operation back. Returns true when nothing was sent of it, and nothing will be. */
+  /** Takes an operation back. Returns true if it was not and will not be sent. */
   withdraw(pending: Pending): boolean {
     if (pending.batch) return pending.batch.withdraw(pending);
     this.#gathered = this.#gathered.filter((one) => one !== pending);
@@ -67,13 +67,13 @@ export class Batcher {
     return true;
   }
 
-  /** Internal: Redis has refused a batch as a whole, and took each of its operations alone. */
+  /** Internal: Redis has refused a batch as a whole, and accepted each of its operations alone. */
   onRefused(error: LockStoreError): void {
     if (this.#isByLock) return;
     this.#refusesSlots = true;
     const reason = readableText(error.cause as Error);
     this.parts.reporter.warn(
-      `Redis takes no command for several locks (${reason}): from now on, each lock has commands of its own.`,
+      `Redis accepts no command for several locks (${reason}): from now on, each lock has its own commands.`,
     );
   }
 
@@ -87,33 +87,33 @@ export class Batcher {
     this.#send(first);
   };
 
-  /** Whether to send before the turn is over. Renewals come in great numbers, and no call waits for them. */
+  /** Whether to send before the turn is over. Renewals come in large numbers, and no call waits for them. */
   #areEnough({ terms }: Operation): boolean {
     if (this.#gathered.length < promptBatch(this.parts.commands.underWay) || terms.kind === 'renew') return false;
     return !this.#isByLock;
   }
 
-  /** Sends what was gathered; `current`: the one in whose context this runs. */
+  /** Sends the gathered operations; `current`: the one in whose context this runs. */
   #send(current: Pending | null): void {
     const all = this.#gathered;
     this.#gathered = [];
-    // A command for several callers is in the context of none.
+    // A command for several callers runs in none of their contexts.
     if (all.length === 1 && all[0] === current) return new Batch(all, this).start();
     const groups = this.#groupsOf(all);
     const send = (): void => groups.forEach((group) => new Batch(group, this).start());
     this.#inOurContext(() => (groups.length > 1 ? this.parts.commands.inOneWrite(send) : send()));
   }
 
-  /** Those with one time limit travel together, and those of one lock stay in their order. */
+  /** Groups operations with one time limit; operations of one lock stay in their order. */
   #groupsOf(all: readonly Pending[]): readonly (readonly Pending[])[] {
     if (all.length === 1) return [all];
     const isByLock = this.#isByLock;
-    // Nearly always, all may travel together.
+    // Nearly always, all fit into one group.
     if (!isByLock && mayTravelTogether(all)) return inChunks(all);
     const groups: Pending[][] = [];
-    /** The group that takes those of this name, and the last one that has a lock. */
+    /** The open group with this name, and the last group with a lock. */
     const [open, latest] = [new Map<string, number>(), new Map<string, number>()];
-    /** What travels alone has its place behind all before it, and before all behind it. */
+    /** An operation that is sent alone stays between its predecessors and its successors. */
     let least = 0;
     for (const pending of all) {
       const { isAlone, operation } = pending;
@@ -141,16 +141,16 @@ const inChunks = (all: readonly Pending[]): readonly (readonly Pending[])[] =>
 const withdrawn = ({ operation }: Pending): LockStoreError =>
   storeError(operation.key, withdrawnError(), { wasSent: false });
 
-/** The command in which operations travel. */
+/** The command of a batch of operations. */
 export class Batch extends Command {
-  /** What was sent, each time that it was sent: an acquire keeps its times. */
+  /** The script as it was sent, also when it is sent again: an acquire keeps its times. */
   sent: Script | null = null;
 
   constructor(
-    /** Without those that were withdrawn. */
+    /** Without withdrawn operations. */
     private pending: readonly Pending[],
     private readonly batcher: Batcher,
-    /** For an operation that has travelled before, in a batch that failed: reports whether it was served alone. */
+    /** For an operation of a failed batch that is sent again alone: reports whether it was served. */
     private readonly onServed: ((isServed: boolean) => void) | null = null,
   ) {
     const { key, lock, timeoutMs } = pending[0]!.operation;
@@ -158,7 +158,7 @@ export class Batch extends Command {
     for (const one of pending) one.batch = this;
   }
 
-  /** Takes an operation back. Returns true when nothing was sent of it, and nothing will be. */
+  /** Takes an operation back. Returns true if it was not and will not be sent. */
   withdraw(pending: Pending): boolean {
     if (this.sent) return false;
     if (this.pending.length === 1) this.fail(withdrawnError());
@@ -169,7 +169,7 @@ export class Batch extends Command {
     return true;
   }
 
-  /** What is withdrawn after this is sent nevertheless. */
+  /** An operation that is withdrawn after this is still sent. */
   protected make(): Script {
     const { calls, timesOf } = this.batcher.parts;
     const operations = this.pending.map(({ operation }) => operation);
@@ -206,7 +206,7 @@ export class Batch extends Command {
 
   protected reject(error: Error): void {
     if (this.pending.length > 1 && isRefused(error)) {
-      // Nothing was done. Servers and proxies have words of their own for the reason: one lock, or that there are several.
+      // Nothing was executed. Servers and proxies word the reason differently: one lock, or their number.
       void Promise.all(this.pending.map((one) => this.#sendAlone(one))).then((served) => {
         if (served.every(Boolean)) this.batcher.onRefused(error);
       });
@@ -215,7 +215,7 @@ export class Batch extends Command {
     for (const pending of this.pending) this.#fail(pending, error);
   }
 
-  /** A reply that its caller cannot read concerns no other one. */
+  /** A reply that its caller cannot read does not affect the others. */
   protected override onLate(replies: string[][]): void {
     for (const [i, pending] of this.pending.entries()) {
       const reply = replies[i]!;
@@ -228,7 +228,7 @@ export class Batch extends Command {
     }
   }
 
-  /** Alone, an operation reports its error itself. */
+  /** An operation that is sent alone reports its own error. */
   #hasFailed(reply: readonly string[]): boolean {
     return this.pending.length > 1 && reply[0] === 'failed';
   }

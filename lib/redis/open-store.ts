@@ -12,7 +12,7 @@ interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clien
   readonly connection: RedisConnection | readonly RedisConnection[];
 }
 
-/** What Redis can tell besides what every store tells. */
+/** The store of Redis, which can also list jobs. */
 export interface RedisLocks extends Omit<FullLockStore, 'setPermits'> {
   readonly history: PagedHistory;
   /** The last run of each job whose key begins with `prefix`. */

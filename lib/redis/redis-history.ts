@@ -26,22 +26,22 @@ import {
   OPERATOR_TIMEOUT_MS,
 } from './timing.js';
 
-/** How many texts a reply has of each entry. */
+/** The number of texts per entry in a reply. */
 const ENTRY_TEXTS = 7;
 
-/** What an entry says besides its keys, in a text of JSON; what is undefined is left out. */
+/** The facts of an entry without its keys, as JSON; undefined facts are left out. */
 type Facts = Omit<LockHistoryFacts, 'key' | 'keys'>;
 
-/** The last answer to a batch: when it counts as sent, by the server and by this process, and the time of its last entry. */
+/** The last answer to a batch: its send time, by the server and by this process, and the time of its last entry. */
 interface LastBatch {
   readonly serverMs: number;
   readonly sentAt: number;
   readonly last: string;
 }
 
-/** A history that takes several commands to read. */
+/** A history that is read by several commands. */
 export interface PagedHistory extends LockHistoryStore {
-  /** `pageMs`: how long one command may take, of several hundred entries. */
+  /** `pageMs`: the time limit of one command, for several hundred entries. */
   read(query: LockHistoryQuery, pageMs?: number): Promise<readonly LockHistoryEntry[]>;
 }
 
@@ -60,7 +60,7 @@ export class RedisHistory implements PagedHistory {
     this.#scripts = withHashes(scripts);
   }
 
-  /** What it sends is made when it is sent, with the age of each entry by then: the command may have to wait for a connection. */
+  /** Builds the operands at the time of sending, with the age of each entry then: the command may have to wait for a connection. */
   async append(batch: LockHistoryBatch): Promise<void> {
     const startedAt = this.clock.now();
     let sentAt = startedAt;
@@ -74,17 +74,17 @@ export class RedisHistory implements PagedHistory {
     this.#lastBatch = { serverMs: wholeNumber(serverMs), sentAt, last };
   }
 
-  /** Looks at no more entries than a history may have. */
+  /** Reads at most as much as a history may have. */
   async read(
     { key, limit, before: end }: LockHistoryQuery,
     pageMs = OPERATOR_TIMEOUT_MS,
   ): Promise<readonly LockHistoryEntry[]> {
     const entries: LockHistoryEntry[] = [];
-    // A batch that was sent twice is there twice.
+    // A batch that was sent twice is stored twice.
     const ids = new Set<string>();
     const most = key === undefined ? Math.min(limit, HISTORY_LOOKS) : HISTORY_LOOKS;
     const until = this.clock.now() + Math.max(MAX_HISTORY_READ_MS, pageMs);
-    // Entries arrive after they happened, and a batch that could not be written comes late.
+    // Entries are stored after their events, and a batch that could not be written arrives late.
     let before = end ? `${end.getTime() + MAX_HISTORY_DELAY_MS}-0` : '+';
     for (let looks = 0; looks < MAX_HISTORY_LOOKS && ids.size < limit; looks += most) {
       const leftMs = until - this.clock.now();
@@ -127,7 +127,7 @@ export class RedisHistory implements PagedHistory {
     return operands;
   }
 
-  /** What the server's clock should show; empty: unknown. It may run a little faster than ours, or the difference would grow. */
+  /** The expected time of the server's clock; empty: unknown. It may run a little faster than ours, or the difference would grow. */
   #expectedMs(now: number): string {
     if (!this.#lastBatch) return '';
     const { serverMs, sentAt } = this.#lastBatch;
@@ -163,7 +163,7 @@ function entriesIn(texts: readonly string[]): LockHistoryEntry[] {
   return entries;
 }
 
-/** Undefined for an entry of a newer version, and for what somebody else has written. */
+/** Undefined for an entry of a newer version, or of another program. */
 function entryOf([id, time, host = '', pid, key = '', list, json]: readonly string[]): LockHistoryEntry | undefined {
   const facts = objectIn(json);
   const at = new Date(wholeNumber(time));
@@ -208,7 +208,7 @@ function objectIn(json: string | undefined): Partial<Record<keyof Facts, unknown
 
 const unreadableError = ({ task }: Task): LockStoreError =>
   new LockStoreError(
-    `Redis was asked to ${task}, and sent a reply that no script of ours can send. Check what answers at its address.`,
+    `Redis was asked to ${task}, and sent a reply that none of our scripts can send. Check what answers at its address.`,
   );
 
 const tooLongError = (): LockStoreError =>

@@ -8,7 +8,7 @@ import { type LockScripts } from './scripts/lock-scripts.js';
 
 /** The options of `RedisLockStore`. */
 export interface RedisLockStoreOptions {
-  /** The client id of the quorum that this store is a node of; by default, the store has one of its own. */
+  /** The client id of the quorum that this store is a node of; by default, a random one. */
   readonly clientId?: string;
   readonly connection: RedisConnection;
   readonly keyPrefix: string;
@@ -16,7 +16,7 @@ export interface RedisLockStoreOptions {
   readonly minReplicas: number;
   readonly replicaTimeoutMs: number;
   readonly durable?: 'aof' | undefined;
-  /** The option of the module; a server that is too old for it is reported. */
+  /** The option of the module; a server without support for it is reported. */
   readonly history?: HistoryLimits | null;
   readonly hashTag?: ((key: string) => string | undefined) | undefined;
   readonly scripts: LockScripts;

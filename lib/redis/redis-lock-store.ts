@@ -64,7 +64,7 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
   readonly #keys: RedisKeys;
   readonly #calls: ScriptCalls;
   readonly #replicas: ReplicaAcks | null;
-  /** Not to be seen when the store is logged: it has passwords. */
+  /** Private, so that a log of the store does not show its passwords. */
   readonly #options: RedisLockStoreOptions;
   readonly #batcher: Batcher;
   readonly #check: ServerCheck;
@@ -83,7 +83,7 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
     this.keyPrefix = keyPrefix;
     this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
-    // A node of a cluster counts only the subscribers that are connected to itself.
+    // A node of a cluster counts only its own subscribers.
     const countReceivers = !this.#client.isCluster;
     const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
@@ -124,7 +124,7 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
   open(): void {
     if (this.#channel || !this.#listener) return;
     const listener = this.#listener;
-    // Replicas have not confirmed a pushed grant, and an unsafe server may push one.
+    // Replicas have not confirmed a pushed grant, and an unsafe server may also push one.
     const acceptsGrants = (): boolean => this.#replicas === null && !this.#check.isUnsafe;
     const { commands } = this;
     commands.connect();
@@ -140,7 +140,7 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
     this.#check.watch(this.#client, this.#masters !== null || this.#options.clientId !== undefined);
   }
 
-  /** The old master's writes after the promotion are lost, so all holders and waiters turn to the new master at once. */
+  /** Writes to the old master after the promotion are lost, so all holders and waiters move to the new master at once. */
   readonly #onMaster = (leadsToMaster: LeadsToMaster): void => {
     for (const part of [this.#channel, this.#replicas]) part?.move(leadsToMaster);
     this.commands.move(leadsToMaster, (client) => {
@@ -173,7 +173,7 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
     });
   }
 
-  /** All have one promise: thousands of leases may be renewed in one turn. */
+  /** All renewals share one promise: thousands of leases may be renewed in one turn. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     if (requests.length === 0) return Promise.resolve([]);
     return new Promise((resolve) => {
@@ -196,7 +196,7 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
     });
   }
 
-  /** With replicas to confirm it, an adoption counts as a grant does. */
+  /** Replicas confirm an adoption as they confirm a grant. */
   async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
     this.open();
     const refusal = this.#check.refusal(request.key);

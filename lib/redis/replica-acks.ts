@@ -17,12 +17,12 @@ interface ReplicaAcksOptions {
   readonly reporter: Reporter;
 }
 
-/** The place of the connection where there is no cluster. */
+/** The place of the connection outside a cluster. */
 const ONLY_MASTER = 'the master';
 
 /**
- * Proves that grants have reached replicas (WAIT, Redis docs), or disks (WAITAOF). Both cover the writes of their own connection, and block all
- * that is sent there after them. Therefore this class has its own connections, one per master. It sends the same acquire, or
+ * Proves that grants have reached replicas (WAIT, Redis docs), or disks (WAITAOF). Both cover the writes of their connection, and block
+ * later commands on it. Therefore this class has separate connections, one per master. It sends the same acquire, or
  * adoption, once more there, which writes the grant again.
  */
 export class ReplicaAcks {
@@ -37,7 +37,7 @@ export class ReplicaAcks {
 
   /**
    * Sends an acquire or an adoption again and resolves with its reply; with a grant only if enough replicas have it.
-   * @throws LockStoreError that says how many replicas have it
+   * @throws LockStoreError with the number of replicas that have it
    */
   confirm(call: ScriptCall): Promise<string[]> {
     const { client } = this;
@@ -101,7 +101,7 @@ interface Unconfirmed {
   fail(error: unknown): void;
 }
 
-/** Nothing is sent behind a WAIT: acquires that come while one is under way belong to the next batch. */
+/** Nothing is sent after a WAIT: acquires that arrive during one belong to the next batch. */
 class AckConnection {
   readonly commands: Connection;
   readonly #inOurContext = AsyncLocalStorage.snapshot();
@@ -168,7 +168,7 @@ class AckConnection {
       const text = `${who} did not confirm the lock "${key}": ${cause.message}. It was given back.`;
       return new LockStoreError(text, { key, cause: acks, retryable: isRetryable(cause) });
     }
-    // A new connection has written nothing: there, WAIT counts all replicas at once.
+    // A new connection has no writes: there, WAIT counts all replicas at once.
     if (this.commands.epoch !== epoch) {
       return new LockStoreError(`The connection was lost while replicas confirmed the lock "${key}".`, { key });
     }

@@ -18,9 +18,9 @@ import { OLD_DATA_ADVICE } from './connection/error-advice.js';
 import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /**
- * Finds the keys of locks, held or not, that begin with `prefix` and contain `contains`, by SCAN on all nodes; each once, though SCAN may return
- * it again. `listLocks` of the core decides which of them to list. `maxAnswers`: how many a node may send; by default, those
- * for a billion keys.
+ * Finds the keys of locks, held or not, that begin with `prefix` and contain `contains`, by SCAN on all nodes; each key once, although
+ * SCAN may repeat it. `listLocks` of the core decides which of them to list. `maxAnswers`: the limit of answers per node; by
+ * default, enough for a billion keys.
  */
 export async function* scanKeys(
   commands: Connection,
@@ -32,7 +32,7 @@ export async function* scanKeys(
   try {
     yield* scanNodes(commands, keys, wanted, progress);
   } catch (error) {
-    // Another node may serve in the place of the one that failed.
+    // Another node may have replaced the failed one.
     if (!(await isReplaced(commands, progress.at))) throw error;
     yield* scanNodes(commands, keys, wanted, progress);
   }
@@ -48,11 +48,11 @@ interface Wanted {
 interface Progress {
   readonly seen: Set<string>;
   readonly newEnd: () => EndOfScan;
-  /** The node of a cluster that is asked. */
+  /** The present node of a cluster. */
   at: SingleClient | undefined;
 }
 
-/** Whether the cluster has, by now, other masters than that node. */
+/** Whether another master has replaced that node in the cluster. */
 async function isReplaced(commands: Connection, node: SingleClient | undefined): Promise<boolean> {
   const client = commands.liveClient();
   if (!node || !client.isCluster) return false;
@@ -72,7 +72,7 @@ async function* scanNodes(
   const client = commands.liveClient();
   const pattern = keys.pattern(prefix, contains);
   const request = { subject: LISTING, timeoutMs: OPERATOR_TIMEOUT_MS };
-  // A cluster knows all of its nodes when it is ready.
+  // A cluster has all its nodes when it is ready.
   const nodes: readonly SingleClient[] = client.isCluster
     ? await commands.send(async () => client.nodes('master'), request)
     : [client];
@@ -84,7 +84,7 @@ async function* scanNodes(
     do {
       const scan = () => node.scan(cursor, pattern, KEYS_PER_SCAN);
       const [next, found] = await commands.send(scan, { ...request, ...to });
-      // The history of the locks has no name of a lock.
+      // The key of the history is not a lock.
       const named = found.map((stored) => keys.keyOf(stored));
       const isWanted = (name: string): boolean =>
         name !== '' && name.startsWith(prefix) && name.includes(contains) && !seen.has(name);
@@ -98,15 +98,15 @@ async function* scanNodes(
   }
 }
 
-/** How many keys a server looks at for one answer. */
+/** The number of keys that a server scans per answer. */
 const KEYS_PER_SCAN = 1_000;
 
 /** A cursor may come twice while the server changes the size of its table. */
 const MAX_REPEATS = 100;
 
 /**
- * Ends a SCAN that has no other end: the server sends the same cursors again and again, or ever new ones. Remembers one cursor
- * at a time, and another one each time that their number has doubled: any cycle comes back to one of them (Brent's algorithm).
+ * Ends a SCAN that would not end: the server repeats the same cursors, or sends new ones endlessly. Remembers one cursor
+ * at a time, and another one each time their number has doubled: any cycle returns to one of them (Brent's algorithm).
  */
 class EndOfScan {
   #count = 0;
@@ -118,7 +118,7 @@ class EndOfScan {
     private readonly maxAnswers: number,
   ) {}
 
-  /** @throws LockStoreError when there is no end in sight */
+  /** @throws LockStoreError when the scan does not end */
   check(cursor: string): void {
     if (cursor === this.#remembered) this.#repeats += 1;
     if (this.#repeats > MAX_REPEATS || this.#count >= this.maxAnswers) throw endlessError(this.prefix);
@@ -133,7 +133,7 @@ const endlessError = (prefix: string): LockStoreError =>
       'answers there.',
   );
 
-/** What lists ask of a store. */
+/** What a list needs from a store. */
 interface Listed {
   scan(prefix: string, contains?: string): AsyncIterable<string>;
   inspect(key: string): Promise<LockState>;
@@ -150,8 +150,8 @@ export const jobsOf = (store: Listed, { prefix, limit }: ListOptions): AsyncIter
   listJobs(store.scan(prefix), limit, (key) => store.runs(key).catch((error: Error) => unreadable(key, error)));
 
 /**
- * Why the data of a key cannot be read; undefined for a key of another type: something other than a lock is stored under the same
- * prefix. Any other error concerns the whole list.
+ * Why the data of a key cannot be read; undefined for a key of another type: data of another program has the same prefix. Any other
+ * error concerns the whole list.
  */
 function unreadable(key: string, error: Error): UnreadableKey | undefined {
   if (!(error instanceof LockStoreError) || error.retryable) throw error;

@@ -6,7 +6,7 @@ const DAY = 24 * HOUR;
 /** How far back to look for a fire. The short windows come first: most calls are made by the timer itself. */
 const WINDOWS = [2 * SECOND, MINUTE, HOUR, DAY, 8 * DAY, 32 * DAY, 366 * DAY, 5 * 366 * DAY];
 
-/** How many gaps between fires are looked at to find the shortest. */
+/** The number of gaps between fires that are compared to find the shortest. */
 const GAPS = 5;
 
 /** The parts of a luxon DateTime that we use. */
@@ -39,7 +39,7 @@ export interface Fire {
 /** The times at which an expression fires, as the scheduler itself computes them. */
 export class CronTimeline {
   readonly #cronTime: CronTime;
-  /** Any moment in the time zone of the expression. */
+  /** A moment in the time zone of the expression. */
   readonly #moment: Moment;
   #last: Fire | undefined;
 
@@ -74,7 +74,7 @@ export class CronTimeline {
     return shortestMs;
   }
 
-  /** Bisects: at a weekend, a walk from fire to fire of `* * 9-17 * * 1-5` would block the process for seconds. */
+  /** Bisects: on a weekend, a walk from fire to fire of `* * 9-17 * * 1-5` would block the process for seconds. */
   #search(limitMs: number): number | undefined {
     const end = Math.floor(limitMs / SECOND) * SECOND;
     let none = end;
@@ -86,7 +86,7 @@ export class CronTimeline {
     return undefined;
   }
 
-  /** The last fire up to the limit, when there is one after `some` and none after `none`; both are full seconds. */
+  /** The last fire up to the limit, if there is a fire after `some` and no fire after `none`; both are full seconds. */
   #bisect(some: number, none: number, limitMs: number): number {
     while (none - some > SECOND) {
       const middle = some + Math.floor((none - some) / 2 / SECOND) * SECOND;
@@ -97,8 +97,8 @@ export class CronTimeline {
   }
 
   /**
-   * A daily job that is due in the hour that autumn repeats fires in the first of the two hours. Called within the second
-   * one, the library returns a time in that hour, too. All instances must agree, whether or not they ran through both hours.
+   * A daily job that is due in the hour that autumn repeats fires in the first of the two hours. When called within the second
+   * hour, the library also returns a time in that hour. All instances must agree, whether or not they ran through both hours.
    */
   #firstOfTwo(fireMs: number): number {
     const offset = this.#offsetAt(fireMs);

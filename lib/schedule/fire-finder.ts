@@ -20,7 +20,7 @@ import {
 /** How early, by the wall clock, a timer may fire. */
 const EARLY_MS = 50;
 const MIN_GAP_MS = 1_000;
-/** The least time for which a claim is remembered: clocks and event loops of the instances may differ. */
+/** The minimum time for which a claim is remembered: clocks and event loops of the instances may differ. */
 const MIN_REMEMBER_MS = 60_000;
 const DAY = 24 * 3_600_000;
 const MAX_REMEMBER_MS = 400 * DAY;
@@ -41,17 +41,17 @@ export class FireFinder {
   }
 
   /**
-   * Returns the fire that a call made now belongs to: the latest one that is due. A call by hand belongs to the fire before
+   * Returns the fire that a call made now belongs to: the latest one that is due. A manual call belongs to the fire before
    * it, whether or not the job is `disabled`: that may differ between instances, and a job may be started later.
    * @param where the method, for error texts: `Class.method`
-   * @throws LockConfigurationError if there is no schedule, or the application has no such job
+   * @throws LockConfigurationError if there is no schedule, or the application does not have the job
    */
   claimOf(method: Function, where: string): FireSpec {
     try {
       return this.#claimOf(method, where);
     } catch (cause) {
       if (cause instanceof LockConfigurationError) throw cause;
-      // Metadata that no decorator of @nestjs/schedule writes, or a registry that somebody has replaced.
+      // Metadata that no decorator of @nestjs/schedule writes, or a replaced registry.
       throw refusal(
         where,
         `its schedule cannot be read: ${messageOf(cause)}. Use the decorators of the schedule`,
@@ -78,7 +78,7 @@ export class FireFinder {
     throw this.#noJob(options, where);
   }
 
-  /** The fire of a method that has no schedule of its own, and is called by a job of the SchedulerRegistry. */
+  /** The fire of a method without its own schedule, which a job of the SchedulerRegistry calls. */
   #claimOfTick(where: string): FireSpec {
     const job = tickingJob();
     if (job) return this.#claimOfTime(job.cronTime, where);
@@ -95,13 +95,13 @@ export class FireFinder {
       fire = this.#timelineOf(cronTime).lastFire(this.#now() + EARLY_MS);
     } catch (cause) {
       const expression = `"${shortened(String(cronTime.source))}"`;
-      throw refusal(where, `the times of ${expression} cannot be worked out. Check that it ever fires`, cause);
+      throw refusal(where, `the times of ${expression} cannot be computed. Check that it ever fires`, cause);
     }
     if (!fire) return BEFORE_THE_FIRST;
     return { kind: 'at', ms: fire.atMs, rememberMs: rememberMs(fire.nextMs - fire.atMs) };
   }
 
-  /** A call by hand before the date must not use up its fire. */
+  /** A manual call before the date must not use up its fire. */
   #claimOfDate(date: string | { valueOf(): number }): FireSpec {
     const ms = Number(date);
     return ms >= 0 && Number.isSafeInteger(ms) && ms <= this.#now() + EARLY_MS
@@ -123,19 +123,19 @@ export class FireFinder {
       ? `the cron job "${shortened(options.name)}"`
       : `a cron job "${shortened(String(options.cronTime))}"`;
     const advice = 'Call the method after the start of the application, and give a job that is changed a `name`';
-    return refusal(where, `the scheduler does not have ${job} (yet, or any more). ${advice}`);
+    return refusal(where, `the scheduler does not have ${job} (yet, or any longer). ${advice}`);
   }
 }
 
 /**
  * Returns the fire of the Date that a function returned. It has no period, so it is remembered for a day.
- * @throws LockConfigurationError for anything but a Date from 1970 on
+ * @throws LockConfigurationError unless the value is a Date from 1970 on
  */
 export function fireOfDate(date: unknown, where: string): FireSpec {
   const ms = types.isDate(date) ? date.getTime() : NaN;
   if (ms >= 0) return { kind: 'at', ms, rememberMs: DAY };
   throw new LockConfigurationError(
-    `${where}: the function \`oncePer\` gave ${describe(date)}, expected a Date from 1970 on; return the time at which the ` +
+    `${where}: the function \`oncePer\` returned ${describe(date)}, expected a Date from 1970 on; return the time at which the ` +
       'job was due (it cannot be async).',
   );
 }
@@ -148,7 +148,7 @@ function describe(value: unknown): string {
 
 const BEFORE_THE_FIRST: FireSpec = { kind: 'at', ms: 0, rememberMs: MIN_REMEMBER_MS };
 
-/** How long the fire of a schedule with this period is remembered: two periods, for instances that are late. */
+/** How long the fire of a schedule with this period is remembered: two periods, because instances may be late. */
 export function rememberMs(periodMs: number): number {
   return Math.min(Math.max(2 * periodMs, MIN_REMEMBER_MS), MAX_REMEMBER_MS);
 }
@@ -169,8 +169,8 @@ export class CronJobs {
   }
 
   /**
-   * Returns the schedule that the job of a method has now; `setTime` may have changed it. The job is the one that calls the
-   * method, the one with its name, or any that was declared with its options. It is remembered, since a shutdown removes
+   * Returns the present schedule of the job of a method; `setTime` may have changed it. The job is the one that calls the
+   * method, the one with its name, or any that was declared with its options. It is remembered, because a shutdown removes
    * the jobs before the calls end.
    */
   cronTimeOf(method: Function, options: CronOptions): CronTime | undefined {
@@ -191,7 +191,7 @@ export class CronJobs {
       ?.get(name);
   }
 
-  /** A job whose time was not changed comes first: two jobs may have been declared alike, and one of them changed. */
+  /** A job with its original time comes first: two jobs may have been declared alike, and one of them changed. */
   #alike(options: CronOptions): CronJob | undefined {
     const jobs = this.#all().flatMap((all) => [...all.values()].filter((job) => isCronJob(job) && !job.name));
     return jobs.find((job) => isAlike(job.cronTime, options)) ?? jobs.find((job) => wasDeclared(job, options));
@@ -228,6 +228,6 @@ function isAlike(
   return (cronTime.timeZone ?? '') === (timeZone ?? ofProcess ?? '');
 }
 
-/** The job keeps a date as another object, a luxon DateTime. */
+/** The job stores a date as another object, a luxon DateTime. */
 const isSame = (one: CronOptions['cronTime'], other: CronOptions['cronTime']): boolean =>
   one === other || (typeof one === 'object' && typeof other === 'object' && Number(one) === Number(other));

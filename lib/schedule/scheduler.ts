@@ -31,8 +31,8 @@ export type Schedule =
 const reflector = new Reflector();
 
 /**
- * Finds the function called `name` that has a schedule, on the instance or its prototypes. A decorator above the lock may have
- * replaced the method by one that has the schedule; a spy or instrumentation may have replaced it by one without a schedule.
+ * Finds the function called `name` with a schedule, on the instance or its prototypes. A decorator above the lock may have replaced
+ * the method by a function with the schedule; a spy or instrumentation may have replaced it by one without a schedule.
  */
 export function scheduledMethod(self: unknown, name: string | symbol): Function | undefined {
   for (let holder = self as object | null; holder; holder = Object.getPrototypeOf(holder) as object | null) {
@@ -42,7 +42,7 @@ export function scheduledMethod(self: unknown, name: string | symbol): Function 
   return undefined;
 }
 
-/** The methods of a class, also those that it inherits: of one name, that of the nearest class. */
+/** The methods of a class, also inherited ones: for each name, that of the nearest class. */
 export function* methodsOf(prototype: object | null): Generator<readonly [string | symbol, Function]> {
   const seen = new Set<string | symbol>();
   for (let holder = prototype; holder; holder = Object.getPrototypeOf(holder) as object | null) {
@@ -59,7 +59,7 @@ export function* methodsOf(prototype: object | null): Generator<readonly [string
 export const hasSchedule = (method: Function): boolean =>
   [CRON, TIMEOUT, INTERVAL].includes(reflector.get<number>(TYPE, method));
 
-/** Returns the schedule of a method. With several decorators the outermost counts, as for the scheduler itself. */
+/** Returns the schedule of a method. If there are several decorators, the outermost counts, as for the scheduler itself. */
 export function scheduleOf(method: Function): Schedule | undefined {
   const type: unknown = reflector.get(TYPE, method);
   if (type === CRON) return { kind: 'cron', options: reflector.get<CronOptions>(OPTIONS.cron, method) };
@@ -71,7 +71,7 @@ export function scheduleOf(method: Function): Schedule | undefined {
 /** The longest delay of a timer of Node. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** A timer of Node treats an invalid delay, and one that is too long, as 1 ms, and drops fractions. */
+/** A timer of Node treats an invalid or too long delay as 1 ms, and drops fractions. */
 function delayOf(key: string, method: Function): number {
   const { timeout } = reflector.get<{ readonly timeout?: unknown }>(key, method);
   const delayMs = Math.trunc(Number(timeout));
@@ -82,7 +82,7 @@ function delayOf(key: string, method: Function): number {
 interface AddedJob {
   readonly name: string;
   readonly cronTime: CronTime;
-  /** The time zone of the process at that time; undefined if Node knew none. */
+  /** The time zone of the process at that time; undefined if Node had none. */
   readonly localZone: string | undefined;
 }
 
@@ -93,15 +93,15 @@ const followed = new WeakSet<SchedulerRegistry>();
 /** Returns the cron job in whose tick the caller runs. */
 export const tickingJob = (): CronJob | undefined => ticking.getStore();
 
-/** Returns the job as it was added; undefined for a job of a scheduler that is not followed. */
+/** Returns the job as it was added; undefined for a job of a scheduler without `followJobs`. */
 export const addedJob = (job: CronJob): AddedJob | undefined => added.get(job);
 
-/** Returns the time zone of the process as the scheduler sees it; undefined if Node knows none (`TZ=:/etc/localtime`). */
+/** Returns the time zone of the process as the scheduler sees it; undefined if Node has none (`TZ=:/etc/localtime`). */
 export const localZone = (): string | undefined => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /**
- * Makes `tickingJob` work for all cron jobs of the app, including those that are added later. A job does not say which
- * method it calls, and it may call a method without a decorator of the schedule. The registry and the jobs work as before, and
+ * Makes `tickingJob` work for all cron jobs of the app, including later ones. A job does not contain the method that it
+ * calls, and it may call a method without a decorator of the schedule. The registry and the jobs work as before, and
  * spies on them see the same calls.
  */
 export function followJobs(modules: Pick<ModulesContainer, 'values'>): void {
@@ -111,7 +111,7 @@ export function followJobs(modules: Pick<ModulesContainer, 'values'>): void {
     try {
       follow(registry);
     } catch {
-      // In a test, anything may stand in for the registry; it has no ticks.
+      // In a test, any object may replace the registry; it has no ticks.
     }
   }
 }
@@ -146,7 +146,7 @@ export interface CronJob {
   fireOnTick: (...args: unknown[]) => unknown;
 }
 
-/** Whether it is a job of cron: a registry accepts jobs of other libraries, too. */
+/** Whether it is a job of cron: a registry also accepts jobs of other libraries. */
 export function isCronJob(job: unknown): job is CronJob {
   const { cronTime, fireOnTick } = (job ?? {}) as Partial<CronJob>;
   return typeof fireOnTick === 'function' && typeof cronTime === 'object' && cronTime !== null;
@@ -163,7 +163,7 @@ export interface SchedulerRegistry {
   deleteTimeout(name: string): unknown;
 }
 
-/** Finds registries by their token, since reading from other instances may have side effects (a proxy, a getter). */
+/** Finds registries by their token, because reading from other instances may have side effects (a proxy, a getter). */
 export function* registriesOf(modules: Pick<ModulesContainer, 'values'>): Generator<SchedulerRegistry> {
   for (const module of modules.values()) {
     for (const [token, wrapper] of module.providers) {
@@ -187,7 +187,7 @@ export function stopJobs(modules: Pick<ModulesContainer, 'values'>): void {
       for (const name of registry.getIntervals()) registry.deleteInterval(name);
       for (const name of registry.getTimeouts()) registry.deleteTimeout(name);
     } catch {
-      // In a test, anything may stand in for the registry. A shutdown goes on without it.
+      // In a test, any object may replace the registry. A shutdown continues without it.
     }
   }
 }

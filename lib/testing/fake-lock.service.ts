@@ -24,17 +24,17 @@ import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock
 import { partsOf } from '../redis-lock.parts.js';
 import { RedisLockService } from '../redis-lock.service.js';
 
-/** How a request ends; `full`: the lock is busy, and more calls wait than any other call accepts. */
+/** The outcome of a request; `full`: the lock is busy, and the queue exceeds every `maxWaiters`. */
 type FakeOutcome = 'grant' | 'refuse' | 'full' | 'fail';
 
-/** Which locks a rule applies to: a key, a pattern of keys, or (left out) all. */
+/** The locks of a rule: a key, a pattern of keys, or (left out) all. */
 export type FakeKey = string | RegExp | undefined;
 
 /** Whether a rule applies to a key. */
 const matches = (which: FakeKey, key: string): boolean =>
   which === undefined || (typeof which === 'string' ? which === key : key.search(which) >= 0);
 
-/** Who holds a lock that a test refuses; a semaphore reports no holder. */
+/** The holder of a lock that a test refuses; a semaphore reports no holder. */
 const holderFor = (permits: number): string | undefined => (permits > 0 ? undefined : 'the test');
 
 /**
@@ -42,7 +42,7 @@ const holderFor = (permits: number): string | undefined => (permits > 0 ? undefi
  * (owners, tokens, leases, states) is as in `MemoryLockStore`.
  */
 class FakeStore extends MemoryLockStore {
-  /** The latest that applies to a key decides. */
+  /** The latest rule that applies to a key decides. */
   readonly #rules: { readonly which: FakeKey; readonly outcome: FakeOutcome }[] = [];
 
   constructor(clock: Clock) {
@@ -68,12 +68,12 @@ class FakeStore extends MemoryLockStore {
       const serverTimeMs = Math.floor(this.server.clock.wallNow());
       return { outcome: 'busy', retryMs: 0, ahead: 0, holder: holderFor(permits), serverTimeMs };
     }
-    // Every call of a job is a fire of its own.
+    // Every call of a job is a separate fire.
     if (claim) this.server.locks.all.get(keys[0]!)?.jobs.delete(claim.job);
     return super.acquire(request);
   }
 
-  /** Works even while a rule says `fail`: retries would take a second of the test's time. */
+  /** Works even under a `fail` rule: retries would cost a second of test time. */
   override async release(request: ReleaseRequest): Promise<ReleaseReply> {
     return this.server.locks.release(request);
   }
@@ -90,7 +90,7 @@ class FakeStore extends MemoryLockStore {
   /** Replies at once, in the turn of the caller, unless a rule fails the command. */
   protected override async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
     if (this.isClosed) throw closedError(subject);
-    // What is about no lock fails only with all of them.
+    // A command without a lock fails only if all locks fail.
     if (this.outcomeOf([keyOfSubject(subject) ?? '']) === 'fail') throw awayError(subject);
     const { locks } = this.server;
     locks.forgetUnused();
@@ -116,12 +116,12 @@ export interface FakeLockCall {
 
 const silent = { debug: (): void => {}, warn: (): void => {}, error: (): void => {} };
 
-/** Grants at once unless a rule says otherwise; its locks are real ones of the core. */
+/** Grants at once unless a rule applies; its locks are real locks of the core. */
 class FakeLocker extends Locker {
   readonly calls: FakeLockCall[] = [];
   #closed: Promise<void> | null = null;
 
-  /** `drainMs`: how long a shutdown waits for holders; undefined: as long as the module says. */
+  /** `drainMs`: how long a shutdown waits for holders; undefined: the option of the module. */
   constructor(
     clock: Clock,
     readonly fakeStore: FakeStore,
@@ -135,14 +135,14 @@ class FakeLocker extends Locker {
     this.onListening();
   }
 
-  /** Forgets the calls and the rules, and opens again; locks that are held stay held. */
+  /** Forgets the calls and the rules, and opens again; held locks stay held. */
   forget(): void {
     this.calls.length = 0;
     this.open();
     this.rule(undefined, 'grant');
   }
 
-  /** Opens for an app that starts: the fake may have been closed with the app of an earlier test. */
+  /** Opens for a starting app: the fake may have been closed with the app of an earlier test. */
   open(): this {
     this.isClosing = false;
     this.#closed = null;
@@ -156,7 +156,7 @@ class FakeLocker extends Locker {
     return this.#closed;
   }
 
-  /** Returns how many locks were lost. */
+  /** Loses locks; returns their number. */
   lose(which: FakeKey, reason: LockLostReason): number {
     const losing = [...this.holds].filter(({ keys }) => keys.some((key) => matches(which, key)));
     for (const lock of losing) lock.lose(reason);
@@ -172,11 +172,11 @@ class FakeLocker extends Locker {
     const { keys, options, label } = request;
     this.fakeStore.groups(keys);
     this.calls.push({ keys, mode: options.mode, where: label.where, options });
-    // A call after the close, or with an aborted signal, sends no request, whatever the rules say.
+    // A call after the close, or with an aborted signal, sends no request, whatever the rules.
     const isRequested = !this.isClosing && !options.signal?.aborted;
     const failure = isRequested ? this.#failureOf(request) : undefined;
     if (failure) throw failure;
-    // A fake excludes nobody: no call waits for others of its process either.
+    // A fake enforces nothing: no call waits for others of its process.
     return super.acquire({ ...request, options: { ...options, perInstance: 0 } }, toResult);
   }
 
@@ -223,7 +223,7 @@ class FakeLocker extends Locker {
   }
 }
 
-/** The options of `FakeLockService`: those options of the module that matter to a fake. */
+/** The options of `FakeLockService`: the options of the module that apply to a fake. */
 export interface FakeLockOptions extends Pick<
   RedisLockModuleOptions,
   'name' | 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'awaitRelease' | 'onUnavailable'
@@ -240,10 +240,10 @@ export interface FakeLockOptions extends Pick<
   readonly clock?: Clock;
 }
 
-/** Any number will do: every call is a fire of its own. */
+/** Any number works: every call is a separate fire. */
 const A_SLOT_MS = 60_000;
 
-/** A unit test of a scheduled job has neither a scheduler nor another instance that could run the same fire. */
+/** A unit test of a scheduled job has neither a scheduler nor another instance that could run its fire. */
 class FakeInterceptor extends LockInterceptor {
   override run(call: LockedCall, ...rest: [self: unknown, args: readonly unknown[], proceed: () => unknown]): unknown {
     return super.run(withoutSchedule(call), ...rest);
@@ -258,7 +258,7 @@ function withoutSchedule(call: LockedCall): LockedCall {
 }
 
 /**
- * A lock service for unit tests: grants every lock at once, excludes nobody, records all requests, and can be set to
+ * A lock service for unit tests: grants every lock at once, enforces no exclusion, records all requests, and can be set to
  * refuse, time out, fail or lose locks. Everything else is real: handles, signals, `currentLock()`, nested calls, the checks
  * of options, and how decorators handle errors. A job with `oncePer` runs at every call.
  */
@@ -294,7 +294,7 @@ export class FakeLockService extends RedisLockService {
     return this.#rule(which, 'refuse');
   }
 
-  /** Same as `refuse`, but with so many waiters that a call with `maxWaiters` rejects with a `LockBusyError`. */
+  /** Same as `refuse`, but with a full queue: a call with `maxWaiters` rejects with a `LockBusyError`. */
   fillQueue(which?: FakeKey): this {
     return this.#rule(which, 'full');
   }
@@ -315,8 +315,8 @@ export class FakeLockService extends RedisLockService {
   }
 
   /**
-   * Loses the locks that are held now: their signals fire, and their calls reject with a `LockLostError`.
-   * @returns how many locks were lost
+   * Loses the held locks: their signals are aborted, and their calls reject with a `LockLostError`.
+   * @returns the number of lost locks
    */
   lose(which?: FakeKey, reason: LockLostReason = 'expired'): number {
     return this.#locker.lose(which, reason);
@@ -334,5 +334,5 @@ export class FakeLockService extends RedisLockService {
   }
 }
 
-/** The locker of a fake, for an app that starts: the fake may have been closed with an earlier one. */
+/** The locker of a fake, for a starting app: the fake may have been closed with an earlier app. */
 export const openLocker = (locks: FakeLockService): Locker => (partsOf(locks)!.locker as FakeLocker).open();

@@ -48,7 +48,7 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
     );
   }
   for (const { key, type } of ours) {
-    // A setter of @Leader would refuse a second object, but a fake stands for any number of instances.
+    // A setter of @Leader would refuse a second object, but a fake represents any number of instances.
     Object.defineProperty(instance, key, {
       value: values.get(type),
       writable: true,

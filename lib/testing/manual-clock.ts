@@ -11,7 +11,7 @@ interface Timer {
 /** A clock that moves only when a test moves it: leases end, waits time out and watchdogs renew without delay. */
 export class ManualClock implements Clock {
   /**
-   * By how many milliseconds the wall clock is ahead of the monotonic one. Change it to set the wall clock, or to simulate a
+   * How far the wall clock is ahead of the monotonic one, in milliseconds. Change it to set the wall clock, or to simulate a
    * machine that sleeps.
    */
   wallOffsetMs: number;
@@ -24,7 +24,7 @@ export class ManualClock implements Clock {
     if (!Number.isFinite(this.wallOffsetMs)) throw refused('the clock to start at a time', startsAt);
   }
 
-  /** How many timers are set. */
+  /** The number of set timers. */
   get timers(): number {
     return this.#timers.size;
   }
@@ -55,7 +55,7 @@ export class ManualClock implements Clock {
       next.callback();
       await settled();
     }
-    // That work may have jumped further.
+    // This work may have jumped further.
     this.#now = Math.max(this.#now, until);
   }
 
@@ -88,7 +88,7 @@ function checkMs(ms: number): void {
 const refused = (expected: string, got: unknown): LockConfigurationError =>
   new LockConfigurationError(`Expected ${expected}, got ${String(got)}.`);
 
-/** How many commands of a `MemoryLockServer` one timer can start in a row. */
+/** The number of commands of a `MemoryLockServer` that one timer can start in a row. */
 const TURNS = 10;
 
 /** Resolves when all pending work has run; works with the fake timers of a test runner. */

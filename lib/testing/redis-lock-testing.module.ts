@@ -6,7 +6,7 @@ import { RedisLockModule } from '../redis-lock.module.js';
 import type { RedisLockModuleOptions, ResolvedModuleOptions } from '../redis-lock.options.js';
 import { LOCK_CLOCK, LOCK_STORE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 
-/** The part of the `TestingModuleBuilder` of \@nestjs/testing that is used; that package is no dependency. */
+/** The part of the `TestingModuleBuilder` of \@nestjs/testing in use; that package is not a dependency. */
 export interface Overriding {
   overrideProvider(token: unknown): {
     useValue(value: unknown): unknown;
@@ -14,7 +14,7 @@ export interface Overriding {
   };
 }
 
-/** Where the locks of a test live. */
+/** The place of the locks of a test. */
 export interface MemoryLockOptions {
   /**
    * Apps that use the same server share their locks, as instances of one app do.
@@ -36,7 +36,7 @@ export type RedisLockTestingOptions = Omit<RedisLockModuleOptions, OfRedis> & Me
 
 /**
  * `RedisLockModule` without a Redis: real locks, with leases, queues, tokens and losses, in the memory of the process.
- * Import it instead of `RedisLockModule`; for an app that imports that one, see `useMemoryLocks`.
+ * Import it instead of `RedisLockModule`; for an app that imports `RedisLockModule`, see `useMemoryLocks`.
  */
 export class RedisLockTestingModule extends RedisLockModule {
   /** As `RedisLockModule`, but `drainMs` is 0 by default: a lock that a test leaves held does not keep its app open. */

@@ -132,13 +132,13 @@ describe('release', () => {
     const locks = openStoreOf(url);
     await hold(locks, 'order:1');
     const { code, stdout } = await cli(['release', 'order:1', '--yes', '--url', url]);
-    expect([code, stdout]).toEqual([0, expect.stringContaining('Released order:1. Its holders are told')]);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('Released order:1. Its holders are notified')]);
     expect(await locks.inspect('order:1')).toMatchObject({ mode: 'free' });
   });
 
   it('ends with 1 when no call holds it', async () => {
     const { code, stdout } = await cli(['release', 'order:1', '--yes', '--url', url, '--json']);
-    expect([code, JSON.parse(stdout)]).toEqual([1, { key: 'order:1', released: false, text: 'Nobody holds order:1.' }]);
+    expect([code, JSON.parse(stdout)]).toEqual([1, { key: 'order:1', released: false, text: 'order:1 is not held.' }]);
   });
 
   it.each([
@@ -195,7 +195,7 @@ describe('release in an app with a history', () => {
     const env = { REDIS_LOCK_USERNAME: 'ops', REDIS_LOCK_PASSWORD: 'pass', REDIS_LOCK_URL: url };
     const { code, stdout, stderr } = await cli(['release', 'order:1', '--yes'], { env });
     expect([code, stdout]).toEqual([0, expect.stringContaining('Released order:1.')]);
-    expect(stderr).toContain('The lock is released, but its history cannot say who did it: ');
+    expect(stderr).toContain('The lock is released, but the release could not be added to its history: ');
     expect(await locks.inspect('order:1')).toMatchObject({ mode: 'free' });
   });
 });

@@ -285,6 +285,6 @@ describe('the option `ifBusy: share`', () => {
 
   it('is refused for requests', () => {
     const text = refused(() => LockInterceptor.for('user:<0.params.id>', SHARE as never));
-    expect(text).toContain('each request has an answer of its own, which cannot be shared');
+    expect(text).toContain('each request has its own answer, which cannot be shared');
   });
 });

@@ -12,12 +12,12 @@ type MayBeUndefined<P extends string> =
   `<${P}> may be undefined: make it required, as in [string, ...string[]] or { id: string }, or use a key function`;
 type MayBeNull<P extends string> = `<${P}> may be null: leave null out of its type, or use a key function`;
 type Braces = "{ and } fill nothing: write '<0>' for the first argument, '<0.id>' for a property of it";
-type MayBeElse<P extends string> = `<${P}> may be something else than a string, number, bigint or boolean`;
+type MayBeElse<P extends string> = `<${P}> may be something other than a string, number, bigint or boolean`;
 
 /** What the compiler shows, as `Property 'lockKeyError' is missing ... '<0.idd> is not an argument of this method'`. */
 check<Same<KeyTemplateError<'order:<0.idd>', [Order]>, '<0.idd> is not an argument of this method'>>();
 check<
-  Same<KeyTemplateError<'order:<0>', [Order]>, '<0> may be something else than a string, number, bigint or boolean'>
+  Same<KeyTemplateError<'order:<0>', [Order]>, '<0> may be something other than a string, number, bigint or boolean'>
 >();
 check<Same<KeyTemplateError<'order:<0', [string]>, '<0 is not closed with >'>>();
 

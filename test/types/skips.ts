@@ -149,7 +149,7 @@ check<
 check<
   Same<
     SkipError<SkippedBy<() => number, any, 'fail'>, Text>,
-    'the function of ifBusy returns what the result type of this method lacks: type the result Promise<... | what it returns>'
+    'the function of ifBusy returns a value that the result type of this method lacks: type the result Promise<... | what it returns>'
   >
 >();
 

@@ -40,7 +40,7 @@ const STYLES = { ok: 'green', warn: 'yellow', problem: 'red', skipped: 'dim' } a
   Style
 >;
 
-/** Checks the servers, and says what each finding means. */
+/** Checks the servers, and explains each finding. */
 export async function doctor(session: Session): Promise<ExitCode> {
   const { settings, terminal } = session;
   const given = settings.connection;
@@ -95,7 +95,7 @@ async function infoOf(server: Server): Promise<string | null> {
   }
 }
 
-/** All that concerns one server. `offsets` gets that of its clock. */
+/** Runs all checks of one server. Adds the offset of its clock to `offsets`. */
 async function examineServer(
   settings: Settings,
   server: Server,
@@ -109,7 +109,7 @@ async function examineServer(
     findings.push(...(await checked(about, name, run)));
   };
   if (info === null) {
-    const text = 'The user may not ask what this server is (+info), which the module does, too.';
+    const text = 'The user may not read the facts of this server (+info), which the module also reads.';
     await check('rights', async () => [warn(text, GIVE_RIGHTS)]);
   } else {
     const use = { isCluster, findsMaster, minReplicas: 0 };

@@ -18,7 +18,7 @@ const HANDOVER_MS = 2_000;
 
 const ignore = (): void => undefined;
 
-/** A store with what a call of it needs; the attempts are those of the store. */
+/** A store with the values for its calls; the attempts are those of the store. */
 class Caller {
   constructor(
     private readonly settings: Settings,
@@ -51,7 +51,7 @@ class Caller {
   }
 }
 
-/** Acquires and releases a lock of the doctor's own some times; what is left of it is removed by `removeTraces`. */
+/** Acquires and releases the doctor's own lock several times; `removeTraces` removes its remains. */
 export async function checkLock(settings: Settings, store: LockStore, key: string): Promise<Result[]> {
   const caller = new Caller(settings, store, key);
   const times: { readonly acquire: number; readonly release: number }[] = [];
@@ -61,9 +61,7 @@ export async function checkLock(settings: Settings, store: LockStore, key: strin
     const reply = await caller.acquire(attempt);
     const middle = performance.now();
     if (reply.outcome !== 'granted') {
-      return [
-        problem('A lock that nobody holds was not granted.', 'Check whether the servers keep what is written to them.'),
-      ];
+      return [problem('A free lock was not granted.', 'Check whether the servers keep written data.')];
     }
     await caller.release(attempt);
     times.push({ acquire: middle - start, release: performance.now() - middle });
@@ -98,7 +96,7 @@ export async function checkHandover(settings: Settings, { place, key }: Server):
   await caller.release(second);
   if (!isWoken) {
     const text =
-      'No message came when a lock was released that was waited for. Waiters poll, and get a lock up to two seconds late.';
+      'No message came when a lock with a waiter was released. Waiters poll, and get a lock up to two seconds late.';
     return [
       problem(text, 'Check the rights of the user (+publish, and the channels), and whether a proxy drops pub/sub.'),
     ];
@@ -106,12 +104,12 @@ export async function checkHandover(settings: Settings, { place, key }: Server):
   return [ok(`A waiter gets a released lock by a message, ${msText(tookMs)} after the release began.`)];
 }
 
-/** With the rights that locks need, which do not include DEL. */
+/** Uses only the permissions that locks need, which do not include DEL. */
 const REMOVE = `local fields = redis.call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do redis.call('HDEL', KEYS[1], fields[i]) end
 return 0`;
 
-/** Removes what the locks of the doctor have left on a server. */
+/** Removes the remains of the doctor's locks on a server. */
 export const removeTraces = ({ ask }: Server, storageKey: string): Promise<unknown> =>
   ask((client) => client.evaluate(REMOVE, [1, storageKey]));
 
@@ -119,12 +117,12 @@ const median = (values: readonly number[]): number => [...values].sort((a, b) =>
 
 const msText = (ms: number): string => `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 
-/** What is stored under a name. `text`: the beginning of a string; it may be a secret, and is never printed. */
+/** The data under a name. `text`: the beginning of a string; it may be a secret, and is never printed. */
 export type Stored =
   | { readonly type: 'hash'; readonly fields: readonly string[]; readonly kind?: string }
   | { readonly type: string; readonly text: string; readonly isTimed: boolean };
 
-/** How many keys are looked at, at most. */
+/** The maximum number of keys that are read. */
 const MAX_KEYS = 1_000;
 const MAX_ANSWERS = 200;
 const AT_A_TIME = 50;
@@ -135,7 +133,7 @@ const EARLIER = 'an earlier version of this library';
 const UNREADABLE = 'a lock that cannot be read';
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 
-/** Which library has stored something under a name, as far as that can be told from its form. */
+/** The library that has probably stored the data under a name, as far as its form shows. */
 export function recognize(name: string, stored: Stored): string {
   if ('fields' in stored) {
     if (mayBeLock(stored.fields)) return stored.kind ?? OURS;
@@ -154,7 +152,7 @@ export function recognize(name: string, stored: Stored): string {
 
 const mayBeLock = (fields: readonly string[]): boolean => fields.some((field) => field === 's' || field === 'v');
 
-/** TYPE, GETRANGE and PTTL are no rights that locks need: without them, less is told. */
+/** Locks do not need TYPE, GETRANGE and PTTL: without these permissions, the answer is less precise. */
 const LOOK = `local all = redis.pcall('HGETALL', KEYS[1])
 if not all.err then
   local fields = {'hash'}
@@ -176,7 +174,7 @@ async function look(server: Server, storageKey: string): Promise<Stored | null> 
     }
     return { type: rest[0]!, text: rest[1]!, isTimed: rest[2] === '1' };
   } catch (error) {
-    // Its slot is on the move, or the user may not touch it.
+    // Its slot is moving, or the user may not access it.
     if (refusalOf(error) === null) throw error;
     return null;
   }
@@ -197,7 +195,7 @@ async function kindOf(server: Server, storageKey: string): Promise<string> {
   }
 }
 
-/** Looks at some of the keys under the prefix, for those that are no locks of this library. */
+/** Searches some of the keys under the prefix for data other than locks of this library. */
 export async function checkLeftovers(
   server: Server,
   keyPrefix: string,
@@ -252,12 +250,12 @@ function leftover(scope: string, library: string, names: readonly string[]): Res
   const examples = names.slice(0, 3).map(shortened).join(', ');
   const text =
     `${scope}, ${names.length} ${names.length === 1 ? 'looks' : 'look'} like ${library}: ${examples}. Locks of another library and ` +
-    'of this one do not exclude each other, and a lock of this library whose name is taken by something that is no hash is ' +
+    'of this one do not exclude each other, and a lock of this library whose name is taken by data other than a hash is ' +
     'refused (WRONGTYPE).';
   if (library === EARLIER) return warn(text, OLD_DATA_ADVICE);
   const advice =
     'If the app has just changed its library, wait until no instance with the old one runs, and let the old keys expire or delete ' +
-    'them. Otherwise give the locks a `keyPrefix` of their own.';
+    'them. Otherwise give the locks their own `keyPrefix`.';
   return warn(text, advice);
 }
 
@@ -265,7 +263,7 @@ function ofUnreadable(scope: string, names: readonly string[]): Result {
   const text =
     `${scope}, ${names.length} cannot be read as ${names.length === 1 ? 'a lock' : 'locks'}: ${names.slice(0, 3).map(shortened).join(', ')}. ` +
     'A newer version of nestjs-redis-lock has written them, or something else has. An instance of this version refuses them.';
-  return problem(text, 'Update the older instances. Otherwise give the locks a `keyPrefix` of their own.');
+  return problem(text, 'Update the older instances. Otherwise give the locks their own `keyPrefix`.');
 }
 
 function ofTags(names: readonly string[]): Result {

@@ -20,17 +20,17 @@ export const fieldsOf =
   (name) =>
     new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1];
 
-/** Whether the address is a proxy in front of several servers; without a result, it is not, or its servers do not say. */
+/** Whether the address is a proxy in front of several servers; without a result, it is not, or it is unknown. */
 export async function checkSpreadKeys({ ask }: Server, keyPrefix: string): Promise<Result[]> {
   const evaluate = (text: string, keys: readonly string[]): Promise<unknown> =>
     ask((client) => client.evaluate(text, [keys.length, ...keys]));
   const isSpread = await spreadsKeys(evaluate, keyPrefix);
-  if (isSpread === null) return [skipped('Whether this address is a proxy in front of several servers is not known.')];
+  if (isSpread === null) return [skipped('It is unknown whether this address is a proxy in front of several servers.')];
   if (!isSpread) return [];
   return [problem(SPREAD_KEYS.text, inWordsOfTool(SPREAD_KEYS.advice))];
 }
 
-/** What INFO says, as far as locks are concerned. `appendfsync`: the option of the server, as far as it is known. */
+/** Checks the facts in INFO that concern locks. `appendfsync`: the option of the server, if known. */
 export function checkInfo(
   info: string,
   use: ServerUse,
@@ -56,7 +56,7 @@ function serverResult(field: Field): Result {
   const version = field('redis_version');
   if (version === undefined) {
     const advice = 'Check the rights of the user (+info), and what answers there.';
-    return skipped('This server does not say what it is.', advice);
+    return skipped('This server does not report its facts (INFO).', advice);
   }
   const valkey = field('valkey_version');
   const name = valkey === undefined ? `Redis ${version}` : `Valkey ${valkey}`;
@@ -69,8 +69,8 @@ const FULL = 0.9;
 
 function memoryResult(field: Field): Result {
   const [limit, used] = [Number(field('maxmemory') ?? Number.NaN), Number(field('used_memory') ?? 0)];
-  if (Number.isNaN(limit)) return skipped('This server does not say whether it has a limit of memory (`maxmemory`).');
-  if (limit === 0) return ok('There is no limit of memory (`maxmemory 0`), so no lock is evicted.');
+  if (Number.isNaN(limit)) return skipped('This server does not report its memory limit (`maxmemory`).');
+  if (limit === 0) return ok('There is no memory limit (`maxmemory 0`), so no lock is evicted.');
   const share = Math.round((100 * used) / limit);
   if (used > FULL * limit) {
     const text = `The memory is ${share} % full. When it is full, a server with noeviction refuses every lock (OOM).`;
@@ -91,7 +91,7 @@ function persistenceResult(field: Field, appendfsync = 'everysec'): Result {
     return problem(text, 'See the log of the server, and its disk.');
   }
   const aof = field('aof_enabled');
-  if (aof === undefined) return skipped('This server does not say how it keeps its data.');
+  if (aof === undefined) return skipped('This server does not report how it stores its data.');
   if (aof === '1' && appendfsync === 'no') {
     const text = `The append-only file is on, but \`appendfsync no\` leaves it to the system when to write it to the disk: a loss of power costs up to half a minute, or more. ${FORGETS}`;
     return warn(text, 'Use `appendfsync everysec`.');
@@ -122,7 +122,7 @@ function replicationResults(field: Field, info: string): Result[] {
     const behind = Math.max(offset - Number(of('offset')), 0);
     return { name: `${of('ip')}:${of('port')}`, state: of('state'), lag: Number(of('lag')), behind };
   });
-  if (field('role') === undefined) return [skipped('This server does not say whether it has replicas.')];
+  if (field('role') === undefined) return [skipped('This server does not report its replicas.')];
   if (field('role') === 'slave') return [];
   if (replicas.length === 0) return [ok('There is no replica, so no failover can forget a lock.')];
   const late = replicas.filter(
@@ -141,7 +141,7 @@ function replicationResults(field: Field, info: string): Result[] {
   );
 }
 
-/** How far the clock of a server is ahead of the one of this machine, in milliseconds, and by how much that may be wrong. */
+/** How far the clock of a server is ahead of that of this machine, in milliseconds, with its uncertainty. */
 export interface ClockOffset {
   readonly ms: number;
   readonly uncertaintyMs: number;
@@ -248,14 +248,14 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
-/** A right, and what happens without it. */
+/** A permission, and the effect of its absence. */
 interface Right {
   readonly name: string;
   readonly without: string;
   /** Locks work without it, though not as well. */
   readonly isMinor?: true;
   readonly writes?: true;
-  /** What a script calls to find out; it leaves nothing behind. */
+  /** The call in a script that tests it without a trace. */
   readonly call: string;
 }
 
@@ -300,7 +300,7 @@ return refused`;
 
 export const GIVE_RIGHTS = `Give the user the rights of ${sectionText('rights')}.`;
 
-/** Which of the rights that the locks need the user does not have. */
+/** Finds the permissions that locks need and the user lacks. */
 export async function checkRights(server: Server, channel: string, readOnly: boolean): Promise<Result[]> {
   const rights = IN_SCRIPTS.filter(({ writes }) => !readOnly || !writes);
   const refused: Right[] = [];
@@ -315,7 +315,7 @@ export async function checkRights(server: Server, channel: string, readOnly: boo
       async () => {
         const reply = await server.ask((one) => one.evaluate(scriptOf(rights), [1, server.storageKey, channel]));
         for (const [, number, text = ''] of (reply as string[]).map((line) => /^(\d+) ([^]*)$/.exec(line)!)) {
-          // Without memory or replicas, the server refuses what the user may do.
+          // Without memory or replicas, the server also refuses permitted commands.
           if (isPassing(text)) passing.push(readableText(new Error(text)));
           else refused.push(rights[Number(number)]!);
         }
@@ -351,5 +351,5 @@ export async function checkRights(server: Server, channel: string, readOnly: boo
   return [...lacking, ...unknown];
 }
 
-/** No script has it. */
+/** The hash of no script. */
 const NO_SHA = 'f'.repeat(40);

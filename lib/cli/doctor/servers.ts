@@ -10,7 +10,7 @@ import { errorText } from '../output/text.js';
 import { storeOptionsOf, within } from '../session.js';
 import { type Settings } from '../settings.js';
 
-/** What each check is about, in the order in which they are printed. */
+/** The subjects of the checks, in the order of the output. */
 export type CheckName =
   | 'server'
   | 'eviction'
@@ -29,11 +29,11 @@ export interface DoctorFinding {
   readonly check: CheckName;
   /** `skipped`: it could not be checked, or must not be (`--read-only`). */
   readonly level: 'ok' | 'warn' | 'problem' | 'skipped';
-  /** `host:port`; empty: it is about all servers together. */
+  /** `host:port`; empty: all servers together. */
   readonly server: string;
-  /** What was found, and what it means: whole sentences. */
+  /** The finding and its meaning, in whole sentences. */
   readonly text: string;
-  /** What to do: whole sentences; empty where there is nothing to do. */
+  /** The advice, in whole sentences; empty if there is nothing to do. */
   readonly advice: string;
 }
 
@@ -45,7 +45,7 @@ export const warn = (text: string, advice: string): Result => ({ level: 'warn', 
 export const problem = (text: string, advice: string): Result => ({ level: 'problem', text, advice });
 export const skipped = (text: string, advice = ''): Result => ({ level: 'skipped', text, advice });
 
-/** Runs a check, which may ask Redis. One that Redis did not answer, or refused, is a finding, too. */
+/** Runs a check, which may ask Redis. A missing answer or a refusal is also a finding. */
 export async function checked(
   check: CheckName,
   server: string,
@@ -58,13 +58,13 @@ export async function checked(
   return results.map(({ level, text, advice = '' }) => ({ check, level, server, text, advice }));
 }
 
-/** The text of an error with which Redis refused a command; null: it was something else. */
+/** The text of an error with which Redis refused a command; null: it was another error. */
 export function refusalOf(error: unknown): string | null {
   const cause: unknown = error instanceof LockError ? error.cause : error;
   return cause instanceof Error && cause.name === 'ReplyError' ? cause.message : null;
 }
 
-/** One server that takes writes, and a lock that only the doctor uses, whose key it serves. */
+/** A server that accepts writes, and a lock of the doctor whose key it serves. */
 export interface Server {
   readonly name: string;
   readonly place: Place;
@@ -75,7 +75,7 @@ export interface Server {
   readonly ask: <T>(send: (client: SingleClient) => Promise<T>) => Promise<T>;
 }
 
-/** One Redis, a cluster, or one master of a quorum, with what it has pushed. */
+/** One Redis, a cluster, or one master of a quorum, with the messages that it has pushed. */
 export class Place {
   readonly store: RedisLockStore;
   #isListening = false;
@@ -114,7 +114,7 @@ export class Place {
     const { client } = this;
     if (!client.isCluster) {
       const server = this.#server(client, client.address, newKey());
-      // Any answer will do; what the user may do is checked later.
+      // Any answer is enough; the permissions of the user are checked later.
       await server
         .ask((one) => one.time())
         .catch((error: unknown) => {
@@ -160,7 +160,7 @@ export class Place {
 
 const newKey = (): string => `doctor-${systemRandomness.text(9)}`;
 
-/** Waits for a condition; returns whether it came in time. */
+/** Waits for a condition; returns whether it was met in time. */
 export async function comes(condition: () => boolean, ms: number): Promise<boolean> {
   for (let waited = 0; !condition(); waited += PAUSE_MS) {
     if (waited >= ms) return false;

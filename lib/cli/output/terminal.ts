@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 
-/** Rows of cells, all with as many as there are titles. The cells are printable. */
+/** Rows of printable cells, one per title. */
 export interface Table {
   readonly titles: readonly string[];
   readonly rows: readonly (readonly string[])[];
@@ -23,7 +23,7 @@ const widthOf = (text: string): number =>
     ? text.length
     : charactersOf(text).reduce((width, char) => width + (WIDE.test(char) ? 2 : 1), 0);
 
-/** Cuts a text to so many columns of the terminal; a cut one ends with `…`. */
+/** Cuts a text to this number of columns of the terminal; a cut text ends with `…`. */
 export function cutTo(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let cut = '';
@@ -50,7 +50,7 @@ export function tableLines({ titles, rows }: Table, columns: number | null): str
   });
 }
 
-/** Takes what is missing from the widest column, again and again. */
+/** Shrinks the widest column repeatedly. */
 function shrink(widths: number[], columns: number): void {
   const total = (): number => widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1));
   for (let over = total() - columns; over > 0; over = total() - columns) {
@@ -63,7 +63,7 @@ function shrink(widths: number[], columns: number): void {
 
 const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(width - widthOf(text), 0));
 
-/** What a command needs of the process that it runs in. */
+/** What a command needs from its process. */
 export interface Streams {
   readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
   readonly output: Output;
@@ -84,7 +84,7 @@ const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const;
 
 export type Style = keyof typeof STYLES;
 
-/** Where a command prints, and asks. */
+/** The output and input of a command. */
 export class Terminal {
   /** Resolves when the signal is aborted. */
   readonly ended: Promise<void>;
@@ -97,29 +97,29 @@ export class Terminal {
     this.ended = new Promise((resolve) => end.signal.addEventListener('abort', () => resolve(), { once: true }));
   }
 
-  /** Ends a command that would go on: by Ctrl-C, and when nobody reads the output any more. */
+  /** Ends a long-running command: by Ctrl-C, or when the output is closed. */
   get signal(): AbortSignal {
     return this.end.signal;
   }
 
-  /** From now on, Ctrl-C and the like abort the signal; otherwise, and the second time, they end the process at once. */
+  /** From now on, Ctrl-C and similar signals abort `signal`; otherwise, and the second time, they end the process at once. */
   endsBySignals(): void {
     const onSignal = (): void => this.end.abort();
     for (const signal of SIGNALS) process.on(signal, onSignal);
     void this.ended.then(() => SIGNALS.forEach((signal) => process.off(signal, onSignal)));
   }
 
-  /** Whether a person looks at the output. */
+  /** Whether the output is a terminal. */
   get isScreen(): boolean {
     return this.streams.output.isTTY === true;
   }
 
-  /** Whether the output acts on escapes. */
+  /** Whether the output supports escape sequences. */
   get canPaint(): boolean {
     return this.isScreen && this.env['TERM'] !== 'dumb';
   }
 
-  /** How many columns it has; null: lines may be of any length. */
+  /** The number of columns; null: lines may have any length. */
   get columns(): number | null {
     return this.isScreen ? (this.streams.output.columns ?? 80) : null;
   }
@@ -152,7 +152,7 @@ export class Terminal {
     for (const line of this.linesOf(table)) this.line(line);
   }
 
-  /** Replaces what is on the screen. */
+  /** Replaces the content of the screen. */
   repaint(lines: readonly string[]): void {
     const fitting = lines.length < this.rows ? lines : [...lines.slice(0, this.rows - 2), '…'];
     const cut = fitting.map((line) => (line.startsWith('\x1b') ? line : cutTo(line, this.columns ?? Infinity)));
@@ -160,8 +160,8 @@ export class Terminal {
   }
 
   /**
-   * Takes the whole screen until the returned function gives it back as it was; so does the end of the signal, and Ctrl-Z until the
-   * process goes on. `paint` shows again what was on it.
+   * Takes the whole screen until the returned function restores it; so does the end of the signal, and Ctrl-Z until the
+   * process continues. `paint` repaints its content.
    */
   takeScreen(paint: () => void): () => void {
     let isTaken = false;
@@ -191,12 +191,12 @@ export class Terminal {
     return end;
   }
 
-  /** Prints something that is no result. */
+  /** Prints a message that is not a result. */
   complain(text: string): void {
     if (!this.streams.errors.destroyed) this.streams.errors.write(`${text}\n`);
   }
 
-  /** Whether somebody can answer a question. */
+  /** Whether a question can be answered. */
   get canAsk(): boolean {
     return this.streams.input.isTTY === true;
   }

@@ -6,7 +6,7 @@ import { type LockCaller } from '../../core/store/holder-text.js';
 import { type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
 import { type Table } from './terminal.js';
 
-/** The advice of the module names its options; here are those of the tool. */
+/** The advice of the module names its options; these are the options of the tool. */
 const INSTEAD: readonly (readonly [of: RegExp, instead: string])[] = [
   [/`connection: \{ cluster: \[\.\.\.\] \}`/g, '`--cluster`'],
   [/`connection: \{ sentinels: \[\.\.\.\], name \}`/g, '`--sentinel` and `--sentinel-name`'],
@@ -14,15 +14,15 @@ const INSTEAD: readonly (readonly [of: RegExp, instead: string])[] = [
   [/Check user and password of `connection`/g, 'Check --username and REDIS_LOCK_PASSWORD'],
   [/leave out `cluster`/g, 'use `--url`'],
   [/give another `db` in `connection`/g, 'give another one in `--url`'],
-  [/Give the locks a `keyPrefix` of their own/gi, 'Give the locks of the app a `keyPrefix` of their own'],
+  [/Give the locks their own `keyPrefix`/gi, 'Give the locks of the app their own `keyPrefix`'],
   [/Redis could not serve the lock "(?:doctor|[^"]*\*)": /g, ''],
 ];
 
-/** A text of the module, in the words of the tool. */
+/** Rewrites a text of the module with the options of the tool. */
 export const inWordsOfTool = (text: string): string =>
   INSTEAD.reduce((result, [of, instead]) => result.replace(of, instead), text);
 
-/** An error for people, on one line. */
+/** An error as one line of text. */
 export const errorText = (error: unknown): string =>
   printable(error instanceof LockError ? inWordsOfTool(messageOf(error)) : messageOf(error));
 
@@ -32,7 +32,7 @@ const escaped = (char: string): string =>
 /** One line of JSON that no terminal acts on; it parses to the value as it is. */
 export const jsonLine = (value: unknown): string => `${JSON.stringify(value).replace(UNPRINTABLE, escaped)}\n`;
 
-/** A duration for people: its two largest units. */
+/** A duration as text: its two largest units. */
 export function shortDuration(ms: number): string {
   const seconds = Math.max(ms, 0) / 1_000;
   if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1)}s`;
@@ -50,30 +50,30 @@ export function shortDuration(ms: number): string {
     .join(' ');
 }
 
-/** A moment for people, in UTC: `2026-03-01 03:12:45Z`. */
+/** A moment as text, in UTC: `2026-03-01 03:12:45Z`. */
 export const timeText = (date: Date): string =>
   Number.isNaN(date.getTime()) ? '-' : `${date.toISOString().slice(0, 19).replace('T', ' ')}Z`;
 
-/** A key or another text of somebody, for a table: `-` when it is empty. */
+/** A key or another foreign text, for a table: `-` if it is empty. */
 export const shown = (text: string): string => (text === '' ? '-' : printable(text));
 
 export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
 
-/** Where a caller is: `host:pid`. */
+/** The process of a caller: `host:pid`. */
 export const instanceText = ({ host, pid }: { readonly host: string; readonly pid: number }): string =>
   shown(host === '' ? '' : `${host}:${pid}`);
 
-/** What a caller does: its method, and the label that the app gave to the call. */
+/** The work of a caller: its method, and the label that the app gave to the call. */
 export const workText = ({ where, note }: Pick<LockCaller, 'where' | 'note'>): string =>
   shown([where, note && `"${note}"`].filter(Boolean).join(' '));
 
 const sinceText = (since: Date, now: number): string => `${timeText(since)} (${shortDuration(now - since.getTime())})`;
 
-/** How long the lease still is. A holder without a token has released the lock, which stays taken for a while. */
+/** The rest of the lease. A holder without a token has released the lock, which stays taken for a while. */
 const leaseText = ({ remainingMs, fencingToken }: LockHolder): string =>
   `${shortDuration(remainingMs)}${fencingToken === 0 ? ' (released)' : ''}`;
 
-/** The locks, one a line: the first holder stands for the others. `now`: in milliseconds since the epoch. */
+/** The locks, one a line: only the first holder is shown. `now`: in milliseconds since the epoch. */
 export const locksTable = (locks: readonly LockState[], now: number): Table => ({
   titles: ['KEY', 'MODE', 'HOLDER', 'METHOD', 'HELD SINCE', 'LEASE', 'WAITERS'],
   rows: locks.map(({ key, mode, holders, waiters, problem }) => {

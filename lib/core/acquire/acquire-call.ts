@@ -35,7 +35,7 @@ export interface AcquireContext {
 /** An acquisition that has not ended yet. */
 export interface WokenAcquisition {
   onWakeUp(wakeUp: WakeUp): void;
-  /** Ends its call, and all that stand behind it. */
+  /** Ends its call, and all calls behind it. */
   close(error: unknown): void;
 }
 
@@ -43,20 +43,20 @@ export interface WokenAcquisition {
 export interface WaitingPlace {
   /** Whether a command of the call is under way. */
   isAnswerAwaited(): boolean;
-  /** The time of the call is up. */
+  /** The time limit of the call has passed. */
   onLimit(call: AcquireCall): void;
-  /** The call leaves, and fails with this error. */
+  /** The call leaves this place and fails with this error. */
   cancel(call: AcquireCall, error: unknown): void;
 }
 
-/** Where the calls of a process for one key stand, in their order: it hears what becomes of those that ask the store. */
+/** The calls of a process for one key, in their order. It is notified when a call that asks the store ends. */
 export interface CallQueue {
   /** The store has answered that the lock is busy. */
   onBusy(): void;
   onGranted(call: AcquireCall, hold: StoreHold, serverTimeMs: number): void;
-  /** It has ended without the lock. */
+  /** The call has ended without the lock. */
   onFailed(call: AcquireCall): void;
-  /** Returns the call for which the acquisition of one that is cancelled goes on; null if there is none. */
+  /** Returns the call that takes over the acquisition of a cancelled one; null if there is none. */
   successorOf(call: AcquireCall): AcquireCall | null;
 }
 
@@ -66,15 +66,15 @@ export class AcquireCall {
   readonly result: Promise<unknown>;
   /** Whether there was a `waiting` event. */
   hasWaited = false;
-  /** Its number among the calls of its process for the key. */
+  /** The number of the call among the calls of its process for the key. */
   nr = 0;
-  /** Where it waits now. A call that moves keeps its limit. */
+  /** Where the call waits now. A call that changes its place keeps its limit. */
   place!: WaitingPlace;
   /** Whether the lock was found busy: from then on, only `waitMs` counts. */
   isBusy = false;
   #resolve!: (result: unknown) => void;
   #reject!: (error: unknown) => void;
-  /** The async context of the caller, made late: most calls end with the first answer, which comes in it. */
+  /** The async context of the caller; created late, because most calls end with the first answer, in this context. */
   #callContext: CallContext | null = null;
   #limit: ScheduledCall | null = null;
   #stopListening: (() => void) | undefined;
@@ -88,11 +88,11 @@ export class AcquireCall {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // A call that is cancelled before its first answer needs the context for its listeners only.
+    // A call that is cancelled before its first answer needs the context only for its listeners.
     if (request.options.signal || context.events.isHeard('acquireFailed')) this.keepContext();
   }
 
-  /** The call waits here from now on, within the limit that it has; `isBusy`: the lock is known to be busy. */
+  /** The call waits here from now on, and keeps its limit; `isBusy`: the lock is known to be busy. */
   waitIn(place: WaitingPlace, isBusy: boolean, now: number): void {
     this.place = place;
     if (this.#limit) return;
@@ -100,12 +100,12 @@ export class AcquireCall {
     this.#stopListening ??= signal && onAbort(signal, () => this.place.cancel(this, signal.reason));
     this.isBusy = isBusy;
     const waitUntil = this.#waitUntil;
-    // The first answer may take longer than `waitMs`; after a wait for a permit of the process, by a second at most.
+    // The first answer may take longer than `waitMs`; after a wait for a permit of the process, at most a second longer.
     const answerUntil = Math.min(Math.max(waitUntil, now + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS);
     this.#setLimit(isBusy ? waitUntil : answerUntil, now);
   }
 
-  /** It has waited for a permit of its process: the first answer of the store has its own time. */
+  /** The call has waited for a permit of its process: a new limit begins for the first answer of the store. */
   restartLimit(): void {
     this.#limit?.cancel();
     this.#limit = null;
@@ -118,7 +118,7 @@ export class AcquireCall {
     this.#setLimit(this.#waitUntil, this.context.clock.now());
   }
 
-  /** It was found busy, or stands behind others of its process: one event for each call. */
+  /** The lock was found busy, or the call is behind others of its process. Emits one event per call. */
   tellWaiting(ahead: number, holder: string | undefined): void {
     const { hasWaited, request } = this;
     this.hasWaited = true;
@@ -127,7 +127,7 @@ export class AcquireCall {
     this.inContext(() => this.context.events.emit('waiting', event));
   }
 
-  /** Its time is up: it will fail with this error. */
+  /** The time limit has passed: the call fails with this error. */
   tellTimedOut(error: LockError): void {
     if (!(error instanceof LockWaitTimeoutError)) return;
     const { waitedMs, holder } = error;
@@ -165,7 +165,7 @@ export class AcquireCall {
     return hold;
   }
 
-  /** The call goes on in another async context. */
+  /** The call continues in another async context. */
   keepContext(): void {
     this.#callContext ??= new CallContext();
   }
@@ -180,10 +180,10 @@ export class AcquireCall {
     return startedAt + options.waitMs;
   }
 
-  /** As `setDeadline` does, without its functions: most calls end long before, and each has a limit. */
+  /** Does what `setDeadline` does, without its closures: each call has a limit, and few calls reach it. */
   #setLimit(at: number, now: number): void {
     this.#limit?.cancel();
-    // A limit that has passed already is not late.
+    // A limit that has already passed is not late.
     const due = Math.max(at, now);
     this.#limit = this.context.timers.schedule(due, () => this.#onTime(due), now);
   }

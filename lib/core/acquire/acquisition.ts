@@ -37,37 +37,37 @@ type StoreGrant = Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'> & { readonly fi
 type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
 
 /**
- * Acquires a lock for one call, from its first command to its outcome: it asks, waits, and asks again. The first outcome
- * counts. A grant that comes later is given back to the store. When the call is cancelled while others of its process wait for
- * the same, the acquisition keeps its place in the queue of the store, and goes on for the first of them.
+ * Acquires a lock for one call, from the first command to the outcome: it asks, waits, and asks again. The first outcome
+ * counts. A later grant is given back to the store. When the call is cancelled while other calls of its process wait for
+ * the same lock, the acquisition keeps its place in the queue of the store and continues for the first of these calls.
  */
 export class Acquisition implements WaitingPlace, WokenAcquisition {
   #state: State = 'waiting';
-  /** The id in the store of the present attempt: the next one follows when the store has used it up. */
+  /** The id of the present attempt. When the store has used it up, the next attempt begins. */
   #attempt = '';
   /** When the command under way was sent; null if there is none: one command is under way at a time. */
   #sentAt: number | null = null;
   /** A wake-up came while an answer was awaited, so the answer may be out of date. */
   #isWoken = false;
-  /** A command of the attempt had no answer and may still be carried out, however late. */
+  /** A command of the attempt had no answer, so the store may still execute it, however late. */
   #isUnanswered = false;
   /** An operator revoked what the attempt was granted. The message may come before the reply that grants it. */
   #isRevoked = false;
-  /** A quorum gave some of its grants back: it keeps its places in the queues, but can no longer be granted. */
+  /** A quorum gave some grants of the attempt back: the attempt keeps its places in the queues, but can no longer be granted. */
   #isSpent = false;
   #cancelPause: (() => void) | undefined;
   /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
-  /** How often in a row the votes of a quorum were split. */
+  /** The number of split votes of a quorum in a row. */
   #splits = 0;
-  /** How many commands in a row have failed, and why the last one did. */
+  /** The number of failed commands in a row, and the last error. */
   #failures = 0;
   #lastError: unknown;
 
   constructor(
     private readonly context: AcquireContext,
     private call: AcquireCall,
-    /** Where the calls of the process for this key stand; null: the call asks for itself. */
+    /** The calls of the process for this key; null: the call asks for itself. */
     private readonly queue: CallQueue | null,
     /** Whether the lock was busy before the first answer: another call of this process had it. */
     wasBusy = false,
@@ -93,13 +93,11 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
   onLimit(call: AcquireCall): void {
     const error = this.limitError(call);
     call.tellTimedOut(error);
-    // A listener may have cancelled the call: then this goes on for another one.
+    // A listener may have cancelled the call: then this acquisition continues for another one.
     if (this.call === call) this.cancel(call, error);
   }
 
-  /**
-   * The error of a call whose time is up now: this one, or one that waits behind it and so many others of its process.
-   */
+  /** Returns the error of a call whose time limit has passed: this one, or one that waits behind it and `behind` others of its process. */
   limitError({ request, isBusy }: AcquireCall, behind = 0): LockError {
     const [sentAt, id] = [this.#sentAt, this.#attempt];
     const now = this.context.clock.now();
@@ -107,7 +105,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const waitedMs = waitedMsOf(request, now);
     if (this.#failures > 0) return unansweredError(name, waitedMs, this.#lastError);
     const isSilent = sentAt !== null && now - sentAt >= FIRST_ANSWER_MS;
-    // It may have been busy once, but nobody knows whether it still is.
+    // The lock was busy once, but may be free by now.
     if (isSilent || !(this.#busy || isBusy)) return unansweredError(name, waitedMs, undefined);
     const reply = this.#busy?.reply ?? { holder: undefined, ahead: 0 };
     const asker = { holder: request.holder, attempt: id };
@@ -165,7 +163,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
 
   #onReply(sent: Moment, reply: AcquireReply): void {
     this.#onAnswer('unanswered' in reply && reply.unanswered === true);
-    // The attempt was given back when the call ended. It is given back again: that release may have overtaken the command.
+    // The attempt was given back when the call ended. That release may have overtaken the command, so it is repeated.
     if (this.#hasEnded) return this.#giveBackLate(reply);
     if (reply.outcome === 'given-back') {
       this.#replaceAttempt();
@@ -175,14 +173,14 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const name = nameOf(this.call.request);
     if (reply.outcome === 'granted') {
       if (this.#isRevoked) return this.#askWithNewAttempt();
-      // A reply that came too late proves nothing: another command renews the lease, or starts over.
+      // A late reply proves nothing: another command renews the lease, or starts over.
       const { fencingTokens, remainingMs, serverTimeMs, fireMs } = reply;
       const granted = { lease: leaseFrom(sent, remainingMs), sent, serverTimeMs, fireMs };
       if (!this.#grant(fencingTokens, granted)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
-      // A release of ours overtook the command, or (very rarely) the store takes the attempt for another, released one.
+      // Our release overtook the command, or (very rarely) the store mistakes the attempt for another, released one.
       this.#askWithNewAttempt();
     } else if (reply.reason === 'permits') {
       this.#fail(exceededPermitsError(name, reply.permits!));
@@ -198,7 +196,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const { call } = this;
     const { options, holder } = call.request;
     const { waitMs, maxWaiters, leaseMs } = options;
-    // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
+    // If votes are split, the lock may be free: even a call that must not wait asks again.
     const asker = { holder, attempt: this.#attempt };
     if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(call.request), reply, asker));
     if (reply.isFull) return this.#fail(queueFullError(nameOf(call.request), maxWaiters), false);
@@ -207,7 +205,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
       this.queue?.onBusy();
       call.tellWaiting(reply.ahead, reply.holder);
     }
-    // A listener may have cancelled it.
+    // A listener may have cancelled the call.
     if (this.#hasEnded) return;
     if (reply.isSplit) {
       if (reply.isSpent) this.#replaceAttempt();
@@ -232,7 +230,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     this.#cancelPause = this.context.timers.setTimer(() => this.#ask(), pauseMs);
   }
 
-  /** The command was answered, or it failed; `mayArrive`: it, or a copy of it, may still be carried out. */
+  /** The command was answered, or it failed; `mayArrive`: the store may still execute the command, or a copy of it. */
   #onAnswer(mayArrive: boolean): void {
     this.#sentAt = null;
     this.#isUnanswered ||= mayArrive;
@@ -248,7 +246,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
   }
 
   #replaceAttempt(): void {
-    // A spent attempt has stayed in the queues to be woken. It must leave them before the new one asks.
+    // A spent attempt stays in the queues to be woken. It must leave them before the new attempt asks.
     if (this.#isSpent) this.#giveBack();
     this.#beginAttempt();
   }
@@ -261,7 +259,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     this.#ask();
   }
 
-  /** Releases all that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
+  /** Releases everything that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
   #giveBack(attempt = this.#attempt): void {
     const { keys, options, claim } = this.call.request;
     const isPresent = attempt === this.#attempt;
@@ -272,19 +270,19 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
         attempt,
         leaseMs: requestedLeaseMs(this.call.request),
         claim: wasGranted ? undefined : claim,
-        // One that was replaced is given back for a reply that came after its time limit.
+        // A replaced attempt is given back because of a reply that came after its time limit.
         unanswered: !isPresent || this.#mayArrive,
-        // The lock of a call that had it stays taken for so long, even if this overtakes its release.
+        // If the call had the lock, the lock stays taken for this time, even if this release overtakes that of the call.
         holdAtLeastMs: wasGranted ? options.holdAtLeastMs : 0,
       },
       commandTimeoutMs(options.leaseMs),
     );
   }
 
-  /** Gives back the attempt of a reply that no acquisition waits for any more. */
+  /** Gives back the attempt of a reply that no acquisition waits for. */
   #giveBackLate({ outcome }: AcquireReply, attempt = this.#attempt): void {
     const { acquisitions, holds } = this.context;
-    // An acquisition that goes on with this attempt asks again; a call that holds the lock has had its grant.
+    // An acquisition that still uses this attempt asks again; a call that holds the lock already has its grant.
     if (acquisitions.has(attempt) || holds.has(attempt)) return;
     if (outcome === 'granted' || outcome === 'busy') this.#giveBack(attempt);
   }
@@ -297,10 +295,10 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
   }
 
   /**
-   * Returns the lease that a pushed grant proves; null if the attempt must ask the store instead. The lease of such a grant
+   * Returns the lease that a pushed grant proves; null if the attempt must ask the store instead. The lease of a pushed grant
    * is short, so it does not suffice if no renewal follows soon, or if the lock must outlast a crash (`holdAtLeastMs`). The
-   * grant is for one key only. It counts only from the server that put the attempt into its queue, which another server may
-   * have replaced. (In a cluster, servers have no names here; a grant of any node counts.)
+   * grant is for one key only. It counts only from the server in whose queue the attempt is: another server may have
+   * replaced that one. (In a cluster, servers have no names here; a grant of any node counts.)
    */
   #leaseOfPushed({ fencingToken, remainingMs, server }: PushedGrant, receivedAt: Moment): Lease | null {
     if (!this.#busy) return null;
@@ -311,7 +309,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
   }
 
-  /** Ends the call with a grant; returns false if its lease cannot be proven any more. */
+  /** Ends the call with a grant; returns false if its lease can no longer be proven. */
   #grant(tokens: readonly number[], { lease, sent, serverTimeMs, fireMs }: StoreGrant): boolean {
     const receivedAt = moment(this.context.clock);
     if (remainingAt(lease, receivedAt) <= 0) return false;
@@ -344,7 +342,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     this.context.acquisitions.delete(this.#attempt);
   }
 
-  /** Whether a command of the attempt is under way, or may still reach the store. */
+  /** Whether a command of the attempt is in flight, or may still reach the store. */
   get #mayArrive(): boolean {
     return this.#isUnanswered || this.#sentAt !== null;
   }

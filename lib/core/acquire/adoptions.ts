@@ -22,9 +22,9 @@ interface AdoptionParts {
   readonly releaser: Pick<Releaser, 'giveBackAttempt'>;
 }
 
-/** A hold to go on with, and the process that does. */
+/** A transferred hold, and the process that adopts it. */
 export interface Adoption extends TransferredHold {
-  /** The holder from now on, for people to read. */
+  /** The holder from now on, as text. */
   readonly holder: string;
   readonly awaitRelease: boolean;
 }
@@ -37,12 +37,12 @@ interface Outcome {
   readonly error?: unknown;
 }
 
-/** Goes on with holds that other processes have transferred. */
+/** Adopts holds that other processes have transferred. */
 export class Adoptions {
   constructor(private readonly parts: AdoptionParts) {}
 
   /**
-   * Adopts all keys of a hold, or gives back those that it got. All of them are one hold from now on, with one attempt.
+   * Adopts all keys of a hold, or gives back those that it got. Afterwards all of them are one hold with one attempt.
    * @throws LockLostError, LockStoreError, LockConfigurationError, LockKeyError
    */
   async adopt(adoption: Adoption): Promise<Grant> {
@@ -64,7 +64,7 @@ export class Adoptions {
     throw errorOf(adoption, outcomes);
   }
 
-  /** The first key decides: of two processes that have the same text, the one that gets it gets the others, too. */
+  /** The first key decides: of two processes with the same transfer token, the one that gets it also gets the others. */
   async #askForAll(store: AdoptingStore, adoption: Adoption, attempt: string): Promise<readonly Outcome[]> {
     const [first, ...others] = adoption.holds;
     const decisive = await this.#askFor(store, first!, adoption, attempt);
@@ -87,7 +87,7 @@ export class Adoptions {
     }
   }
 
-  /** A command without an answer may still come: it adopts nothing then, and the text works again. */
+  /** The store may still receive a command without an answer: after this, it adopts nothing, and the transfer token works again. */
   #giveBack(outcomes: readonly Outcome[], { leaseMs }: Adoption, attempt: string): void {
     for (const { hold, reply, error } of outcomes) {
       const unanswered = reply === null;
@@ -100,10 +100,10 @@ export class Adoptions {
 
 const nameOf = ({ holds, mode }: Adoption) => ({ key: holds.map(({ key }) => key).join(', '), mode });
 
-/** The grant of a hold that goes on, without its lease. Its fencing token stays the same. */
+/** The grant of an adopted hold, without its lease. The fencing token stays the same. */
 function grantOf(adoption: Adoption, attempt: string, startedAt: number): Omit<Grant, 'lease' | 'sent' | 'receivedAt'> {
   const { holds, mode, grantedMode, handedOn, holder, ...own } = adoption;
-  // Only calls inside of a hold ask for permits, and a handle has none.
+  // Only nested calls ask for permits, and a handle has none.
   const options = resolveLockOptions({ ...own, mode: grantedMode }, { ...own, waitMs: 0, isQuorum: false });
   const keys = holds.map(({ key }) => key);
   return {
@@ -118,7 +118,7 @@ function grantOf(adoption: Adoption, attempt: string, startedAt: number): Omit<G
   };
 }
 
-/** Without a reply that says why, an answer came too late: its lease is over. */
+/** Without a reply that gives the reason, an answer came too late: the lease is over. */
 function errorOf(adoption: Adoption, outcomes: readonly Outcome[]): unknown {
   const { holds, mode, grantedMode, handedOn } = adoption;
   const failed = outcomes.find(({ reply }) => reply === null);

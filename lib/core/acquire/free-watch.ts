@@ -25,7 +25,7 @@ export type WaitLimits = Pick<ResolvedLockOptions, 'waitMs' | 'signal'>;
 
 /** Waits until locks are free, without taking them and without a place in their queues. */
 export class FreeWatch {
-  /** By their keys, as JSON: the calls that wait for the same locks share the looks. */
+  /** By their keys, as JSON: calls that wait for the same locks share their reads. */
   readonly #watches = new Map<string, Watch>();
   #closed: (() => Error) | null = null;
 
@@ -37,7 +37,7 @@ export class FreeWatch {
   }
 
   /**
-   * Resolves when all keys were seen free in one look that began after this call.
+   * Resolves when one read that began after this call found all keys free.
    * @throws LockBusyError (`waitMs: 0`), LockWaitTimeoutError, LockStoreError, LockShutdownError, or `signal.reason`
    */
   wait(store: OperatorStore, keys: readonly string[], { waitMs, signal }: WaitLimits): Promise<void> {
@@ -71,7 +71,7 @@ export class FreeWatch {
 
 /** One call that waits. */
 class FreeCaller {
-  /** What the last look of this call found: a lock that is held, or an error of the store. */
+  /** What the last read for this call found: a held lock, or an error of the store. */
   #seen: LockState | LockStoreError | null = null;
 
   constructor(
@@ -84,7 +84,7 @@ class FreeCaller {
     const onLast = (): void => this.wait.fail(this.#limitError(timers.now()));
     this.wait.limitBy(startedAt + waitMs, () => {
       if (this.#seen) return onLast();
-      // Without an answer, nothing is known of the lock.
+      // Without an answer, the state of the lock is unknown.
       this.wait.limitBy(startedAt + waitMs + FIRST_ANSWER_MS, onLast);
     });
   }
@@ -94,7 +94,7 @@ class FreeCaller {
     if (this.call.waitMs === 0) this.wait.fail(busyError(nameOf(state), { holder: holderOf(state) }));
   }
 
-  /** Another look may find a store that answers. */
+  /** The store may answer the next read. */
   onError(error: unknown): void {
     if (!(error instanceof LockStoreError) || !error.retryable || this.call.waitMs === 0) return this.wait.fail(error);
     this.#seen = error;
@@ -111,18 +111,18 @@ class FreeCaller {
 
 const nameOf = ({ key, mode }: LockState) => ({ key, mode: mode === 'read' ? mode : ('write' as const) });
 
-/** The holder that keeps the lock for the longest, for people. */
+/** The holder with the longest lease, as text. */
 function holderOf({ holders }: LockState): string | undefined {
   const [last] = holders.toSorted((a, b) => b.remainingMs - a.remainingMs);
   return last && `${last.host}:${last.pid}${last.where && ` ${last.where}`}`;
 }
 
-/** Looks at some keys again and again, for all calls that wait for them. */
+/** Reads the state of some keys repeatedly, for all calls that wait for them. */
 class Watch {
   readonly #callers = new Set<FreeCaller>();
   #next: ScheduledCall | null = null;
   #isLooking = false;
-  /** A call came, or a hold of this process ended, while a look was under way. */
+  /** A call came, or a hold of this process ended, during a read. */
   #isAskedAgain = false;
   #lookedAt = -Infinity;
   #looks = 0;
@@ -156,14 +156,14 @@ class Watch {
     for (const { wait } of this.#callers) wait.fail(error());
   }
 
-  /** Holds of this process need not be waited for until the next look. */
+  /** A hold of this process that ends triggers a read. */
   readonly #onEnded = ({ key }: LockEventMap['released' | 'lost']): void => {
     if (key.split(', ').some((ended) => this.keys.includes(ended)) || this.keys.includes(key)) {
       this.#lookAgain(LOOK_AGAIN_MS);
     }
   };
 
-  /** Looks now, but no sooner than `pauseMs` after the last look: a hot lock may be released many times a millisecond. */
+  /** Reads now, but at least `pauseMs` after the last read: a hot lock may be released many times per millisecond. */
   #lookAgain(pauseMs: number): void {
     if (this.#isLooking) {
       this.#isAskedAgain = true;
@@ -206,7 +206,7 @@ class Watch {
     this.#lookAt(this.parts.clock.now() + this.#pauseMs(held));
   }
 
-  /** A lease that ends sooner than the next look is due is worth a look of its own. */
+  /** A lease that ends before the next regular read gets an extra read. */
   #pauseMs(held: readonly LockState[]): number {
     const pauseMs = lookMs(this.#looks, this.parts.random);
     this.#looks += 1;

@@ -10,29 +10,29 @@ import { AcquireCall, type AcquireContext, type CallQueue, type WaitingPlace } f
 import { Acquisition } from './acquisition.js';
 import { type LockRequest, nameOf, waitedMsOf } from './request.js';
 
-/** In most queues, no call ever waits. Nothing is added to this one. */
+/** The empty queue: in most queues, no call ever waits. Nothing is added to it. */
 const NO_CALLS = new Set<AcquireCall>();
 
 /** A hold is handed on only when each command of its attempt was answered. */
 const isAnswered = (): boolean => false;
 
 /**
- * The calls of this process that want one key, in their order. A call asks the store when nothing ahead of it excludes it, and
- * waits here until then. The holder of a lock hands it to the first of them without an acquire (ADR 22), for `HAND_ON_MS` after
- * the grant. From then on, the first one waits in the store, where the other processes do.
+ * The calls of this process that want one key, in their order. A call asks the store when no call ahead excludes it; until
+ * then, it waits here. The holder of a lock hands it to the first waiting call without an acquire (ADR 22), for `HAND_ON_MS`
+ * after the grant. After that, the first call waits in the store, where the other processes wait.
  */
 export class LocalQueue implements WaitingPlace, CallQueue {
   #waiting = NO_CALLS;
   readonly #asking = new Set<AcquireCall>();
   #lastNr = 0;
-  /** What may be handed on; null after its end. */
+  /** The hold that may be handed on; null after its end. */
   #hold: StoreHold | null = null;
   #serverTimeMs = 0;
   #handOnUntil = -Infinity;
-  /** How much of its lease a hold needs to be handed on. */
+  /** The remaining lease that a hold needs to be handed on. */
   #leastProvenMs = Infinity;
   #end: ScheduledCall | null = null;
-  /** Whether the lock was held by anybody since the first call came: a call that waits has nothing to learn from an answer. */
+  /** Whether the lock was held since the first call came: then an answer of the store adds nothing for a waiting call. */
   #wasBusy = false;
   /** The permits of the calls with `perInstance` that ask the store or have the lock, and the holds of these. */
   #permits = 0;
@@ -40,7 +40,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
 
   constructor(
     private readonly context: AcquireContext,
-    /** No call wants the key any more. */
+    /** Called when no call wants the key any longer. */
     private readonly onUnused: () => void,
   ) {}
 
@@ -72,7 +72,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     this.#asking.delete(call);
     this.onBusy();
     const { request } = call;
-    // A listener may have lost or released it already.
+    // A listener may already have lost or released it.
     if (hold.isOver) this.#freePermits(request);
     else if (request.options.perInstance > 0) (this.#permitHolds ??= new Map()).set(hold, request);
     else if (handsOn(request)) this.#keep(hold, serverTimeMs);
@@ -86,7 +86,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     this.#goOn();
   }
 
-  /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
+  /** A hold has ended, or was lost. Its release, if any, has been sent. */
   onEnded(hold: StoreHold): void {
     const request = this.#permitHolds?.get(hold);
     if (request) {
@@ -97,7 +97,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     this.#goOn();
   }
 
-  /** Returns the call for which the acquisition of one that is cancelled goes on; null if there is none. */
+  /** Returns the call that takes over the acquisition of a cancelled one; null if there is none. */
   successorOf(call: AcquireCall): AcquireCall | null {
     const next = this.#first();
     if (!next || !handsOnTo(call.request, next.request)) return null;
@@ -111,7 +111,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     return next;
   }
 
-  /** Hands a hold that its caller releases to the next call; returns the hold of that one, or null. */
+  /** Hands a hold that its caller releases to the next call; returns the hold of the next call, or null. */
   handOn(hold: StoreHold): StoreHold | null {
     if (hold !== this.#hold) return null;
     const next = this.#first();
@@ -160,7 +160,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     this.#goOn();
   }
 
-  /** Ends all calls that wait here, the last one first, so that none of them asks. */
+  /** Ends all calls that wait here, the last one first: otherwise the next one would ask the store. */
   close(error: LockError): void {
     for (const call of [...this.#waiting].toReversed()) this.cancel(call, error);
   }
@@ -193,13 +193,13 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     call.inContext(() => void new Acquisition(this.context, call, this, this.#wasBusy && perInstance === 0));
   }
 
-  /** Those that nothing excludes any more ask the store, in their order. */
+  /** The calls that are no longer excluded ask the store, in their order. */
   #goOn(): void {
     const now = this.context.clock.now();
     for (const call of this.#waiting) {
       const { signal } = call.request.options;
-      // Of several calls with one signal that was aborted, the last ones may not have heard of it yet. If each of them were passed
-      // over, thousands would block the event loop.
+      // If several calls share an aborted signal, the last ones may not have been notified yet. Skipping each of them
+      // would block the event loop when there are thousands.
       if (!signal?.aborted && !this.#mayAsk(call, now)) break;
       this.#waiting.delete(call);
       if (signal?.aborted) call.fail(signal.reason);
@@ -218,7 +218,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     return !mayBeHanded && !this.#isExcluded(call);
   }
 
-  /** Whether a call ahead asks the store that cannot share the lock with this one. */
+  /** Whether a call ahead that cannot share the lock with this one asks the store. */
   #isExcluded({ nr, request }: AcquireCall): boolean {
     for (const ahead of this.#asking) {
       const isShared = ahead.request.options.mode === 'read' && request.options.mode === 'read';
@@ -236,7 +236,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     this.#hold = hold;
     this.#serverTimeMs = serverTimeMs;
     this.#handOnUntil = this.context.clock.now() + HAND_ON_MS;
-    // Not of what is left now: a listener may have used up the rest of it.
+    // Not half of the present rest: a listener may have used up the rest.
     this.#leastProvenMs = (hold.deadline - hold.sentAt) / 2;
     this.#end?.cancel();
     this.#end = null;
@@ -252,8 +252,8 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   }
 
   /**
-   * While this process holds the lock for longer, the next call waits where the other processes do. `now`: the time by which
-   * it was decided that it waits here. At a later one, the time may be up, and nothing would end its wait.
+   * While this process holds the lock for longer, the next call waits in the store, where the other processes wait. `now`: the
+   * time at which it was decided that the call waits here. At a later time, the limit may have passed, and nothing would end the wait.
    */
   #awaitEnd(now: number): void {
     if (this.#waiting.size === 0 || !this.#isHandedOn(now)) return;
@@ -263,7 +263,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     });
   }
 
-  /** The error of a call that has to wait for a permit of its process, and does not. */
+  /** Returns the error of a call that would have to wait for a permit of its process, but must not. */
   #refusalOf(request: LockRequest): LockError | null {
     const { waitMs, maxWaiters, perInstance } = request.options;
     if (perInstance === 0) return null;
@@ -306,11 +306,11 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   }
 }
 
-/** The queues of all keys that calls of this process want. */
+/** The queues of this process, by key. */
 export class LocalQueues {
   readonly #byKey = new FreshMap<string, LocalQueue>();
   #isClosing = false;
-  /** When messages of the store were last missed. */
+  /** When messages of the store may last have been missed. */
   #missedAt = -Infinity;
 
   constructor(
@@ -341,7 +341,7 @@ export class LocalQueues {
 
   /** Hands a hold that its caller releases to the next call; null if it has to be released in the store. */
   handOn(hold: StoreHold): StoreHold | null {
-    // It may be that a lock from before that was revoked.
+    // A lock that was granted before that may have been revoked.
     if (this.#isClosing || hold.sentAt < this.#missedAt) return null;
     return this.#byKey.get(hold.key)?.handOn(hold) ?? null;
   }
@@ -350,7 +350,7 @@ export class LocalQueues {
     this.#missedAt = this.context.clock.now();
   }
 
-  /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
+  /** A hold has ended, or was lost. Its release, if any, has been sent. */
   onEnded(hold: StoreHold): void {
     this.#byKey.get(hold.key)?.onEnded(hold);
   }
@@ -364,7 +364,7 @@ export class LocalQueues {
   #queueOf(key: string): LocalQueue {
     const known = this.#byKey.get(key);
     if (known) return known;
-    // A listener may have emptied a queue and begun the next one, before the call ends that was the last one here.
+    // A listener may have emptied a queue and begun the next one before its last call ends.
     const forget = (): void => {
       if (this.#byKey.get(key) === queue) this.#byKey.delete(key);
     };
@@ -374,8 +374,9 @@ export class LocalQueues {
   }
 
   /**
-   * A call with several keys has a place in the store for all of them at once, and so has one that wants an answer of the store
-   * before it waits (`waitMs: 0`, `maxWaiters`, a fire), or another order (`fair`). Without reserved tokens, each asks for itself.
+   * Whether a call waits in this queue. These calls ask the store directly: one with several keys, which has one place in the store
+   * for all of them; one that needs an answer of the store before it waits (`waitMs: 0`, `maxWaiters`, a fire); one with another
+   * order (`fair`). Without reserved tokens, each call asks directly.
    */
   #standsInQueue({ keys, callerKeys, isPart, claim, options }: LockRequest): boolean {
     if (options.perInstance > 0) return true;
@@ -385,15 +386,15 @@ export class LocalQueues {
   }
 }
 
-/** Whether a call asks the store whatever stands ahead: it may share a hold of its owner, or does not want to wait here. */
+/** Whether a call asks the store whatever is ahead: it may share a hold of its owner, or must not wait here. */
 const asksAtOnce = ({ options: { owner, fair, waitMs }, claim }: LockRequest): boolean =>
   owner !== undefined || fair !== true || waitMs === 0 || claim !== undefined;
 
-/** Whether the hold of this request may be handed on: the store knows nothing of it but its attempt and its lease. */
+/** Whether the hold of this request may be handed on: the store has only its attempt and its lease. */
 const handsOn = ({ options }: LockRequest): boolean =>
   options.mode === 'write' && options.renew && options.owner === undefined && options.holdAtLeastMs === 0;
 
-/** Whether a call may get the hold of another one: if it asks for what that one asked for. */
+/** Whether a call may get the hold of another one: both must ask for the same. */
 const handsOnTo = (from: LockRequest, to: LockRequest): boolean =>
   handsOn(from) &&
   handsOn(to) &&

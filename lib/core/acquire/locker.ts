@@ -40,7 +40,7 @@ export class Locker implements WakeUpListener {
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
-  /** What ends when the module closes: campaigns of leaders, delays of jobs, calls that wait for the result of another one. */
+  /** What the module closes at its end: campaigns of leaders, delays of jobs, calls that wait for the result of another call. */
   readonly closing = new Set<{ close(): unknown }>();
   /** By their present attempts. */
   readonly #acquisitions = new FreshMap<string, WokenAcquisition>();
@@ -50,7 +50,7 @@ export class Locker implements WakeUpListener {
   readonly #releaser: Releaser;
   readonly #holderTexts: HolderTexts;
   readonly #thrown: LogLimit;
-  /** A message of the store may arrive in the context of any call, but is not part of that call. */
+  /** A message of the store may arrive in the async context of any call, but does not belong to that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
 
@@ -58,7 +58,7 @@ export class Locker implements WakeUpListener {
     readonly runtime: Runtime,
     private readonly store: LockStore,
     readonly reporter: Reporter,
-    /** The name of this process, for people to read: `host:pid`. */
+    /** The name of this process in texts: `host:pid`. */
     readonly instance: string,
   ) {
     const { clock, random, watchGarbage } = runtime;
@@ -91,7 +91,7 @@ export class Locker implements WakeUpListener {
     store.listen(this);
   }
 
-  /** How many locks, acquisitions, releases under way and timers there are now. */
+  /** How many locks, acquisitions, pending releases and timers exist now. */
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
       locks: this.holds.size,
@@ -101,7 +101,7 @@ export class Locker implements WakeUpListener {
     };
   }
 
-  /** Adds the calls that wait in this process, and have no place of their own in the store. */
+  /** Adds the calls that wait in this process without a place in the store. */
   withWaiters(state: LockState): LockState {
     return { ...state, waiters: state.waiters + this.#queues.waitingFor(state.key) };
   }
@@ -127,8 +127,8 @@ export class Locker implements WakeUpListener {
   }
 
   /**
-   * Acquires all keys or none, and keeps the process alive meanwhile. The order is the same for every client, so that two calls
-   * cannot block each other. Resolves with what `toResult` makes of the hold: without a promise more, as `then` would need.
+   * Acquires all keys or none, and keeps the process alive meanwhile. The order is the same for every client, so two calls
+   * cannot block each other. Resolves with the result of `toResult`, which saves the promise that `then` would need.
    */
   acquire(request: LockRequest): Promise<Acquired>;
   acquire<T>(request: LockRequest, toResult: (hold: Acquired) => T): Promise<T>;
@@ -160,7 +160,7 @@ export class Locker implements WakeUpListener {
       for (const group of groups) parts.push(await this.#acquireGroup(forKeys(request, group), itself));
       await this.#prove(parts, request);
     } catch (error) {
-      // Within the time limit of the whole call, even if Redis cannot be reached any more.
+      // Within the time limit of the whole call, even if Redis is unreachable.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
       await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
@@ -169,8 +169,8 @@ export class Locker implements WakeUpListener {
   }
 
   /**
-   * Makes sure that holds which were acquired one after the other are all proven. The machine may have slept meanwhile: then a
-   * lease is over by the wall clock, and the store is asked once more, within the time limit of the call.
+   * Ensures that holds which were acquired one after the other are all proven. If the machine slept meanwhile, a lease is over by
+   * the wall clock: then the store is asked once more, within the time limit of the call.
    */
   async #prove(holds: readonly StoreHold[], { options: { signal, waitMs }, startedAt }: LockRequest): Promise<void> {
     const { clock, timers } = this;
@@ -190,7 +190,7 @@ export class Locker implements WakeUpListener {
     if (silent) throw unansweredError(silent, Math.round(clock.now() - startedAt), silent.renewError);
   }
 
-  /** Goes on with a hold that another process has transferred. @throws as `Adoptions.adopt`, LockShutdownError */
+  /** Adopts a hold that another process has transferred. @throws as `Adoptions.adopt`, LockShutdownError */
   async adopt(given: Omit<Adoption, 'holder'>): Promise<StoreHold> {
     if (this.isClosing) throw shutdownError();
     const grant = await this.awaited.keepAlive(this.#adoptions.adopt({ ...given, holder: this.instance }));
@@ -233,7 +233,7 @@ export class Locker implements WakeUpListener {
     this.holds.renewAll();
   }
 
-  /** Closes `one` when the module closes, or at once when it has begun to. */
+  /** Closes `one` when the module closes, or at once if the module is closing. */
   closeWithModule(one: { close(): unknown }): void {
     if (this.isClosing) void one.close();
     else this.closing.add(one);

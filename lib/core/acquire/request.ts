@@ -12,15 +12,15 @@ import { type FireClaim } from '../store/fires.js';
 import { type AcquireRequest } from '../store/lock-store.js';
 import { waiterLeaseMs } from '../timing.js';
 
-/** A request for a lock: its keys, options and caller. `Locker.request` makes it, with keys that it has checked. */
+/** A request for a lock: its keys, options and caller. `Locker.request` makes it, with checked keys. */
 export interface LockRequest {
   /** Without repetitions, in the order in which the caller named them; inside an acquisition, in the order of the store. */
   readonly keys: readonly string[];
-  /** The keys in the order of the caller, if that of the store is another one. */
+  /** The keys in the order of the caller, if the order of the store differs. */
   readonly callerKeys?: readonly string[];
-  /** It is for some keys of a lock whose keys are acquired one after the other. */
+  /** Whether it is for some keys of a lock whose keys are acquired one after the other. */
   readonly isPart?: boolean;
-  /** The keys as the caller named them, for people. */
+  /** The keys as the caller named them, joined for texts. */
   readonly name: string;
   readonly options: ResolvedLockOptions;
   readonly label: LockLabel;
@@ -31,7 +31,7 @@ export interface LockRequest {
   readonly startedAt: number;
 }
 
-/** @throws LockConfigurationError for options that cannot go with its keys */
+/** @throws LockConfigurationError for options that do not fit its keys */
 export function checked(request: LockRequest): LockRequest {
   const { keys, name, options } = request;
   if (options.perInstance === 0 || keys.length === 1) return request;
@@ -68,11 +68,11 @@ export const eventOf = ({ name, keys, callerKeys = keys, options, label }: LockR
 export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: number): number =>
   Math.round(now - startedAt);
 
-/** The lease that a request asks for: it covers the least time for which the lock stays taken. */
+/** The lease that a request asks for: at least `holdAtLeastMs`. */
 export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRequest): number =>
   Math.max(leaseMs, holdAtLeastMs);
 
-/** The command that an attempt sends to the store. A call that has waited keeps its right to wait (`maxWaiters`). */
+/** The command that an attempt sends to the store. A call that has waited may continue to wait (`maxWaiters`). */
 export function acquireRequestOf(request: LockRequest, attempt: string, hasWaited: boolean): AcquireRequest {
   const { keys, claim, options, holder } = request;
   const { mode, leaseMs, waitMs, maxWaiters, owner, fair, permits, take } = options;

@@ -15,12 +15,12 @@ import {
 } from '../timing.js';
 import { type LockHistoryBatch, type LockHistoryFacts, type LockHistoryRecord, NO_FACTS } from './history-entry.js';
 
-/** What a buffer writes with. */
+/** The collaborators of a `HistoryBuffer`. */
 interface BufferParts {
   readonly clock: Clock;
   readonly timers: TimerQueue;
   readonly reporter: Reporter;
-  /** The batch has all but its id, its time and its records. */
+  /** The batch without its id, time and records. */
   readonly terms: Omit<LockHistoryBatch, 'id' | 'now' | 'records'>;
   /** Unique for the process: the first part of the ids. */
   readonly clientId: string;
@@ -28,25 +28,25 @@ interface BufferParts {
 }
 
 /**
- * Writes records to the store in batches, one at a time, and never makes anybody wait: what cannot be written waits here, up to a
- * number and a length, and what comes then is dropped and counted.
+ * Writes records to the store in batches, one at a time, and never makes a caller wait. Records that cannot be written wait here, up to
+ * a number and a length; further records are dropped and counted.
  */
 export class HistoryBuffer {
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   readonly #log: LogLimit;
   #warnOnce!: (line: string) => void;
   #queue: LockHistoryRecord[] = [];
-  /** How long the texts in the queue are together, in characters. */
+  /** The total length of the texts in the queue, in characters. */
   #chars = 0;
   /** How many records have left the queue. */
   #taken = 0;
-  /** What is being written, or will be written again: always the same records, so that the store's readers recognise them. */
+  /** The batch that is being written, or is written again: always the same records, by which readers recognise it. */
   #batch: Omit<LockHistoryBatch, 'now'> | null = null;
   #batches = 0;
   #dropped = 0;
   #sending: Promise<boolean> | null = null;
   #next: ScheduledCall | null = null;
-  /** Why the last try failed; null: it did not. */
+  /** The error of the last try; null: it succeeded. */
   #failure: { readonly error: unknown } | null = null;
   #isClosed = false;
 
@@ -56,7 +56,7 @@ export class HistoryBuffer {
     this.#forgetWarnings();
   }
 
-  /** How many records wait to be written. */
+  /** The number of records that wait to be written. */
   get size(): number {
     return this.#queue.length + (this.#batch?.records.length ?? 0);
   }
@@ -75,13 +75,13 @@ export class HistoryBuffer {
     return this.#queue.length >= MAX_HISTORY_BATCH || this.#chars >= MAX_HISTORY_BATCH_CHARS;
   }
 
-  /** Writes all that was added so far, unless a try fails. Never rejects. */
+  /** Writes all records added so far, unless a try fails. Never rejects. */
   async flush(): Promise<void> {
     const last = this.#taken + this.#queue.length;
     while (this.size > 0 && (this.#taken < last || this.#batch)) if (!(await this.#send())) return;
   }
 
-  /** Takes no more records, and gives the last ones a moment to be written. */
+  /** Accepts no more records, and gives the last ones a short time to be written. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.parts.timers.withTimeout(LAST_HISTORY_MS, this.#flushAll());
@@ -95,7 +95,7 @@ export class HistoryBuffer {
     this.#log.flush();
   }
 
-  /** Also what a success adds: how many entries were dropped. */
+  /** Also writes the entry that a success adds: the number of dropped entries. */
   async #flushAll(): Promise<void> {
     while (this.size > 0) if (!(await this.#send())) return;
   }
@@ -108,10 +108,10 @@ export class HistoryBuffer {
     this.#dropped += 1;
     if (this.#dropped > 1) return;
     const text = `The history of locks drops entries, since ${this.#queue.length} wait to be written`;
-    this.#warnOnce(`${text}${this.#why}. Later, one entry says how many. No lock is affected.`);
+    this.#warnOnce(`${text}${this.#why}. A later entry has their number. No lock is affected.`);
   }
 
-  /** A full batch goes soon, unless the last try has failed. */
+  /** A full batch is written soon, unless the last try failed. */
   #schedule(): void {
     this.#next?.cancel();
     const pauseMs = this.#isBatchFull ? 0 : HISTORY_PAUSE_MS;
@@ -158,12 +158,12 @@ export class HistoryBuffer {
     return fitting < 0 ? MAX_HISTORY_BATCH : Math.max(fitting, 1);
   }
 
-  /** Another outage is told again. */
+  /** Warnings about the next outage are logged again. */
   #forgetWarnings(): void {
     this.#warnOnce = withoutRepeats((line) => this.#log.add(line));
   }
 
-  /** A store that is away is reported by the locks; another failure would pass unnoticed. */
+  /** An unreachable store is reported by the locks; any other failure would pass unnoticed. */
   #onFailure(error: unknown): void {
     this.#failure = { error };
     if (error instanceof LockStoreError && error.retryable) return;
@@ -171,7 +171,7 @@ export class HistoryBuffer {
   }
 
   #tellDropped(): void {
-    // While there is too much, one entry stands for all that is dropped.
+    // While the queue is too full, one entry stands for all dropped records.
     const isHalfFull = this.#queue.length > MAX_HISTORY_QUEUE / 2 || this.#chars > MAX_HISTORY_QUEUE_CHARS / 2;
     if (this.#dropped === 0 || isHalfFull) return;
     this.#queue.push({ ...NO_FACTS, event: 'dropped', count: this.#dropped, at: this.parts.clock.now() });
@@ -179,6 +179,6 @@ export class HistoryBuffer {
   }
 }
 
-/** How long the texts of a record are: of several keys, each is there twice. */
+/** The length of the texts of a record. With several keys, each occurs twice. */
 const charsOf = ({ key, keys, where = '', note = '', reason = '', by = '' }: LockHistoryFacts): number =>
   key.length * Math.min(keys.length, 2) + where.length + note.length + reason.length + by.length;

@@ -3,9 +3,9 @@ import { checkDuration, checkWhole, kindOf } from '../option-checks.js';
 import { readOptions, refuse } from '../read-options.js';
 
 /**
- * What has happened to a lock. `acquired`: granted, or adopted. `waited`: it was busy, and a call began to wait. `released`, also
- * handed on or transferred. `lost`. `forced`: an operator revoked it. `skipped`: a decorated call did not run. `failed`: not granted.
- * `dropped` stands for entries that could not be written.
+ * What happened to a lock. `acquired`: granted, or adopted. `waited`: it was busy, and a call began to wait. `released`: also
+ * handed on or transferred. `lost`. `forced`: an operator revoked it. `skipped`: a decorated call did not run. `failed`: not
+ * granted. `dropped`: stands for entries that could not be written.
  */
 export type LockHistoryEvent =
   'acquired' | 'waited' | 'released' | 'lost' | 'forced' | 'skipped' | 'failed' | 'dropped';
@@ -22,11 +22,11 @@ const EVENTS = {
   dropped: true,
 } satisfies Record<LockHistoryEvent, true>;
 
-/** Whether a text names an event; an instance of a newer version may have written another one. */
+/** Whether a text names an event; a newer version may write other events. */
 export const isHistoryEvent = (text: string | undefined): text is LockHistoryEvent =>
   text !== undefined && Object.hasOwn(EVENTS, text);
 
-/** What one event says to the history. */
+/** The facts of one event for the history. */
 export interface LockHistoryFacts {
   readonly event: LockHistoryEvent;
   /** The key; several are joined by `, `. Empty for `dropped`. */
@@ -39,21 +39,21 @@ export interface LockHistoryFacts {
   readonly where: string | undefined;
   /** The `note` of the call. */
   readonly note: string | undefined;
-  /** In milliseconds: how long it was held (`released`, `lost`), or how long the call waited (`acquired`, `failed`). */
+  /** In milliseconds: how long the lock was held (`released`, `lost`), or how long the call waited (`acquired`, `failed`). */
   readonly ms: number | undefined;
   /**
-   * Of `lost`, `skipped` and `failed`: the reason of the event. Of `waited`: who held the lock. `adopted` and `transferred` for a
-   * lock that changed hands.
+   * For `lost`, `skipped` and `failed`: the reason of the event. For `waited`: the holder of the lock. `adopted` and `transferred` for
+   * a lock that changed hands.
    */
   readonly reason: string | undefined;
   readonly fencingToken: number | undefined;
-  /** Of `forced`: who did it, if the caller of `forceRelease` said so. */
+  /** For `forced`: the `by` of `forceRelease`. */
   readonly by: string | undefined;
-  /** Of `dropped`: how many entries. */
+  /** For `dropped`: the number of entries. */
   readonly count: number | undefined;
 }
 
-/** What an event does not say. */
+/** The facts that an event leaves out. */
 export const NO_FACTS = {
   key: '',
   keys: [],
@@ -69,33 +69,33 @@ export const NO_FACTS = {
 
 /** One entry of the history of the locks. */
 export interface LockHistoryEntry extends LockHistoryFacts {
-  /** Names the entry: no other one of the same `keyPrefix` has the same. */
+  /** The id of the entry, unique within the `keyPrefix`. */
   readonly id: string;
   /** When it happened, by the store's clock. The entries of one instance are in order, unless that clock is set back. */
   readonly at: Date;
-  /** The instance to which it happened. */
+  /** The instance where it happened. */
   readonly host: string;
   readonly pid: number;
 }
 
-/** What happened, and when, on the monotonic clock of the process. */
+/** What happened, with its time on the monotonic clock of the process. */
 export interface LockHistoryRecord extends LockHistoryFacts {
   readonly at: number;
 }
 
-/** Records of one process, in their order. The same batch may come twice, if the first one had no answer. */
+/** Records of one process, in their order. A batch without an answer may be sent again. */
 export interface LockHistoryBatch {
   /** Unique; the entries are named after it: `<id>.<number>`, from 0. */
   readonly id: string;
   readonly host: string;
   readonly pid: number;
-  /** The time on the clock of the records: `now - at` is how long ago something happened, in milliseconds. */
+  /** The present time on the clock of the records: `now - at` is the age of a record, in milliseconds. */
   readonly now: number;
-  /** How many entries are kept, of all processes; a store may keep a few more. */
+  /** The number of entries to keep, of all processes; a store may keep a few more. */
   readonly maxEntries: number;
   /**
-   * How long entries are kept, in milliseconds; all of them are forgotten when so long after the last one. `Infinity`: this batch
-   * changes nothing of that.
+   * How long entries are kept, in milliseconds. All of them are forgotten when this time has passed since the last one. `Infinity`:
+   * this batch does not change the limits.
    */
   readonly keepMs: number;
   readonly records: readonly LockHistoryRecord[];
@@ -103,11 +103,11 @@ export interface LockHistoryBatch {
 
 /** Which entries to read. */
 export interface LockHistoryQuery {
-  /** Only those of this lock (also of several keys), and `dropped` ones. */
+  /** Only entries of this lock (also with several keys), and `dropped` ones. */
   readonly key?: string | undefined;
-  /** At most so many. */
+  /** The maximum number of entries. */
   readonly limit: number;
-  /** Only those that happened before this time, by the store's clock. */
+  /** Only entries before this time, by the store's clock. */
   readonly before?: Date | undefined;
 }
 
@@ -118,13 +118,13 @@ export interface LockHistoryStore {
   read(query: LockHistoryQuery): Promise<readonly LockHistoryEntry[]>;
 }
 
-/** Whether a query asks for an entry; one of several keys is about each of them. */
+/** Whether a query asks for an entry. An entry with several keys belongs to each of them. */
 export const isWanted = (
   { keys, event, at }: LockHistoryEntry,
   { key, before }: Pick<LockHistoryQuery, 'key' | 'before'>,
 ): boolean => (key === undefined || event === 'dropped' || keys.includes(key)) && (!before || at < before);
 
-/** The newest entries first; of those that happened at the same time, the first given one. An entry that comes twice counts once. */
+/** The newest entries first; entries of the same time stay in the given order. A repeated entry counts once. */
 export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number): readonly LockHistoryEntry[] {
   const byId = new Map<string, LockHistoryEntry>();
   for (const entry of entries) if (!byId.has(entry.id)) byId.set(entry.id, entry);
@@ -133,11 +133,11 @@ export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number):
 
 const QUERY_NAMES = ['key', 'limit', 'before'] satisfies readonly (keyof LockHistoryQuery)[];
 
-/** How many entries `history` returns: by default, and at most. */
+/** The number of entries that `history` returns: the default and the maximum. */
 export const HISTORY_LIMIT = { byDefault: 100, max: 10_000 } as const;
 
 /**
- * Checks the options of a call of `history`, all but the key.
+ * Checks the options of a call of `history`, except the key.
  * @throws LockConfigurationError
  */
 export function checkHistoryQuery(options: Partial<LockHistoryQuery>): LockHistoryQuery {
@@ -153,10 +153,10 @@ export function checkHistoryQuery(options: Partial<LockHistoryQuery>): LockHisto
   return { key, limit, before };
 }
 
-/** How many entries a history may have. */
+/** The maximum number of entries of a history. */
 export const MAX_HISTORY_ENTRIES = 100_000;
 
-/** How much of the history of the locks is kept. */
+/** The limits of the history of the locks. */
 export interface LockHistoryOptions {
   /**
    * How many entries are kept, of all instances; Redis may keep up to a hundred more.

@@ -18,13 +18,13 @@ import {
 /** The parts of a locker that the history uses. */
 type HistoryHost = Pick<Locker, 'clock' | 'timers' | 'reporter' | 'events' | 'awaited' | 'instance'>;
 
-/** The history of the locks of one module: written from the events, if its option says so, and read from the store. */
+/** The history of the locks of one module: written from the events, if the option `history` is set, and read from the store. */
 export class LockHistory {
   readonly #buffer: HistoryBuffer | null = null;
   readonly #listeners: EventListeners | null = null;
 
   /**
-   * `limits`: null writes nothing, and makes nothing.
+   * `limits`: null: no history is written.
    * @throws LockConfigurationError when the store keeps no history
    */
   constructor(
@@ -67,7 +67,7 @@ export class LockHistory {
     return this.host.awaited.keepAlive(read());
   }
 
-  /** The module closes: writes what is left, within a limit. */
+  /** The module closes: writes the remaining records, within a limit. */
   async close(): Promise<void> {
     this.#listeners?.stop();
     await this.#buffer?.close();
@@ -75,12 +75,12 @@ export class LockHistory {
 }
 
 /**
- * What calls are skipped for as it should be: another one runs the job, leads, or shares its result. Each instance would write it for
- * each fire, and displace what tells more; the entries of the lock say who has it.
+ * Reasons of expected skips: another call runs the job, leads, or shares its result. Each instance would write an entry for each
+ * fire, and displace entries of more use; the entries of the lock name its holder.
  */
 const UNTOLD: ReadonlySet<LockEventMap['skipped']['reason']> = new Set(['claimed', 'not-leader', 'shared']);
 
-/** Has the buffer record the events. What only repeats another one, or tells nothing, is left out. */
+/** Records the events in the buffer. Events that repeat another one, or add nothing, are left out. */
 function listen(events: LockEvents, buffer: HistoryBuffer): EventListeners {
   const add = (
     { key, keys, mode, where, note }: LockEvent,

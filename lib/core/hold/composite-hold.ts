@@ -63,7 +63,7 @@ export class CompositeHold extends Hold {
     return this.#loss.error;
   }
 
-  /** The parts that are locks of their own say so. */
+  /** True if a part that is not nested waits for its release. */
   get awaitRelease(): boolean {
     return this.parts.every(({ awaitRelease }) => awaitRelease);
   }
@@ -75,7 +75,7 @@ export class CompositeHold extends Hold {
   checkDowngrade(): void {
     this.checkHeld('downgrading');
     this.checkNoWriter();
-    // All are checked first: otherwise some could be downgraded although the caller gets an error.
+    // All are checked first: otherwise some parts could be downgraded although the caller gets an error.
     for (const part of this.parts) part.checkDowngrade();
   }
 
@@ -137,7 +137,7 @@ export class CompositeHold extends Hold {
     if (this.#loss.error) return;
     this.tracker?.forget();
     this.#loss.announce(error);
-    // The other parts are not renewed any more: a holder that ignores the loss would keep them for ever.
+    // The other parts are no longer renewed: a holder that ignores the loss would keep them forever.
     for (const part of this.parts) part.lose(error.reason, error);
   }
 }

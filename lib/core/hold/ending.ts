@@ -2,12 +2,12 @@ import { type AwaitedCalls } from '../awaited-calls.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 
 /**
- * The end of a hold in the store, which its caller waits for. It is not a promise: a plain call would make three more of them,
- * and whoever needs one makes it (`toPromise`).
+ * The end of a hold in the store, for which its caller waits. It is not a promise: a plain call would create three more promises.
+ * Use `toPromise` where one is needed.
  */
 export class Ending {
   #isConfirmed: boolean | null = null;
-  /** The caller, who waits for most ends alone. */
+  /** The callback of the caller: for most ends, the only one. */
   #first: ((isConfirmed: boolean) => void) | null = null;
   #others: ((isConfirmed: boolean) => void)[] | null = null;
 
@@ -36,8 +36,8 @@ export class Ending {
   }
 
   /**
-   * What `read` returns or throws after the end. A promise that is resolved with it does as it does, and makes no further
-   * promise: that is all that it is good for.
+   * Returns a thenable for what `read` returns or throws after the end. Use it only to resolve a promise: it creates no further
+   * promise.
    */
   andThen<T>(read: () => T): PromiseLike<T> {
     const then = (resolve: (value: T) => void, reject: (error: unknown) => void): void =>
@@ -48,7 +48,7 @@ export class Ending {
           reject(error);
         }
       });
-    // oxlint-disable-next-line unicorn/no-thenable -- as said above
+    // oxlint-disable-next-line unicorn/no-thenable -- see above
     return { then } as PromiseLike<T>;
   }
 }
@@ -61,7 +61,7 @@ export interface EndingParts {
   readonly onGone: () => void;
 }
 
-/** An end for which its caller waits for `patienceMs` from `now` on, a time of the monotonic clock. */
+/** An end for which its caller waits for at most `patienceMs` from `now`, a time of the monotonic clock. */
 export class LimitedEnding extends Ending {
   readonly #patience: ScheduledCall;
 

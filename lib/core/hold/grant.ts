@@ -8,20 +8,20 @@ import { type Lease, type Moment } from './lease.js';
 export interface Grant {
   readonly request: LockRequest;
   readonly attempt: string;
-  /** One per key, in the order in which the caller named them. */
+  /** One per key, in the order of the caller. */
   readonly refs: readonly HoldRef[];
-  /** Of a hold that was downgraded before this process adopted it; undefined: the mode of the request. */
+  /** The mode of a hold that was downgraded before this process adopted it; undefined: the mode of the request. */
   readonly presentMode?: LockMode;
-  /** How many calls of this process have handed it on since the store granted it; each of them had a token of its own. */
+  /** How often calls of this process have handed it on since the store granted it; each of them had its own token. */
   readonly handedOn: number;
   /** The fire of a scheduled job that was claimed with it. */
   readonly fire: GrantedFire | undefined;
   readonly lease: Lease;
-  /** When the granted command was sent; when the grant arrived, if it was pushed. */
+  /** When the granted command was sent; for a pushed grant, when it arrived. */
   readonly sent: Moment;
   /** When the grant arrived. */
   readonly receivedAt: Moment;
   readonly serverTimeMs: number;
-  /** Whether a command of the attempt has had no answer so far, and may still arrive. */
+  /** Whether a command of the attempt has no answer yet, and may still reach the store. */
   readonly unanswered: () => boolean;
 }

@@ -63,7 +63,7 @@ class LockHandle implements Lock {
     return this.#lock.downgrade();
   }
 
-  /** Async, which keeps this handle alive meanwhile: nobody else may refer to it any more. */
+  /** Async, which keeps this handle alive meanwhile: it may be the last reference to it. */
   async transfer(options?: { leaseMs?: number }): Promise<string> {
     return await this.#lock.transferHandle(options);
   }
@@ -78,7 +78,7 @@ class LockHandle implements Lock {
 }
 
 /**
- * A handle that is watched. V8 keeps what a registry holds until the next full collection, also after `unregister`: that is only
+ * A handle that is watched. V8 keeps the value of a registry until the next full collection, even after `unregister`: this is only
  * this small object, and no longer the lock.
  */
 class WatchedHandle implements HandleTracker {
@@ -87,7 +87,7 @@ class WatchedHandle implements HandleTracker {
     public lock: Hold | null,
     /** The handle, until it is watched: it cannot be collected before. */
     public young: object | null,
-    /** Its index among the young ones. */
+    /** Its index in the list of young handles. */
     public place: number,
   ) {}
 
@@ -97,8 +97,8 @@ class WatchedHandle implements HandleTracker {
 }
 
 /**
- * Hands out handles, and releases the locks of those that are dropped. To have V8 watch an object costs more than the rest of a
- * lock, and most locks are released soon: only a handle that lives for `WATCH_HANDLES_AFTER_MS` is watched.
+ * Creates handles, and releases the locks of dropped ones. To have V8 watch an object costs more than the rest of a lock, and most
+ * locks are released soon: only a handle that lives for `WATCH_HANDLES_AFTER_MS` is watched.
  */
 export class HandleRegistry {
   readonly #dropped: GarbageWatch<WatchedHandle>;
@@ -117,7 +117,7 @@ export class HandleRegistry {
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
         '`finally`, or use `await using` or `withLock`.';
       reporter.error(printable(text));
-      // The caller may have kept only the signal. It must be aborted before anybody else can hold the lock.
+      // The caller may have kept only the signal. It must be aborted before another caller can hold the lock.
       if (lock.hasSignal) lock.lose('dropped', new LockNotHeldError(text, lock));
       void lock.release();
     };
@@ -147,7 +147,7 @@ export class HandleRegistry {
     handle.lock = null;
     if (!handle.young) return this.#dropped.unregister(handle);
     handle.young = null;
-    // The last one moves to its place.
+    // The last handle moves to its place.
     const last = this.#young.pop()!;
     if (last !== handle) {
       this.#young[handle.place] = last;

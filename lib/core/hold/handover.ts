@@ -3,26 +3,26 @@ import { type Ending } from './ending.js';
 
 /** The hold of a call that has ended. */
 interface EndedHold {
-  /** It was lost before its end. */
+  /** The hold was lost before its end. */
   loseAfterEnd(reason: LockLostReason): void;
 }
 
 /**
- * The calls of one grant that have ended and handed its hold on. Each waits for the next proof: an answer of the store, to a
- * command that was sent after the call had ended, that the hold was still there.
+ * The calls of one grant that have ended and handed the hold on. Each waits for the next proof that the hold still existed at its
+ * end: an answer of the store to a command that was sent after the end.
  */
 export class Handover<H extends EndedHold> {
-  /** Whether a renewal is under way that was sent for the proof: one at a time. */
+  /** Whether a renewal for the proof is in flight: one at a time. */
   isProving = false;
   #ended: { readonly hold: H; readonly ending: Ending }[] = [];
   #proven = 0;
 
-  /** How many calls have ended so far: a command that is sent now can prove as many. */
+  /** The number of calls that have ended so far: a command that is sent now can prove all of them. */
   get count(): number {
     return this.#proven + this.#ended.length;
   }
 
-  /** Those that wait for a proof. */
+  /** The holds that wait for a proof. */
   get unproven(): readonly H[] {
     return this.#ended.map(({ hold }) => hold);
   }
@@ -47,7 +47,7 @@ export class Handover<H extends EndedHold> {
     }
   }
 
-  /** There will be no proof: as a release without an answer. */
+  /** No proof will come: the same as a release without an answer. */
   giveUp(): void {
     this.#proven = this.count;
     for (const { ending } of this.#ended.splice(0)) ending.settle(false);

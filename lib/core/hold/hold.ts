@@ -24,7 +24,7 @@ export interface HoldModule {
 }
 
 /**
- * The base of all holds. The caller releases a hold, and then the hold ends. Nested calls that nobody awaits may still be
+ * The base of all holds. After the caller has released a hold, the hold ends. Nested calls that were not awaited may still be
  * inside at the release; then the hold ends when the last of them has left.
  */
 export abstract class Hold implements Lock {
@@ -32,7 +32,7 @@ export abstract class Hold implements Lock {
   /** Watches the handle of this hold; null if it has none. */
   tracker: HandleTracker | null = null;
   #nestedCalls = 0;
-  /** In the order of the keys; each is made when a nested call first asks for it. */
+  /** In the order of the keys; each slot is created when a nested call first asks for it. */
   #slots: (LocalSlot | undefined)[] | null = null;
   #isReleased = false;
   /** Null if there is nothing to wait for. */
@@ -53,17 +53,17 @@ export abstract class Hold implements Lock {
     return typeof this.#names === 'string' ? [this.#names] : this.#names;
   }
 
-  /** Identifies the module of this hold (its `Holds`): each module may hold the same key, in a store of its own. */
+  /** Identifies the module of this hold (its `Holds`): each module may hold the same key, in its own store. */
   abstract readonly keeper: HoldModule;
   abstract readonly mode: LockMode;
   abstract readonly owner: string;
   abstract readonly fencingTokens: readonly number[];
   abstract readonly signal: AbortSignal;
-  /** Whether somebody asked for `signal`, and may still rely on it. */
+  /** Whether `signal` was read, so that code may rely on it. */
   abstract readonly hasSignal: boolean;
-  /** How the lock was lost; null if it was not. */
+  /** The loss of the lock; null if it was not lost. */
   abstract readonly lost: LockLostError | null;
-  /** How much of the proven lease is left, in milliseconds, also after the release while nested calls are inside. */
+  /** The rest of the proven lease, in milliseconds; also after the release while nested calls are inside. */
   abstract readonly provenMs: number;
   /**
    * Marks the lock as lost and notifies its holder; the first reason counts. A nested hold ignores it until the outer hold
@@ -72,18 +72,18 @@ export abstract class Hold implements Lock {
   abstract lose(reason: LockLostReason, cause?: unknown): void;
   /** Calls back once when the lock is lost; returns a function that stops listening. */
   abstract onLost(callback: (error: LockLostError) => void): () => void;
-  /** Whether the call whose work it is waits for the release even if the lease is proven. */
+  /** Whether the call waits for the release even if the lease is proven. */
   abstract readonly awaitRelease: boolean;
-  /** Extends the lease, also after the release while nested calls are inside; by default, to that which was asked for. */
+  /** Extends the lease, also after the release while nested calls are inside; by default, to the requested lease. */
   abstract extendBy(leaseMs?: number): Promise<void>;
   /** Throws the errors of `downgrade` that need no command. */
   abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;
-  /** Whether `key` is held as one permit of a semaphore, which only one nested call at a time may use. */
+  /** Whether `key` is held as one permit of a semaphore, which nested calls use one at a time. */
   abstract isPermit(key: string): boolean;
-  /** How many calls, of all instances, may hold `key` at the same time in this way; `Infinity` for readers. */
+  /** The number of calls, of all instances, that may hold `key` at the same time in this way; `Infinity` for readers. */
   abstract maxHoldersOf(key: string): number;
-  /** Stops the hold in this process: the store keeps it for the one that adopts it. Called once, instead of `end`. */
+  /** Stops the hold in this process; the store keeps it for the process that adopts it. Called once, instead of `end`. */
   protected abstract giveAway(): TransferredHold;
   /** Ends the hold; returns null if the store is not asked. Called once. */
   protected abstract end(outcome: WorkOutcome | undefined): Ending | null;
@@ -110,7 +110,7 @@ export abstract class Hold implements Lock {
     return this.#isEnded;
   }
 
-  /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
+  /** Whether this is a nested lock inside `hold`, which cannot end before this lock. */
   isInside(_hold: Hold): boolean {
     return false;
   }
@@ -121,7 +121,7 @@ export abstract class Hold implements Lock {
     await this.extendBy(leaseMs);
   }
 
-  /** Refused: it is a lock of `withLock` or of a decorated method, which releases it. */
+  /** Refused: `withLock` or the decorated method releases this lock. */
   transfer(_options?: { leaseMs?: number }): Promise<string> {
     return Promise.reject(ofCallError(this));
   }
@@ -131,13 +131,13 @@ export abstract class Hold implements Lock {
     const { leaseMs } = checkTransferOptions(options);
     this.keeper.checkTransfer();
     this.checkHeld('transferring');
-    // Whoever adopts it has the whole lease for that.
+    // The adopting process has the whole lease for the adoption.
     await this.extendBy(leaseMs);
     this.checkHeld('transferring');
     return transferText(this.endTransferred());
   }
 
-  /** Ends it here, as a release would, while the store keeps it. */
+  /** Ends the hold here, as a release would, while the store keeps it. */
   endTransferred(): TransferredHold {
     this.#isReleased = true;
     this.#isEnded = true;
@@ -160,13 +160,13 @@ export abstract class Hold implements Lock {
     if (!ending) return Promise.resolve(wasHeld);
     return new Promise((resolve) =>
       ending.onSettled((isConfirmed) =>
-        // The store may know better than a lease that was proven a while ago.
+        // The answer of the store is newer than the last proof of the lease.
         resolve(!wasReleased && (isConfirmed || wasHeld) && !this.lost),
       ),
     );
   }
 
-  /** The same for a caller that does not ask whether it was held; returns null if there is nothing to wait for. */
+  /** The same for a caller that does not need to learn whether it was held; returns null if there is nothing to wait for. */
   finish(outcome: WorkOutcome | undefined): Ending | null {
     if (this.#isReleased) return this.#ending;
     this.#isReleased = true;

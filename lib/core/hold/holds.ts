@@ -21,7 +21,7 @@ import { type HoldKeeper, StoreHold } from './store-hold.js';
 import { type TransferredHold } from './transfer-text.js';
 import { Watchdog } from './watchdog.js';
 
-/** How many attempts are remembered that were given away. */
+/** The number of given-away attempts that are remembered. */
 const MAX_GIVEN_AWAY = 10_000;
 
 /** The collaborators of `Holds`, which the acquisitions of a module share. */
@@ -33,9 +33,9 @@ export interface HoldsParts {
   readonly events: LockEvents;
   readonly awaited: AwaitedCalls;
   readonly releaser: Releaser;
-  /** Hands a hold that its caller releases to another call; returns the hold of that one, or null. */
+  /** Hands a hold that its caller releases to another call; returns the hold of that call, or null. */
   readonly handOn: (hold: StoreHold) => StoreHold | null;
-  /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
+  /** A hold has ended, or was lost. Its release, if any, has been sent. */
   readonly onEnded: (hold: StoreHold) => void;
 }
 
@@ -43,12 +43,12 @@ export interface HoldsParts {
 export class Holds implements HoldKeeper {
   readonly clock: Clock;
   readonly #byAttempt = new FreshMap<string, StoreHold>();
-  /** Attempts that were given away, and until when the store may have their holds. */
+  /** Given-away attempts, each with the time until which the store may keep its hold. */
   readonly #givenAway = new Map<string, number>();
   readonly #watchdog: Watchdog;
   readonly #losses: LogLimit;
   readonly #endings: EndingParts & Pick<HoldsParts, 'events'>;
-  /** A loss may be noticed in the context of any call, but is not part of that call. */
+  /** A loss may be noticed in the async context of any call, but does not belong to that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** Called when a hold has ended or was lost. */
   #onGone: (() => void) | null = null;
@@ -74,7 +74,7 @@ export class Holds implements HoldKeeper {
     return this.#byAttempt.has(attempt) || this.#givenAway.get(attempt)! > this.clock.now();
   }
 
-  /** Makes the hold of a grant; renews its lease until it is lost or ends. `from`: the hold of the call that handed it on. */
+  /** Creates the hold of a grant; renews its lease until it is lost or ends. `from`: the hold of the call that handed it on. */
   add(grant: Grant, from?: StoreHold): StoreHold {
     const hold = new StoreHold(grant, this);
     this.#byAttempt.set(grant.attempt, hold);
@@ -86,7 +86,7 @@ export class Holds implements HoldKeeper {
   /** Ends a hold here, while the store keeps it for another call of this process. */
   endLocally(hold: StoreHold): void {
     this.parts.events.emit('released', () => ({ ...hold.event, heldMs: hold.heldMs, holds: undefined }));
-    // Only now: a shutdown that a listener has begun waits for the next holder, too.
+    // Only now: a shutdown that a listener has begun also waits for the next holder.
     this.#remove(hold);
   }
 
@@ -133,7 +133,7 @@ export class Holds implements HoldKeeper {
     const { events, store, onEnded } = this.parts;
     const transferred = transferredHold(hold, store.keyPrefix);
     this.#remove(hold);
-    // A node of a quorum may grant it late, when a majority has long done so: that must not end it on all nodes.
+    // A node of a quorum may grant it long after a majority did: that must not end it on all nodes.
     this.#givenAway.set(hold.attempt, hold.keptUntil);
     const [oldest] = this.#givenAway.keys();
     if (this.#givenAway.size > MAX_GIVEN_AWAY) this.#givenAway.delete(oldest!);
@@ -147,7 +147,7 @@ export class Holds implements HoldKeeper {
     if (this.parts.handOn(hold)) return hold.ending;
     this.#remove(hold);
     const now = this.clock.now();
-    // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
+    // The holder of a lost lock does not wait for the answer of the store, because it does not need it.
     const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
     const ending = new EndingInStore(hold, now, patienceMs, this.#endings);
     for (const key of ending.keys) this.#releaseKey(ending, key, outcome, now);
@@ -156,7 +156,7 @@ export class Holds implements HoldKeeper {
     return ending;
   }
 
-  /** Gives the holders `drainMs` to release their locks. Then marks the rest as lost, and sends the last releases. */
+  /** Gives the holders `drainMs` to release their locks. Then marks the others as lost, and sends the last releases. */
   async close(drainMs: number): Promise<void> {
     const { timers, reporter, releaser } = this.parts;
     const until = this.clock.now() + drainMs;
@@ -217,7 +217,7 @@ export class Holds implements HoldKeeper {
     this.parts.releaser.giveBack(request, keptUntil, commandTimeoutMs(leaseMs), ending);
   }
 
-  /** A renewal that leaves the lease as it is. */
+  /** A renewal that does not change the lease. */
   async #downgrade(hold: StoreHold): Promise<void> {
     const renewal = await this.#watchdog.ask(hold, 0);
     if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'downgraded', renewal.cause);
@@ -229,10 +229,10 @@ export class Holds implements HoldKeeper {
 /** The end of a hold while the store is asked to release its keys. Reports the release, or a loss that it finds. */
 class EndingInStore extends LimitedEnding implements ReleaseListener {
   readonly keys: readonly string[];
-  /** How many keys have no answer yet. */
+  /** The number of keys without an answer. */
   #waitingFor: number;
   #wereHeld = true;
-  /** How many others hold the first key. */
+  /** The number of other holders of the first key. */
   #holds: number | undefined;
   readonly #events: LockEvents;
 
@@ -259,7 +259,7 @@ class EndingInStore extends LimitedEnding implements ReleaseListener {
       const heldMs = Math.round(this.endedAt - hold.sentAt);
       this.#events.emit('released', () => ({ ...hold.event, heldMs, holds: this.#holds }));
     }
-    // The calls that have handed it on had it, too; without an answer, they have no proof.
+    // The calls that have handed it on also had it; without an answer, they have no proof.
     if (this.#wereHeld) hold.handover?.prove(hold.handover.count);
     else hold.handover?.giveUp();
     this.settle(this.#wereHeld);
@@ -269,7 +269,7 @@ class EndingInStore extends LimitedEnding implements ReleaseListener {
   #wasHeld(key: string, reply: ReleaseReply | undefined, tries: number): boolean {
     const { hold } = this;
     const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
-    // After a try without an answer, any other reply proves nothing: that try may have released it.
+    // After a try without an answer, any other reply proves nothing: the unanswered try may have released it.
     if (reply && tries === 1 && !wasHeld) {
       const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
       const { lastToken } = reply;

@@ -21,7 +21,7 @@ export class Loss {
   #signal: LossSignal | null = null;
   #callbacks: Set<(error: LockLostError) => void> | null = null;
 
-  /** How the lock was lost; null if it was not. */
+  /** The loss of the lock; null if it was not lost. */
   get error(): LockLostError | null {
     return this.#error;
   }
@@ -57,8 +57,8 @@ export class Loss {
 
 /**
  * The signal of a lock. Its listeners run in the async context of the code that first read it. A loss is noticed by a timer,
- * by a message or by any code that looks at the lock. In such a context, a call of a listener could count as nested in a
- * lock of somebody else.
+ * by a message or by any code that reads the lock. In such a context, a call of a listener could count as nested in a
+ * lock of another caller.
  */
 class LossSignal {
   readonly #controller = new AbortController();

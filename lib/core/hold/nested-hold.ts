@@ -4,11 +4,11 @@ import { type ResolvedLockOptions } from '../lock.options.js';
 import { type SlotOutcome, type SlotUse } from '../reentry/local-slot.js';
 import { Hold, type HoldModule } from './hold.js';
 
-/** The hold of a nested call: it shares the outer hold, and has a turn of its own under it. */
+/** The hold of a nested call: it shares the outer hold, and takes its own turn under it. */
 export class NestedHold extends Hold {
   readonly mode: LockMode;
   readonly #permits: number;
-  /** The hold that the store knows: asking it takes no stack, however deep the call is nested. */
+  /** The outermost hold, which the store has: reading it takes no stack, however deep the call is nested. */
   readonly #root: Hold;
 
   /** The caller must call `addNestedCall` of the outer hold, and `enter` or `tryEnter` for each key. */
@@ -23,7 +23,7 @@ export class NestedHold extends Hold {
     this.#root = outer instanceof NestedHold ? outer.#root : outer;
   }
 
-  /** Enters the slot of `key` if nobody is in the way; returns whether it did. */
+  /** Enters the slot of `key` if it is free; returns whether it did. */
   tryEnter(key: string): boolean {
     return this.outer.slotOf(key).tryEnter(this.#useOf(key));
   }
@@ -106,7 +106,7 @@ export class NestedHold extends Hold {
     return this.#root.extendBy(leaseMs);
   }
 
-  /** Nobody has a handle of it. */
+  /** A nested hold has no handle. */
   protected giveAway(): never {
     throw ofCallError(this);
   }

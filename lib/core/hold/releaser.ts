@@ -11,10 +11,10 @@ import { asked, type LockStore, type ReleaseReply, type ReleaseRequest } from '.
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 
-/** How many releases may wait for their next try; beyond that, the oldest ones are left to their leases. */
+/** How many releases may wait for their next try; beyond that, the oldest ones end with their leases. */
 const MAX_WAITING = 10_000;
 
-/** What hears of the outcome of a release. */
+/** Receives the outcome of a release. */
 export interface ReleaseListener {
   /**
    * `reply`: the answer of the store; undefined if there was none until the lease was over. `tries`: how many commands were sent;
@@ -23,7 +23,7 @@ export interface ReleaseListener {
   onReleased(key: string, reply: ReleaseReply | undefined, tries: number): void;
 }
 
-/** What releases are sent with. */
+/** The collaborators of a `Releaser`. */
 interface ReleaserParts {
   readonly clock: Clock;
   readonly random: Randomness;
@@ -35,7 +35,7 @@ interface ReleaserParts {
 /** A release that is not confirmed yet. */
 class Pending {
   tries = 1;
-  /** That of the caller, once the outcome comes in another one. */
+  /** The async context of the caller, once the outcome comes in another one. */
   context: CallContext | null = null;
 
   constructor(
@@ -61,10 +61,10 @@ export class Releaser {
   /** The releases that wait for their next try, in the order in which they came. */
   readonly #waiting = new Set<Pending>();
   #underWay = 0;
-  /** How many releases under way belong to the current round; 0: there is no round. */
+  /** The number of pending releases of the current round; 0: no round is running. */
   #inRound = 0;
   #isAnswered = false;
-  /** How many rounds in a row had no answer at all. */
+  /** The number of rounds in a row without any answer. */
   #silentRounds = 0;
   #nextRound: ScheduledCall | null = null;
   #lastError: unknown;
@@ -84,14 +84,14 @@ export class Releaser {
   }
 
   /**
-   * Tries at least once, and again until `until`, a time of the monotonic clock. Tells the outcome, in the async context of the
+   * Tries at least once, and again until `until`, a time of the monotonic clock. Reports the outcome in the async context of the
    * caller.
    */
   giveBack(request: ReleaseRequest, until: number, timeoutMs: number, listener: ReleaseListener | null = null): void {
     this.#send(new Pending(request, until, timeoutMs, listener));
   }
 
-  /** Releases what an attempt has, or may still get, in the store. That is no part of the call that has made the attempt. */
+  /** Releases what an attempt has, or may still get, in the store. This does not belong to the call that made the attempt. */
   giveBackAttempt(attempt: Parameters<typeof releasesOfAttempt>[0], timeoutMs: number): void {
     const until = this.parts.clock.now() + attempt.leaseMs;
     this.#inOwnContext(() => {
@@ -99,7 +99,7 @@ export class Releaser {
     });
   }
 
-  /** Stops trying: what is not confirmed by now ends with its lease. */
+  /** Stops trying: releases without a confirmation end with their leases. */
   stop(): void {
     this.#isStopped = true;
     this.#nextRound?.cancel();
@@ -107,7 +107,7 @@ export class Releaser {
     this.#log.flush();
   }
 
-  /** Resolves when no release is under way. */
+  /** Resolves when no release is in flight. */
   async idle(): Promise<void> {
     while (this.size > 0) await new Promise<void>((resolve) => this.#idlers.push(resolve));
   }
@@ -215,7 +215,7 @@ export class Releaser {
   #tellIdlers(): void {
     if (this.size > 0) return;
     for (const tell of this.#idlers.splice(0)) tell();
-    // A module that is closed has no later moment for the number of the lines that were only counted.
+    // A closed module has no later chance to log the number of counted lines.
     if (this.#isStopped) this.#log.flush();
   }
 }

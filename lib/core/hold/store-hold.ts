@@ -31,42 +31,42 @@ export interface HoldKeeper extends HoldModule {
   onLost(hold: StoreHold, error: LockLostError): void;
   /** Stops it here, for the process that adopts it. */
   giveAway(hold: StoreHold): TransferredHold;
-  /** Releases it in the store; returns null if another call of this process has got it instead. */
+  /** Releases it in the store; returns null if another call of this process gets it instead. */
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null;
 }
 
 /** The hold of one acquisition: its request, its proven lease, and how it was lost. */
 export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
-  /** Why the last renewal had no answer. If the lease runs out now, Redis was unreachable. */
+  /** The error of the last renewal, if it had no answer. If the lease runs out now, Redis was unreachable. */
   renewError: unknown = undefined;
   bucket: Carried<StoreHold>['bucket'] = null;
   /** The calls of this process that had it before; null for most holds. */
   handover: Handover<StoreHold> | null = null;
-  /** The hold of the call that it was handed to, and the end of this one, which waits for a proof. */
+  /** The hold of the call to which it was handed, and the end of this one, which waits for a proof. */
   heir: StoreHold | null = null;
   ending: Ending | null = null;
   /** The caller has extended it, or tried to. */
   isExtended = false;
-  /** Whether the watchdog renews it when its time on the wheel has come. */
+  /** Whether the watchdog renews it when its time on the wheel comes. */
   awaitsRenewal = false;
   readonly request: LockRequest;
   readonly attempt: string;
   readonly fire: GrantedFire | undefined;
-  /** When the granted command was sent, in whole milliseconds; when the grant arrived, if it was pushed. */
+  /** When the granted command was sent, in whole milliseconds; for a pushed grant, when it arrived. */
   readonly sentAt: number;
   /** Until when the lease is proven, on the monotonic clock. */
   deadline: number;
   wallDeadline: number;
   #mode: LockMode;
-  /** As the store knows them. */
+  /** As the store has them. */
   readonly #tokens: number | readonly number[];
   readonly handedOn: number;
   /**
-   * For how much longer than the proven lease the store may keep it; 0 only while no renewal was sent since the grant. (Whole
-   * numbers take no memory of their own.)
+   * For how much longer than the proven lease the store may keep it; 0 only while no renewal was sent since the grant. (V8
+   * allocates no object for a whole number.)
    */
   #keptPastMs = 0;
-  /** Most holds are never lost, and nobody asks for their signals. */
+  /** Created late: most holds are never lost, and their signals are never read. */
   #loss: Loss | null = null;
   readonly #unanswered: (() => boolean) | null;
 
@@ -85,7 +85,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.#mode = grant.presentMode ?? request.options.mode;
     this.#tokens = refs.length === 1 ? refs[0]!.fencingToken : refs.map(({ fencingToken }) => fencingToken);
     this.handedOn = handedOn;
-    // Once all is answered, nothing more is sent for the attempt.
+    // Once all commands are answered, nothing more is sent for the attempt.
     this.#unanswered = unanswered() ? unanswered : null;
   }
 
@@ -101,12 +101,12 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return typeof this.#tokens === 'number' ? [this.#tokens + this.handedOn] : this.#tokens;
   }
 
-  /** The lease that was asked for. */
+  /** The requested lease. */
   get leaseMs(): number {
     return this.request.options.leaseMs;
   }
 
-  /** The hold as the store knows it: one per key, in the order of the keys. */
+  /** The hold as the store has it: one per key, in the order of the keys. */
   get refs(): readonly HoldRef[] {
     const { attempt } = this;
     const tokens = this.#tokens;
@@ -119,21 +119,21 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return lossReasonOf(token, this.#mode !== this.#grantedMode, reply);
   }
 
-  /** Whether the store has it as it was granted, but for renewals, and has answered the last one. */
+  /** Whether the store has it as granted, except for renewals, and has answered the last one. */
   get isAsGranted(): boolean {
     const isAnswered = this.renewError === undefined && !this.isUnanswered;
     return this.#mode === this.#grantedMode && !this.isExtended && isAnswered && !this.lost;
   }
 
-  /** The hold as it is now: that of the call to which it was handed on, or this one. */
+  /** The present hold: that of the call to which it was handed on, or this one. */
   get present(): StoreHold {
-    // oxlint-disable-next-line typescript/no-this-alias, unicorn/no-this-assignment -- the first of a row
+    // oxlint-disable-next-line typescript/no-this-alias, unicorn/no-this-assignment -- the first of a chain
     let hold: StoreHold = this;
     while (hold.heir) hold = hold.heir;
     return hold;
   }
 
-  /** Whether a command of the attempt has had no answer so far, and may still arrive. */
+  /** Whether a command of the attempt has no answer yet, and may still reach the store. */
   get isUnanswered(): boolean {
     return this.#unanswered?.() ?? false;
   }
@@ -156,20 +156,20 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return this.#loss?.error ?? null;
   }
 
-  /** Whether it was lost or has ended: nothing more is done for it. */
+  /** Whether it was lost or has ended: it needs no further work. */
   get isOver(): boolean {
     return this.isEnded || (this.#loss?.error ?? null) !== null;
   }
 
   /**
-   * Until when the store may keep it, on the monotonic clock: a renewal without an answer may have been carried out, and a
+   * Until when the store may keep it, on the monotonic clock: the store may have executed a renewal without an answer, and a
    * release is due until then.
    */
   get keptUntil(): number {
     return this.deadline + this.#keptPastMs;
   }
 
-  /** A renewal of this length is sent now. */
+  /** A renewal of this length is being sent. */
   onRenewing(leaseMs: number): void {
     this.keepUntil(this.keeper.clock.now() + leaseMs);
   }
@@ -214,13 +214,13 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.keeper.onLost(this, error);
   }
 
-  /** The store has answered that it is gone, or said so: it is lost for the calls that have handed it on, too. */
+  /** The store has reported that it is gone: it is also lost for the calls that have handed it on. */
   loseInStore(reason: LockLostReason): void {
     this.loseAtEnd(reason);
     this.handover?.lose(reason);
   }
 
-  /** The proof that followed its end has found that it was gone. The present holder reports the loss. */
+  /** The proof that followed its end has found that it was gone. The present holder emits the event. */
   loseAfterEnd(reason: LockLostReason): void {
     if (!this.#loss?.error) this.lossToTell.announce(lostError(this, reason));
   }
@@ -239,7 +239,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   maxHoldersOf(): number {
-    // Also after a downgrade: other holders came in by counting this hold as it was granted.
+    // Also after a downgrade: other holders were admitted by counting this hold as granted.
     if (this.#grantedMode === 'write') return 1;
     return this.request.options.permits || Infinity;
   }
@@ -252,7 +252,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   async downgrade(): Promise<void> {
     this.checkDowngrade();
     if (this.#mode === 'read' && this.#grantedMode === 'read') return;
-    // It counts as a read lock from the first command on: the store may have carried that out.
+    // It counts as a read lock from the first command on, because the store may have executed it.
     this.#mode = 'read';
     await this.keeper.downgrade(this);
   }
@@ -277,12 +277,12 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline), 1);
   }
 
-  // Not a private name: each object would have a field for all of those.
+  // Not a `#` name: each object would have a field for the set of private methods.
   private get lossToTell(): Loss {
     return (this.#loss ??= new Loss());
   }
 
-  /** A lease that ran out before its timer could fire counts as lost. */
+  /** A lease that ends before its timer fires counts as lost. */
   private checkLease(): void {
     if (!this.isOver && this.deadline <= this.keeper.clock.now()) this.expire();
   }

@@ -10,14 +10,14 @@ export interface TransferredKey extends HoldRef {
   readonly unanswered: boolean;
 }
 
-/** What it takes to go on with a hold in another process. */
+/** What another process needs to adopt a hold. */
 export interface TransferredHold {
-  /** Of the store that has it. */
+  /** The `keyPrefix` of its store. */
   readonly keyPrefix: string;
-  /** In the order of the caller. Keys that were acquired one after the other have attempts of their own. */
+  /** In the order of the caller. Keys that were acquired one after the other have different attempts. */
   readonly holds: readonly TransferredKey[];
   readonly mode: LockMode;
-  /** The mode that it had at first: it may have been downgraded since. */
+  /** The original mode: it may have been downgraded since. */
   readonly grantedMode: LockMode;
   /** The name that the caller gave its owner. */
   readonly owner?: string | undefined;
@@ -25,39 +25,38 @@ export interface TransferredHold {
   readonly handedOn: number;
   readonly leaseMs: number;
   readonly renew: boolean;
-  /** For how much longer it may be held. */
+  /** How much longer it may be held. */
   readonly maxHoldMs: number;
   readonly holdAtLeastMs: number;
 }
 
-/** What a text begins with; the number is its version. */
+/** The beginning of a transfer token, with its version. */
 const BEGIN = 'lock1.';
 /** Enough for 16 keys of 1,024 bytes, if JSON escapes each of these. */
 const MAX_LENGTH = 200_000;
 const MAX_KEYS = 16;
 
-/** The text by which a hold is adopted: the version, the hold as JSON, and a check of both. */
+/** Returns the transfer token of a hold: the version, the hold as JSON, and a check of both. */
 export function transferText(hold: TransferredHold): string {
   const text = BEGIN + Buffer.from(JSON.stringify(hold)).toString('base64url');
   return `${text}.${checkOf(text)}`;
 }
 
 /**
- * Reads the text of `transfer`.
- * @throws LockConfigurationError, which does not show the text: whoever has it can take the lock
+ * Reads a transfer token.
+ * @throws LockConfigurationError, which does not contain the token: it is a secret that gives access to the lock
  */
 export function readTransferText(text: unknown): TransferredHold {
   if (typeof text !== 'string') throw badTextError(`got a value of type ${typeof text}`);
   const [, version] = /^lock(\d{1,9})\./.exec(text) ?? [];
-  if (version === undefined || text.length > MAX_LENGTH)
-    throw badTextError(`got another one of ${text.length} characters`);
+  if (version === undefined || text.length > MAX_LENGTH) throw badTextError(`got a text of ${text.length} characters`);
   if (version !== '1') {
     const advice = 'Update nestjs-redis-lock in the process that adopts it';
-    throw badTextError(`got one of version ${version}, of which this process knows nothing. ${advice}`);
+    throw badTextError(`got one of version ${version}, which this process does not support. ${advice}`);
   }
   const end = text.lastIndexOf('.');
   const hold = checkOf(text.slice(0, end)) === text.slice(end + 1) && holdIn(text.slice(BEGIN.length, end));
-  if (!hold) throw badTextError(`got one of ${text.length} characters that was cut or changed on its way`);
+  if (!hold) throw badTextError(`got one of ${text.length} characters that was truncated or changed`);
   return hold;
 }
 
@@ -65,10 +64,10 @@ const checkOf = (text: string): string => createHash('sha256').update(text).dige
 
 const badTextError = (got: string): LockConfigurationError =>
   new LockConfigurationError(
-    `Expected the text that \`await lock.transfer()\` has returned, ${got}. Pass it on as it is.`,
+    `Expected the transfer token that \`await lock.transfer()\` has returned, ${got}. Pass it on unchanged.`,
   );
 
-/** Null if it is none. */
+/** Returns null for an invalid payload. */
 function holdIn(payload: string): TransferredHold | null {
   try {
     const read: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString());
@@ -101,7 +100,7 @@ const CHECKS: { readonly [Name in keyof TransferredHold]-?: (value: any) => bool
 const isHold = (hold: TransferredHold): boolean =>
   Object.entries(CHECKS).every(([name, check]) => check(hold[name as keyof TransferredHold]));
 
-/** The scripts take an attempt for a part of a field, and of a channel. */
+/** The scripts use an attempt as a part of a field and of a channel. */
 const isKey = ({ key, attempt, fencingToken, unanswered }: TransferredKey): boolean =>
   isText(key) &&
   /^[\w-]{1,32}\.[\w-]{1,32}$/.test(attempt) &&

@@ -12,20 +12,19 @@ import { type StoreHold } from './store-hold.js';
 import { Wheel } from './wheel.js';
 
 /**
- * Renews the leases of all holds of a module, together, after a third of their proven time, and marks the lost ones. A
- * renewal ends as renewed, lost or unknown. An unknown one is tried again until the local deadline; only then is the lock
- * lost.
+ * Renews the leases of all holds of a module, together, after a third of their proven time, and marks lost ones. The outcome of a
+ * renewal is renewed, lost or unknown. An unknown one is tried again until the local deadline; only then is the lock lost.
  */
 export class Watchdog {
   /** Each hold that is watched: until its next renewal, or until its deadline if none will be due before. */
   readonly #wheel: Wheel<StoreHold>;
-  /** The ends of the holds that have `maxHoldMs`. */
+  /** The timers of the holds with `maxHoldMs`. */
   readonly #maxHolds = new Map<StoreHold, ScheduledCall>();
   /** The holds that are renewed next. */
   #due: StoreHold[] = [];
   #nextRenewals: ScheduledCall | undefined;
   readonly #log: LogLimit;
-  /** When messages were last missed. */
+  /** When messages may last have been missed. */
   #missedAt = -Infinity;
 
   constructor(
@@ -45,7 +44,7 @@ export class Watchdog {
     return this.#wheel;
   }
 
-  /** How many these are. For tests of leaks. */
+  /** The number of these holds. For tests of leaks. */
   get size(): number {
     return this.#wheel.size;
   }
@@ -72,7 +71,7 @@ export class Watchdog {
     this.#due = [];
   }
 
-  /** Logs the failed renewals that were only counted so far. */
+  /** Logs the number of failed renewals that were only counted so far. */
   stop(): void {
     this.#log.flush();
   }
@@ -82,7 +81,7 @@ export class Watchdog {
     this.#missedAt = this.clock.now();
     const locks = [...this.#wheel];
     for (const lock of locks) {
-      // A lock whose lease is over is marked as lost in this turn.
+      // A lock with an expired lease is marked as lost in this turn.
       if (lock.awaitsRenewal && lock.deadline > this.#missedAt) this.#wheel.put(lock, this.#missedAt, this.#missedAt);
     }
   }
@@ -96,14 +95,14 @@ export class Watchdog {
     return renewal;
   }
 
-  /** Sends a renewal of one lease; nothing else follows from the answer. */
+  /** Sends a renewal of one lease; the answer changes nothing here. */
   async ask(lock: StoreHold, leaseMs: number): Promise<Renewal> {
     return renewalOf(lock, await this.#sendRenewals(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
   }
 
   /**
-   * Renews a hold that was handed on, which proves that the calls before had it to their end. Those that end meanwhile share the next
-   * renewal.
+   * Renews a hold that was handed on, which proves that the earlier calls had it until their end. Calls that end meanwhile share the
+   * next renewal.
    */
   async prove(lock: StoreHold, handover: Handover<StoreHold>): Promise<void> {
     if (handover.isProving) return;
@@ -111,17 +110,17 @@ export class Watchdog {
     const isAnswered = await this.#renew([lock], this.#timeoutOf(lock));
     handover.isProving = false;
     const { present } = lock;
-    // Without an answer, the watchdog tries again; a release is a proof, too.
+    // Without an answer, the watchdog tries again; a release is also a proof.
     if (isAnswered && handover.unproven.length > 0 && !present.isEnded) await this.prove(present, handover);
   }
 
   /**
-   * After a third of the proven lease, counted from the command that proved it. That lease may be shorter than the requested
-   * one (a grant that was handed over, a short extension), or longer.
+   * Returns when a renewal is due: after a third of the proven lease, counted from the command that proved it. That lease may be
+   * shorter than the requested one (a handed-over grant, a short extension), or longer.
    */
   #dueAt(lock: StoreHold, sentAt: number, now: Moment): number {
     if (!lock.request.options.renew) return Infinity;
-    // The reply to an earlier command says nothing about messages that were missed after it.
+    // The reply to an earlier command proves nothing about messages that were missed later.
     if (sentAt < this.#missedAt) return now.at;
     return sentAt + (now.at + remainingAt(lock, now) - sentAt) / RENEWALS_PER_LEASE;
   }
@@ -144,7 +143,7 @@ export class Watchdog {
     if (now >= (this.#maxHolds.get(lock)?.at ?? Infinity)) return this.#lose(lock, 'max-hold');
     if (now >= lock.deadline) return this.#lose(lock);
     if (lock.awaitsRenewal && this.#due.push(lock) === 1) this.#renewSoon();
-    // While the renewal is under way, and if there is none, the wheel finds the end of the lease.
+    // During the renewal, or without one, the wheel finds the end of the lease.
     this.#awaitRenewal(lock, Infinity);
   }
 
@@ -162,7 +161,7 @@ export class Watchdog {
       if (batch) batch.push(lock);
       else batches.set(timeoutMs, [lock]);
     }
-    // The others have the next turns: locks by the thousand must not block the event loop.
+    // The others follow in the next turns: thousands of locks must not block the event loop.
     if (this.#due.length > 0) this.#nextRenewals = this.timers.schedule(this.clock.now(), () => this.#renewSoon());
     // One command per time limit: a short lease does not wait for the answers to the long ones.
     await Promise.all([...batches].map(([timeoutMs, batch]) => this.#renew(batch, timeoutMs)));
@@ -172,7 +171,7 @@ export class Watchdog {
     return renewTimeoutMs(leaseMs, deadline - this.clock.now());
   }
 
-  /** Returns whether all keys were answered. A lock that is lost already is not prolonged. */
+  /** Returns whether all keys were answered. A lost lock is not renewed. */
   async #renew(batch: readonly StoreHold[], timeoutMs: number): Promise<boolean> {
     const now = moment(this.clock);
     const leaseOf = (lock: StoreHold): number => (lock.isOver ? 0 : lock.leaseMs);
@@ -188,20 +187,20 @@ export class Watchdog {
     return replies.every(({ outcome }) => outcome !== 'unknown');
   }
 
-  /** A store that rejects, against its contract, must not end the renewals. */
+  /** A store that rejects, in violation of its contract, must not end the renewals. */
   #sendRenewals(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     return asked(() => this.store.renew(requests)).catch((cause: unknown) =>
       requests.map(() => ({ outcome: 'unknown', cause })),
     );
   }
 
-  /** Applies a renewal, to the call that has the lock now; after its end or loss, only what it says about the calls before counts. */
+  /** Applies a renewal to the call that has the lock now; after its end or loss, only the proof for earlier calls counts. */
   #apply({ lock: { present: lock }, sent, ended }: SentRenewal, renewal: Renewal): void {
     if (renewal.outcome === 'renewed') lock.handover?.prove(ended);
     if (renewal.outcome === 'lost') {
       if (lock.isEnded) return;
       this.unwatch(lock);
-      // Also if it was lost before, in this process: that loss said nothing to the calls that have handed it on.
+      // Also if this process noticed a loss before: that loss was not reported to the calls that have handed it on.
       return lock.loseInStore(renewal.reason);
     }
     if (lock.isOver) return;
@@ -222,7 +221,7 @@ export class Watchdog {
     if (!lock.isOver) this.#awaitRenewal(lock, renewAt);
   }
 
-  /** Stops watching a lock that is lost; without a `reason`, its lease ran out. */
+  /** Stops watching a lock that is lost; without a `reason`, its lease ended. */
   #lose(lock: StoreHold, reason?: LockLostReason): void {
     this.unwatch(lock);
     if (reason === undefined) lock.expire();
@@ -230,7 +229,7 @@ export class Watchdog {
   }
 }
 
-/** A renewal that was sent, and how many calls had handed the hold on before: these it can prove. */
+/** A sent renewal, and the number of calls that had handed the hold on before: it can prove these. */
 interface SentRenewal {
   readonly lock: StoreHold;
   readonly sent: Moment;

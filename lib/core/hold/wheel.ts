@@ -1,13 +1,13 @@
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { turnMs } from '../timing.js';
 
-/** What a wheel carries. It knows where it is, so that it is found without a search. */
+/** An item of a wheel. It refers to its bucket, so it is found without a search. */
 export interface Carried<T> {
-  /** Only the wheel writes it; null: it is not on the wheel. */
+  /** Written only by the wheel; null: the item is not on the wheel. */
   bucket: Bucket<T> | null;
 }
 
-/** All that is due at one time. */
+/** All items that are due at one time. */
 interface Bucket<T> {
   readonly at: number;
   readonly items: Set<T>;
@@ -16,7 +16,7 @@ interface Bucket<T> {
 
 /**
  * Times of many locks, with one timer for all that are due at about the same time. A time is rounded down to that of a bucket
- * (`turnMs`): what is due may be called a little early, but never late.
+ * (`turnMs`): an item may be due a little early, but never late.
  */
 export class Wheel<T extends Carried<T>> {
   readonly #buckets = new Map<number, Bucket<T>>();
@@ -24,7 +24,7 @@ export class Wheel<T extends Carried<T>> {
 
   constructor(
     private readonly timers: TimerQueue,
-    /** Called with what is due, which has left the wheel. */
+    /** Called with each due item, which has left the wheel. */
     private readonly onDue: (item: T) => void,
   ) {}
 
@@ -53,7 +53,7 @@ export class Wheel<T extends Carried<T>> {
     this.#size += 1;
   }
 
-  /** Does nothing for what is not on the wheel. */
+  /** Does nothing if the item is not on the wheel. */
   remove(item: T): void {
     const { bucket } = item;
     if (!bucket) return;
@@ -70,16 +70,16 @@ export class Wheel<T extends Carried<T>> {
   }
 
   #turn(bucket: Bucket<T>): void {
-    // What is put onto the wheel meanwhile is not for this turn.
+    // Items that are added meanwhile are not for this turn.
     this.#forget(bucket);
     try {
-      // It calls listeners, which may release other locks of this bucket.
+      // `onDue` calls listeners, which may release other locks of this bucket.
       for (const item of bucket.items) {
         this.remove(item);
         this.onDue(item);
       }
     } finally {
-      // Even if one throws (a logger of the app may): the times of the others must be met.
+      // Even if one throws (a logger of the app may): the others must still be called in time.
       if (bucket.items.size > 0) this.#schedule(bucket);
     }
   }

@@ -13,7 +13,7 @@ interface Scope {
   outer: Scope | undefined;
 }
 
-/** Shared by all copies of the package in a process, so that they see each other's locks. */
+/** Shared by all copies of the package in a process, so that each sees the locks of the others. */
 const STORAGE = Symbol.for('nestjs-redis-lock:context');
 
 type ScopeStorage = AsyncLocalStorage<Scope | undefined>;
@@ -22,10 +22,10 @@ const shared = globalThis as { [STORAGE]?: ScopeStorage };
 
 const storage = (shared[STORAGE] ??= new AsyncLocalStorage());
 
-/** How many works are on the stack at this moment, one inside the other. */
+/** The number of nested works on the stack at this moment. */
 let worksOnStack = 0;
 
-/** With more than this, the next nested call begins in a later turn: the stack of a recursion would overflow. */
+/** Above this, the next nested call begins in a later turn, because a recursion could overflow the stack. */
 const MAX_ON_STACK = 100;
 
 export const isStackDeep = (): boolean => worksOnStack >= MAX_ON_STACK;
@@ -40,7 +40,7 @@ export function runHolding<H extends Hold, T>(lock: H, work: (lock: H) => T): T 
   }
 }
 
-/** Runs `work` without the lock that its options name; `currentLock()` says so. */
+/** Runs `work` without the lock that its options name; `currentLock()` returns an `UnlockedRun` there. */
 export const runUnlocked = <T>(unlocked: UnlockedHandle, work: () => T): T =>
   storage.run({ lock: null, unlocked, outer: withoutEnded(storage.getStore()) }, work);
 
@@ -63,7 +63,7 @@ export function separateRequests(): () => void {
 }
 
 /**
- * Forgets the locks that have ended: work that outlives its lock and acquires the next one would keep all of them in memory.
+ * Drops the locks that have ended: otherwise work that outlives its lock and acquires the next one would keep all of them in memory.
  * (Unlinking a scope is not enough: the next lock was acquired inside it, so the promises of that call refer to the scope.)
  */
 function withoutEnded(innermost: Scope | undefined): Scope | undefined {
@@ -107,7 +107,7 @@ export function findUnendedHold(key: string, keeper: object, outer?: Hold): Hold
 }
 
 /**
- * Whether this chain of calls is inside a hold of `key` that has not ended, be it released, or inside a method that runs without
+ * Whether this chain of calls is inside a hold of `key` that has not ended, released or not, or inside a method that runs without
  * that lock.
  */
 export function isInside(key: string, keeper: object): boolean {
@@ -121,14 +121,13 @@ export function isInside(key: string, keeper: object): boolean {
 
 /**
  * Returns the lock under which this code runs: inside a method with `@Locked`, or inside `withLock`. With a key, returns the
- * lock of that key. A lock that was lost meanwhile is returned, too: check `held`.
- *
- * In a method that runs without its lock (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null.
- * Call it as `currentLock<'run-unlocked'>()` there, so that the type says so.
+ * lock of that key. It may have been lost meanwhile: check `held`. In a method that runs without its lock
+ * (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null. Call it as `currentLock<'run-unlocked'>()`
+ * there, for the matching type.
  * @throws LockNotHeldError
  */
 export function currentLock(key?: string): Lock;
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says which of its options it means
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the option
 export function currentLock<_Option extends 'run-unlocked'>(key?: string): Lock | UnlockedRun;
 export function currentLock(key?: string): Lock | UnlockedRun {
   return requireCurrentLock(key);

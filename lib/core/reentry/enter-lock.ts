@@ -12,8 +12,8 @@ import { type SlotOutcome } from './local-slot.js';
 
 /**
  * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired. The plain cases
- * are those of one key: if the chain holds it and no nested call is using it, the call enters at once; if the chain does not
- * hold it, the call acquires it. All other calls go through `enter`.
+ * have one key: if the chain holds it and no nested call uses it, the call enters at once; if the chain does not hold it,
+ * the call acquires it. All other calls go through `enter`.
  * @throws (also at once) LockReentryError for a call that would wait for itself (an upgrade, or a job inside itself), for a permit
  *   that would not be counted, and for `reentrant: false`
  */
@@ -42,7 +42,7 @@ function enterIdleSlot(locker: Locker, outer: Hold, request: LockRequest): Neste
   throw outer.lost;
 }
 
-/** Returns whether anybody listens. */
+/** Returns whether the event has listeners. */
 function tellReentered(locker: Locker, hold: NestedHold, request: LockRequest): boolean {
   return locker.events.emit('reentered', () => {
     const { key, keys, mode } = hold;
@@ -57,11 +57,11 @@ async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
     if (nested.length === 0) return locker.acquire(request);
     const missing = keys.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
     const parts = await enterNested(locker, nested, request);
-    // An outer hold was released while the call waited for its turn, so it cannot be shared any more: look again.
+    // An outer hold was released while the call waited for its turn, so it can no longer be shared: start over.
     if (!parts) continue;
     try {
       if (missing.length > 0) parts.push(await locker.acquire(forKeys(request, missing)));
-      // An outer lock may be lost although its timer has not run yet.
+      // An outer lock may be lost before its timer runs.
       throwIfLost(parts);
     } catch (error) {
       for (const part of parts) void part.release();
@@ -159,7 +159,7 @@ interface Turn {
   readonly lock: NestedHold;
 }
 
-/** Waits within the same limits as an acquisition: `waitMs`, `signal` and the loss of the outer lock. */
+/** Waits until `waitMs` is over, `signal` is aborted or the outer lock is lost. */
 function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: LockRequest): Promise<SlotOutcome> {
   const { startedAt, options } = request;
   const { waitMs, signal, mode } = options;
@@ -185,14 +185,14 @@ function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
   if (held === 'read' && mode === 'write') throw nestedUpgradeError(key, held);
 }
 
-/** Refuses a permit inside a hold that more calls may share than there are permits: the store would not count it. */
+/** Refuses a permit inside a hold that may be shared by more calls than there are permits: the store would not count it. */
 function refuseUncountedPermit(key: string, outer: Hold, { mode, permits }: ResolvedLockOptions): void {
   const maxHolders = outer.maxHoldersOf(key);
   if (permits > 0 && maxHolders > permits) throw uncountedPermitError({ key, mode, permits }, outer.mode, maxHolders);
 }
 
 /**
- * Refuses to wait for a released hold that only this chain of calls keeps from ending. A call that nobody awaited may be
+ * Refuses to wait for a released hold that only this chain of calls keeps from ending. A call that was not awaited may be
  * inside, under another key of that hold: it would wait for its own end.
  */
 function refuseUnawaited(key: string, locker: Locker, mode: LockMode, outer: Hold | undefined): void {

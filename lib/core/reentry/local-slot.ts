@@ -3,7 +3,7 @@ import { type LockMode } from '../lock.errors.js';
 /** `closed`: the outer hold was released while the call waited, so there is nothing left to enter. */
 export type SlotOutcome = 'entered' | 'closed';
 
-/** How a nested call uses the outer hold; `permit`: it uses the one permit of a semaphore that is held. */
+/** How a nested call uses the outer hold; `permit`: it uses the held permit of a semaphore. */
 export type SlotUse = LockMode | 'permit';
 
 interface Waiter {
@@ -12,9 +12,9 @@ interface Waiter {
 }
 
 /**
- * Gives the nested calls under one hold their turns. Calls that run in parallel (`Promise.all`) enter one after the other,
- * first come, first served; readers share. So nested calls exclude each other although they share the outer hold, and only
- * one of them at a time uses the one permit of a semaphore.
+ * Gives turns to the nested calls under one hold. Calls that run in parallel (`Promise.all`) enter one after the other,
+ * first come, first served; readers share. So nested calls exclude each other although they share the outer hold, and the held
+ * permit of a semaphore is used by one of them at a time.
  */
 export class LocalSlot {
   readonly #inside: Record<SlotUse, number> = { write: 0, read: 0, permit: 0 };
@@ -31,7 +31,7 @@ export class LocalSlot {
     return this.isWritten || this.#queue.some(({ use }) => use === 'write');
   }
 
-  /** Enters if nobody is in the way; returns whether it did. */
+  /** Enters if the slot is free; returns whether it did. */
   tryEnter(use: SlotUse): boolean {
     if (this.#closed || this.#queue.length > 0 || this.#excludes(use)) return false;
     this.#inside[use] += 1;
@@ -56,7 +56,7 @@ export class LocalSlot {
     this.#admit();
   }
 
-  /** Turns away all waiting calls, and all that come later. */
+  /** Rejects all waiting calls, and all later ones. */
   close(): void {
     this.#closed = true;
     this.#admit();

@@ -4,10 +4,10 @@ import { LockLostError, type LockMode } from '../lock.errors.js';
 import { runHolding } from './context.js';
 
 /**
- * Runs `work` as the holder of a lock and releases the lock. An error of the work passes untouched. If the work returned but
- * the lock was lost meanwhile, rejects with the `LockLostError`; its `result` is what the work returned. If `takeOver`
+ * Runs `work` as the holder of a lock and releases the lock. An error of the work is passed through unchanged. If the work returned
+ * but the lock was lost meanwhile, rejects with the `LockLostError`; its `result` is the return value of the work. If `takeOver`
  * returns a stream, that stream is the result, and it releases the lock itself. If the lock cannot be entered, the result is what
- * `instead` makes of the error.
+ * `instead` returns for the error.
  */
 export async function runWithLock<T>(
   entering: Hold | Promise<Hold>,
@@ -44,11 +44,11 @@ function resultOf<T>(lock: Hold, result: T, lost: LockLostError | null): T {
   return result;
 }
 
-/** A promise, or anything that may be one: only `await` may look for its `then`. A plain value needs no promise. */
+/** Whether a value is, or may be, a promise: only `await` may read its `then`. A plain value needs no promise. */
 export const isAwaitable = <T>(value: T | Promise<T>): value is Promise<T> =>
   (typeof value === 'object' && value !== null) || typeof value === 'function';
 
-/** Releases the lock after its work; resolves to its loss, or to null if it was held to the end, as far as it is known then. */
+/** Releases the lock after its work; resolves to its loss, or to null if no loss is known by then. */
 export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
   const ending = finishWork(lock, outcome);
@@ -57,9 +57,9 @@ export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLos
 }
 
 /**
- * Releases the lock after its work; returns the release if its caller has to wait for that. With a lease that is proven now,
+ * Releases the lock after its work; returns the release if its caller has to wait for it. With a lease that is proven now,
  * the release can only confirm what the caller relies on, unless the store has forgotten or revoked the lock: the `lost` event
- * tells that.
+ * reports that.
  */
 function finishWork(lock: Hold, outcome: WorkOutcome): Ending | null {
   const mayReturn = !lock.awaitRelease && lock.provenMs > 0;
@@ -67,7 +67,7 @@ function finishWork(lock: Hold, outcome: WorkOutcome): Ending | null {
   return mayReturn ? null : ending;
 }
 
-/** Makes a copy of the error: parallel calls under one hold lose it together, and each has a result of its own. */
+/** Copies the error: parallel calls under one hold lose it together, and each has its own result. */
 export function withResult(
   { message, key, reason, cause }: LockLostError,
   result: unknown,

@@ -3,7 +3,7 @@ import { type LockMode } from '../lock.errors.js';
 
 /**
  * What `currentLock()` returns in a method that runs without its lock, because Redis could not be reached and its options
- * say `onUnavailable: 'run-unlocked'`. Nothing is held: other calls may run at the same time, and there is no fencing token.
+ * contain `onUnavailable: 'run-unlocked'`. No lock is held: other calls may run at the same time, and there is no fencing token.
  */
 export interface UnlockedRun extends AsyncDisposable {
   /** The key that the method would have locked; several keys are joined by `, `. */
@@ -24,7 +24,7 @@ export interface UnlockedRun extends AsyncDisposable {
   downgrade(): Promise<void>;
   /** @throws LockNotHeldError */
   transfer(): Promise<string>;
-  /** Does nothing; resolves to false, as nothing was held. */
+  /** Does nothing; resolves to false, because no lock was held. */
   release(): Promise<boolean>;
 }
 
@@ -50,7 +50,7 @@ export class UnlockedHandle implements UnlockedRun {
     return this.keys.map(() => null);
   }
 
-  /** Each run has a signal of its own: on a shared one, listeners would pile up. */
+  /** Each run has its own signal: on a shared one, listeners would accumulate. */
   get signal(): AbortSignal {
     return (this.#signal ??= new AbortController().signal);
   }

@@ -1,10 +1,10 @@
 import { type Randomness } from '../randomness.js';
 import { type AcquireRequest, type ReleaseRequest } from './lock-store.js';
 
-/** Random per store, not per load of the module: processes that start from one snapshot must not share an id. */
+/** Random per store, not per load of the module: processes that start from the same snapshot must not share an id. */
 export const newClientId = (random: Randomness): string => random.text(9);
 
-/** The attempt of a single command that is no acquisition. All characters by which a store recognises it are random. */
+/** The attempt of a single command outside an acquisition. All characters by which a store recognises it are random. */
 export const randomAttempt = (clientId: string, random: Randomness): string => `${clientId}.${random.text(6)}`;
 
 /** The counter has six digits of base 36. */
@@ -13,7 +13,7 @@ const LAST = 36 ** 6 - 1;
 
 /** Returns a function that makes the attempt ids of one client: `<client id>.<salt><counter>`. */
 export function attemptIds(clientId: string, random: Randomness): () => string {
-  // The salt sets attempts of two processes apart even in the few characters by which released attempts are remembered.
+  // The salt distinguishes attempts of two processes even in the few characters that are kept of released attempts.
   const beginning = `${clientId}.${random.text(2).slice(0, 2)}`;
   let counter = FIRST;
   return () => {

@@ -4,13 +4,13 @@ import { LockConfigurationError } from '../lock.errors.js';
 import { type JobOfKey, type LastRun, type ListOptions, type LockState, type UnreadableKey } from './lock-state.js';
 import { type AdoptReply, type AdoptRequest, type LockStore } from './lock-store.js';
 
-// What a store may offer besides `LockStore`. A call that needs a capability that the store lacks is refused.
+// What a store may offer in addition to `LockStore`. A call that needs a missing capability is refused.
 
 /** Holds change hands: `transfer()` and `adopt()`. */
 export interface AdoptingStore {
   /**
-   * Only one attempt can adopt a hold, and succeeds again when its command is sent again. `lost`: it has ended, or another one has
-   * adopted it; `revoked` as for a renewal. An attempt that was released adopts nothing.
+   * Only one attempt can adopt a hold, and succeeds again when its command is repeated. `lost`: the hold has ended, or another attempt
+   * has adopted it; `revoked` as for a renewal. An attempt that was released adopts nothing.
    */
   adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply>;
 }
@@ -18,17 +18,17 @@ export interface AdoptingStore {
 /** Semaphores: the option `permits`, and `setPermits()`. */
 export interface PermitStore {
   /**
-   * Sets how many permits the key has, whatever its requests say; 0 lets no reader in, null leaves it to the requests again. Grants
-   * to the waiters that fit now, and takes nothing from those who hold it. The number is kept for 30 days after the last use.
+   * Sets the number of permits of the key, whatever its requests contain; 0 lets no reader in, null leaves it to the requests again.
+   * Grants to the waiters that fit now, and takes nothing from holders. The number is kept for 30 days after the last use.
    */
   setPermits(key: string, permits: number | null): Promise<void>;
 }
 
 /** Jobs that run once per fire: the option `oncePer`, and `lastRun()`. */
 export interface FireStore {
-  /** The last run of this job; without one, the run of any job of this key that began last. */
+  /** The last run of this job; without `job`, the latest run of any job of this key. */
   lastRun(key: string, job?: string): Promise<LastRun | null>;
-  /** The last run of each job whose key begins with `prefix`. Without it, a board shows the jobs of its own app only. */
+  /** The last run of each job whose key begins with `prefix`. Without this method, a board shows only its app's jobs. */
   jobs?(options: ListOptions): AsyncIterable<JobOfKey | UnreadableKey>;
 }
 
@@ -36,7 +36,7 @@ export interface FireStore {
 export interface OperatorStore {
   inspect(key: string): Promise<LockState>;
   /**
-   * The locks whose key begins with `prefix` and contains `contains`. One whose data cannot be read is among them, with a `problem`:
+   * The locks whose key begins with `prefix` and contains `contains`. A lock with unreadable data is among them, with a `problem`:
    * it hides no other lock.
    */
   list(options: ListOptions): AsyncIterable<LockState>;
@@ -52,7 +52,7 @@ export interface HistoryStore {
   readonly history: LockHistoryStore;
 }
 
-/** A store with all capabilities but a history. */
+/** A store with all capabilities except a history. */
 export type FullLockStore = LockStore &
   Required<Pick<LockStore, 'checkKey' | 'open' | 'groups'>> &
   AdoptingStore &
@@ -72,7 +72,7 @@ export const hasOperators = <S extends object>(store: S): store is S & OperatorS
 export const hasHistory = <S extends object>(store: S): store is S & HistoryStore =>
   (store as Partial<HistoryStore>).history !== undefined;
 
-/** What a store with a capability does, and the members that it has for that. */
+/** What a store with a capability does, by the check of its members. */
 const CAPABILITIES = new Map<unknown, string>([
   [hasAdoption, 'lets holds change hands (`adopt`)'],
   [hasPermits, 'keeps permits (`setPermits`)'],
@@ -82,7 +82,7 @@ const CAPABILITIES = new Map<unknown, string>([
 ]);
 
 /**
- * Returns the store of a module for something that needs a capability; `what` names that.
+ * Returns the store of a module for a feature that needs a capability; `what` names the feature.
  * @throws LockConfigurationError when the store lacks it
  */
 export function storeWith<C>(

@@ -7,11 +7,11 @@ import { type Reporter } from '../reporter.js';
 import { type FullLockStore } from './capabilities.js';
 import { type LockStore } from './lock-store.js';
 
-/** What a module tells the factory of its store. */
+/** What a module passes to the factory of its store. */
 export interface LockStoreContext {
-  /** The option `keyPrefix`: modules with different ones share no lock. */
+  /** The option `keyPrefix`: modules with different prefixes share no lock. */
   readonly keyPrefix: string;
-  /** The option `keepMs`: for at least how long the last fencing token of an unused lock is remembered, in milliseconds. */
+  /** The option `keepMs`: the minimum time for which the last fencing token of an unused lock is remembered, in milliseconds. */
   readonly keepMs: number;
   /** The time and the timers of the process. Its timers do not keep the process alive. */
   readonly clock: Clock;
@@ -31,8 +31,8 @@ const OPTIONAL: readonly (keyof FullLockStore)[] = [
 const used = new WeakSet<LockStore>();
 
 /**
- * Returns the store of a module: the one that was given, or the one that its factory makes.
- * @throws LockConfigurationError when it is no store, or when another module has used it
+ * Returns the store of a module: the given one, or the one that its factory creates.
+ * @throws LockConfigurationError for anything but a store, or when another module has used the store
  */
 export function storeOf(given: LockStore | LockStoreFactory, context: LockStoreContext): LockStore {
   const isMade = typeof given === 'function';
@@ -49,8 +49,8 @@ export function storeOf(given: LockStore | LockStoreFactory, context: LockStoreC
 }
 
 /**
- * Checks that a value is a store; `what` names it, for the error text.
- * @throws LockConfigurationError that names the methods it lacks
+ * Checks that a value is a store; `what` names it in the error text.
+ * @throws LockConfigurationError that names the missing methods
  */
 export function checkStore(store: unknown, what = '`store`'): asserts store is LockStore {
   reading(`The value of ${what}`, () => {
@@ -70,7 +70,7 @@ function checkMembers(given: object, what: string): void {
     throw new LockConfigurationError(`Expected ${what} to be a LockStore, but it lacks ${names}.`);
   }
   const { clientId, keyPrefix, reservesTokens, history } = store;
-  // Wake-ups find their process by what is in front of the first dot of an attempt.
+  // Wake-ups find their process by the part of an attempt before the first dot.
   if (typeof clientId !== 'string' || !/^[^.\s]+$/.test(clientId)) {
     refuse('store.clientId', clientId, 'a text without dots and spaces');
   }

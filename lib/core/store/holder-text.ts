@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { printable } from '../printable.js';
 
-/** Who holds a lock or waits for it, for people. */
+/** The caller that holds a lock or waits for it, as texts show it. */
 export interface LockCaller {
   readonly host: string;
   readonly pid: number;
@@ -11,15 +11,15 @@ export interface LockCaller {
   readonly note: string;
 }
 
-/** The host of this process, as stores name it: the beginning of a long name is enough. */
+/** The host of this process, as stores name it: only the beginning of a long name. */
 export const ownHost = (): string => hostname().slice(0, 40);
 
-/** Stands between the parts of a text, and in none of them but the last. */
+/** Separates the parts of a text; only the last part may contain it. */
 const TAB = '\t';
 
 /**
- * Writes the texts by which a store names its callers: `host:pid Class.method`, then, each behind a tab and only if there is more to
- * add, for how long the call waits, in milliseconds (empty: not at all, or for ever), and its note. A text has one line.
+ * Writes the texts by which a store names its callers: `host:pid Class.method`, then, each after a tab and only if needed, for how
+ * long the call waits, in milliseconds (empty: not at all, or forever), and its note. A text has one line.
  */
 export class HolderTexts {
   /** `instance`: `host:pid`. */
@@ -34,7 +34,7 @@ export class HolderTexts {
   }
 }
 
-/** Reads the text by which a store names a caller: for a store of your own, which has it from the request. */
+/** Reads the text by which a store names a caller. A custom store gets this text in the request. */
 export function readHolderText(text: string): LockCaller {
   const [name = '', , ...note] = text.split(TAB);
   const [instance = '', ...where] = name.split(' ');
@@ -54,7 +54,7 @@ export function noteIn(text: string): string | undefined {
   return note ? text.slice(note) || undefined : undefined;
 }
 
-/** For how long a caller that began to wait at `since` (milliseconds since the epoch) does so; null: for ever, or nobody knows. */
+/** When a caller that began to wait at `since` (milliseconds since the epoch) gives up; null: never, or unknown. */
 export function waitsUntil(text: string, since: number): Date | null {
   const waitMs = /^[^\t]*\t(\d+)/.exec(text)?.[1];
   const until = new Date(since + Number(waitMs));

@@ -8,7 +8,7 @@ export interface LockHolder extends LockCaller {
   readonly owner: string;
   readonly attempt: string;
   readonly mode: LockMode;
-  /** How many permits it takes, if the lock is a semaphore. */
+  /** The number of permits that it takes, if the lock is a semaphore. */
   readonly take: number;
   /** When it was granted, by the store's clock. */
   readonly since: Date;
@@ -22,23 +22,23 @@ export interface LockWaiter extends LockCaller {
   readonly owner: string;
   readonly attempt: string;
   readonly mode: LockMode;
-  /** How many permits it will take, if the lock is a semaphore. */
+  /** The number of permits that it will take, if the lock is a semaphore. */
   readonly take: number;
   /** Its place in the queue, from 1. */
   readonly place: number;
-  /** Since when it waits, by the store's clock. */
+  /** When it began to wait, by the store's clock. */
   readonly since: Date;
-  /** When it gives up, by the store's clock; null: it waits for ever, or nobody knows. */
+  /** When it gives up, by the store's clock; null: it waits forever, or the time is unknown. */
   readonly until: Date | null;
 }
 
 /** The permits of a semaphore. */
 export interface LockPermits {
-  /** How many there are: what `setPermits` has set, otherwise as many as the call counted that was granted last. */
+  /** The number of permits: that of `setPermits`, otherwise that of the last granted call. */
   readonly allowed: number;
-  /** How many the present holders take; more than there are when the number was lowered. */
+  /** The number that the present holders take; more than `allowed` after the number was lowered. */
   readonly used: number;
-  /** How many are free; 0 while a writer holds the lock. */
+  /** The number of free permits; 0 while a writer holds the lock. */
   readonly available: number;
 }
 
@@ -49,26 +49,26 @@ export interface LockState {
   readonly mode: LockMode | 'free' | 'unknown';
   readonly holders: readonly LockHolder[];
   /**
-   * How many calls wait. A store counts the places in its queue, of which the callers of a process that hand the lock to each other
-   * share one; the service adds those of its own process.
+   * The number of waiting calls. A store counts the places in its queue: the callers of a process that hand the lock to each other
+   * share one place. The service adds the other callers of its own process.
    */
   readonly waiters: number;
   /**
-   * The places in the queue of the store, first to last. Of the callers of a process that hand the lock to each other, it names the
-   * one that came first.
+   * The places in the queue of the store, first to last. The callers of a process that hand the lock to each other share a place,
+   * which names the first of them.
    */
   readonly queue: readonly LockWaiter[];
-  /** The permits of a semaphore; null if none are known: the key is none, or nobody holds it. */
+  /** The permits of a semaphore; null if unknown: the key is not a semaphore, or it is not held. */
   readonly permits: LockPermits | null;
   /** The last fencing token that was granted; 0 if none is remembered. */
   readonly fencingToken: number;
-  /** When it was read, by the store's clock: the ages of holders and waiters count from it. A store may leave it out. */
+  /** When it was read, by the store's clock: use it to compute the ages of holders and waiters. A store may leave it out. */
   readonly readAt?: Date;
-  /** Only in lists: why this lock cannot be read, so that nothing else is known of it. `inspect` rejects. */
+  /** Only in lists: why this lock cannot be read; its other fields are unknown then. `inspect` rejects. */
   readonly problem?: string;
 }
 
-/** A key of a list whose data cannot be read, and why. */
+/** A key in a list whose data cannot be read, with the reason. */
 export interface UnreadableKey {
   readonly key: string;
   readonly problem: string;
@@ -80,11 +80,11 @@ export interface LastRun {
   readonly job: string;
   /** The nominal time of the fire, or the start of its slot. */
   readonly fire: Date;
-  /** The instance that ran it: `host:pid`. */
+  /** The instance of the run: `host:pid`. */
   readonly instance: string;
-  /** The acquisition that ran it. */
+  /** The attempt of the run. */
   readonly attempt: string;
-  /** By the store's clock. */
+  /** The start of the run, by the store's clock. */
   readonly started: Date;
   readonly ended: Date | null;
   /** `lost`: the run began, and its lock ended before the run reported its outcome. */
@@ -97,7 +97,7 @@ export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockSta
   return holders.some(({ mode }) => mode === 'write') ? 'write' : 'read';
 }
 
-/** The permits of a lock with these holders; `allowed` is 0 where no number is known, unless an operator has set it. */
+/** The permits of a lock with these holders; `allowed` is 0 if unknown, unless an operator has set it. */
 export function permitsOf(
   holders: readonly Pick<LockHolder, 'mode' | 'take'>[],
   allowed: number,
@@ -160,10 +160,10 @@ export interface JobOfKey extends LastRun {
   readonly key: string;
 }
 
-/** How many keys are asked about at a time. */
+/** The number of keys that are read at a time. */
 const KEYS_AT_A_TIME = 50;
 
-/** Yields the last run of each job of these keys, and the keys that cannot be read; at most `limit`. A job is known by the lock of its key, held or not. */
+/** Yields the last run of each job of these keys, and the keys that cannot be read; at most `limit`. A job is stored with the lock of its key, held or not. */
 export async function* listJobs(
   keys: AsyncIterable<string>,
   limit: number,
@@ -200,6 +200,6 @@ async function* inGroups(keys: AsyncIterable<string>): AsyncGenerator<readonly s
 export const byStart = (a: LastRun, b: LastRun): number =>
   b.started.getTime() - a.started.getTime() || b.fire.getTime() - a.fire.getTime() || (a.job < b.job ? -1 : 1);
 
-/** Returns the run of this job; without one, the run that began last. `runs` has the last run of each job. */
+/** Returns the run of this job; without `job`, the run that began last. `runs` has the last run of each job. */
 export const lastRunOf = (runs: readonly LastRun[], job?: string): LastRun | null =>
   runs.filter((run) => job === undefined || run.job === job).sort(byStart)[0] ?? null;

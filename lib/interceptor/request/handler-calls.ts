@@ -10,12 +10,12 @@ type Apply = (this: Function, self: unknown, args: readonly unknown[]) => unknow
 const WATCHES = Symbol('watches');
 
 /**
- * Watches the calls of the handler of one request. An interceptor sees only what others make of them: a `timeout()`
- * between the lock and the handler ends the Observable while the handler goes on, and an interceptor cannot tell work that
- * nobody can cancel from an Observable that has no value yet.
+ * Watches the calls of the handler of one request. An interceptor sees only what other code makes of them: a `timeout()`
+ * between the lock and the handler ends the Observable while the handler continues, and an interceptor cannot distinguish
+ * work that cannot be cancelled from an Observable that has no value yet.
  */
 export class HandlerCalls {
-  /** Watches the same calls for another lock of the same request, which is around this one. */
+  /** Watches the same calls for an outer lock of the same request. */
   readonly #outer: HandlerCalls | undefined;
   readonly #pending = new Set<Promise<unknown>>();
   /** The arguments of the handler: when the same request is tried again, Nest passes the same array. */
@@ -55,7 +55,7 @@ export class HandlerCalls {
     this.#onStream = callback;
   }
 
-  /** The request is over: a handler that Nest has not called by now must not run. */
+  /** The request is over: if Nest has not called the handler yet, it must not run. */
   close(): void {
     this.#isClosed = true;
   }
@@ -69,9 +69,11 @@ export class HandlerCalls {
   call(called: Function, args: readonly unknown[], run: () => unknown): unknown {
     const call = (): unknown => (this.#outer ? this.#outer.call(called, args, run) : run());
     if (called !== this.handler) return call();
-    // With other arguments, other code calls it in the context of this request, and may have a lock of its own.
+    // With other arguments, other code calls it in the context of this request, and may have its own lock.
     if (this.#isClosed && (this.#called === null || this.#called === args)) {
-      throw new LockNotHeldError(`${this.where} is not run any more: its request was given up, and its lock with it.`);
+      throw new LockNotHeldError(
+        `${this.where} is no longer run: its request was given up, and its lock was released.`,
+      );
     }
     this.#called ??= args;
     const result = call();
@@ -98,7 +100,7 @@ export class HandlerCalls {
 
 /**
  * Watches the calls of a handler by its `apply`, with which Nest calls handlers on every transport. The function itself
- * stays the same, for guards and decorators that know it by reference. Other calls, and those of a frozen handler, are not
+ * stays the same, for guards and decorators that compare it by reference. Other calls, and those of a frozen handler, are not
  * seen: then the first value counts.
  */
 function watch(handler: Function): void {

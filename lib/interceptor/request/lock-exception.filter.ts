@@ -22,13 +22,13 @@ import { checkDuration } from '../../core/option-checks.js';
 import { readOptions } from '../../core/read-options.js';
 import { logger } from '../lock-logger.js';
 
-/** The answer to a client. It has neither the key nor the holder, which concern nobody outside. */
+/** The answer to a client. It contains neither the key nor the holder, which are internal. */
 interface LockErrorBody {
   readonly statusCode: number;
   readonly error: string;
   readonly code: string;
   readonly message: string;
-  /** Left out when another try would fail in the same way. */
+  /** Left out when a retry would fail in the same way. */
   readonly retryAfterMs?: number;
 }
 
@@ -47,13 +47,13 @@ export interface HttpResponse {
 const LOCKED = 423;
 const DEFAULT_RETRY_AFTER_MS = 1_000;
 
-/** How to answer busy locks. */
+/** The answer to busy locks. */
 interface AnswerOptions {
   readonly status?: number | undefined;
   readonly retryAfterMs?: number | undefined;
 }
 
-/** Builds the answer to an error. The status of a request's own exception comes before the `status` of the options. */
+/** Builds the answer to an error. The status of a request's own exception has priority over the `status` of the options. */
 export function answerTo(
   error: LockError,
   { status, retryAfterMs = DEFAULT_RETRY_AFTER_MS }: AnswerOptions,
@@ -62,7 +62,7 @@ export function answerTo(
     return { statusCode, error: STATUS_CODES[statusCode] ?? 'Error', code: error.code, message };
   };
   if (error instanceof LockKeyError) {
-    return body(HttpStatus.BAD_REQUEST, 'The request lacks a value that it has to have, or has a wrong one.');
+    return body(HttpStatus.BAD_REQUEST, 'A required value is missing or invalid.');
   }
   if (isBusy(error)) {
     const isLimited = error.permits !== undefined || error.perInstance !== undefined;
@@ -82,10 +82,10 @@ const GRPC_STATUS: Record<number, number> = {
 };
 const ABORTED = 10;
 
-/** The status of gRPC that an answer has. */
+/** The gRPC status of an answer. */
 const grpcStatusOf = ({ statusCode }: LockErrorBody): number => GRPC_STATUS[statusCode] ?? ABORTED;
 
-/** Sets `Retry-After`, unless the response has begun: its headers are sent by then. */
+/** Sets `Retry-After`, unless the headers were sent. */
 export function tellRetryAfter(response: HttpResponse, { retryAfterMs }: LockErrorBody): void {
   if (retryAfterMs === undefined || hasBegun(response)) return;
   response.header('Retry-After', String(Math.ceil(retryAfterMs / 1_000)));
@@ -121,7 +121,7 @@ export interface LockExceptionFilterOptions {
   retryAfterMs?: number;
   /**
    * The HTTP status that answers a busy lock, from 400 to 599, unless `LockInterceptor.for` has another one.
-   * @default 423, and 429 when no permit is free (of all, or of this instance), or too many others wait (`maxWaiters`)
+   * @default 423; 429 when no permit is free (of all, or of this instance), or the queue is full (`maxWaiters`)
    */
   status?: number;
 }
@@ -135,15 +135,14 @@ interface WsClient {
   emit(event: string, payload: unknown): void;
 }
 
-/** Nobody provides it: when Nest builds the filter, the filter has its default options. */
+/** Never provided: when Nest builds the filter, the filter has its default options. */
 const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
 
 /**
- * Answers lock errors with a status: 423 for a busy lock, 429 when no permit is free or too many others wait (`maxWaiters`), 503 for
+ * Answers lock errors with a status: 423 for a busy lock, 429 when no permit is free or the queue is full (`maxWaiters`), 503 for
  * an unreachable Redis or an app that shuts down, all with `Retry-After`; 400 for a request that cannot fill the key of
- * `LockInterceptor.for`; else 500. It answers HTTP, microservices, WebSockets, gRPC and GraphQL, each with an error of its own kind.
- *
- * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
+ * `LockInterceptor.for`; otherwise 500. It supports HTTP, microservices, WebSockets, gRPC and GraphQL, each with its kind of error.
+ * Use it with `app.useGlobalFilters(new LockExceptionFilter())`, as a provider of `APP_FILTER`, or with `@UseFilters`.
  */
 @Catch(LockBusyError, LockWaitTimeoutError, LockStoreError, LockShutdownError, RequestKeyException)
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
@@ -176,7 +175,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 
   #bodyOf(error: LockError): LockErrorBody {
-    // The client does not learn what is wrong with Redis or with a template; the operator of the app must.
+    // The details of an error of Redis or of a template are for the operator, not for the client.
     if (error instanceof LockStoreError) logger.error(error.message);
     if (error instanceof RequestKeyException) logger.debug((error.cause as LockError).message);
     return answerTo(error, this.#options);
@@ -192,7 +191,7 @@ function respond(response: HttpResponse, body: LockErrorBody): void {
   response.status(body.statusCode).send(body);
 }
 
-/** Does the same as Nest's own filter: a socket of ws has an `emit` that nobody hears. */
+/** Does the same as Nest's own filter: the `emit` of a ws socket does not send. */
 function emitTo(client: WsClient, body: LockErrorBody): void {
   const payload = { status: 'error', ...body };
   if (typeof client.readyState === 'number' && client.send) {

@@ -26,23 +26,23 @@ export interface RequestLockOptions extends Omit<
   'oncePer' | 'job' | 'spreadMs' | 'rerunOnLoss' | 'ifBusy'
 > {
   /**
-   * As with the decorators, but for `share`: each request has an answer of its own.
+   * As with the decorators, except `share`: each request has its own answer.
    * @default 'wait'
    */
   ifBusy?: Exclude<LockedOptions['ifBusy'], 'share'>;
   /**
-   * `write` excludes everybody, `read` shares with other readers.
+   * `write` excludes all others, `read` shares with other readers.
    * @default 'write'
    */
   mode?: LockMode;
   /**
    * The HTTP status that answers a busy lock, from 400 to 599, with or without the `LockExceptionFilter`.
-   * @default that of the `LockExceptionFilter`: 423, and 429 when no permit is free (of all, or of this instance), or too many others wait
+   * @default that of the `LockExceptionFilter`: 423, and 429 when no permit is free (of all, or of this instance), or the queue is full (`maxWaiters`)
    */
   status?: number;
 }
 
-/** The options of decorators that make no sense for a request. */
+/** The options of decorators that do not apply to a request. */
 const JOB_OPTIONS = ['oncePer', 'job', 'spreadMs', 'rerunOnLoss'] satisfies (keyof LockedOptions)[];
 
 /** Runs a handler of Nest under a lock: the `LockInterceptor` of a connection. */
@@ -88,11 +88,9 @@ function compileRequest(key: KeySpec, given: RequestLockOptions, where: string):
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
   if ((options as LockedOptions).ifBusy === 'share') {
     const advice = "put @Locked with `ifBusy: 'share'` on the method of a service that the handler calls";
-    throw new LockConfigurationError(
-      `${where}: each request has an answer of its own, which cannot be shared; ${advice}.`,
-    );
+    throw new LockConfigurationError(`${where}: each request has its own answer, which cannot be shared; ${advice}.`);
   }
-  // Nest awaits the answer to a request, so the call counts as one that returns a promise.
+  // Nest awaits the answer to a request, so the call counts as returning a promise.
   const compiled = compileCall(key, options, { mode, kind: 'promise', where });
   checkRequestStatus(given, where);
   return compiled;
@@ -107,7 +105,7 @@ function checkRequestStatus({ status, ifBusy }: RequestLockOptions, where: strin
     throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
   }
   if (ifBusy !== 'skip' && typeof ifBusy !== 'function') return;
-  const text = `${where}: \`status: ${status}\` has no effect beside an \`ifBusy\` that answers; leave one of them out.`;
+  const text = `${where}: \`status: ${status}\` has no effect with an \`ifBusy\` that answers; leave one of them out.`;
   throw new LockConfigurationError(text);
 }
 
@@ -117,12 +115,12 @@ function checkBuiltByNest(locks: HandlerRunner | undefined, where: string): void
   throw new LockConfigurationError(`${where}: the interceptor was not built by Nest, so it has no locks. ${advice}.`);
 }
 
-/** An interceptor may emit a promise, which Nest awaits in the end. Other values pass at once: an error may follow them. */
+/** An interceptor may emit a promise, which Nest awaits at the end. Other values are passed on at once: an error may follow them. */
 const settled = (value: unknown): Observable<unknown> => (isThenable(value) ? from(value) : of(value));
 
 /**
- * Runs a request that calls back when it has its lock, or goes on without one. An error before that is turned into the
- * answer to the client; an error of the handler stays what it is.
+ * Runs a request that calls back when it has its lock, or continues without one. An earlier error is turned into the answer
+ * to the client; an error of the handler stays unchanged.
  */
 function answered(
   context: ExecutionContext,
@@ -143,8 +141,8 @@ function answered(
 }
 
 /**
- * Warns once of a handler whose route gives no text for a placeholder, such as a wildcard: that depends on the route and not on
- * the client, so each request would be answered with 400, and only the client would hear of it.
+ * Warns once of a handler whose route provides no text for a placeholder, such as a wildcard. This depends on the route and not on
+ * the client: each request would be answered with 400, and only the client would notice.
  */
 function reportRoute({ where, template }: LockedCall, context: ExecutionContext, reported: Set<string>): void {
   if (context.getType() !== 'http' || reported.has(where)) return;
@@ -161,8 +159,8 @@ function reportRoute({ where, template }: LockedCall, context: ExecutionContext,
 }
 
 /**
- * An HTTP error for a key that cannot be filled, and for a busy lock when the options have a `status`. Nest answers it
- * without any filter, and it reveals nothing of the lock; filters see the error of the lock.
+ * Returns an HTTP error for a key that cannot be filled, and for a busy lock when the options have a `status`. Nest answers it
+ * without any filter, and it reveals nothing of the lock; filters receive the error of the lock.
  */
 function refusalOf(error: unknown, status: number | undefined, context: ExecutionContext): unknown {
   if (error instanceof LockKeyError) return passFor(new RequestKeyException(error), error);

@@ -6,14 +6,14 @@ import { type Reporter } from '../../core/reporter.js';
 import { hasSchedule, methodsOf, registriesOf } from '../../schedule/scheduler.js';
 import { lockedCallOf } from '../locked-call.js';
 
-/** Marks the interceptors of `LockInterceptor.for`, in every copy of the package, with the token of the module that they use. */
+/** Marks the interceptors of `LockInterceptor.for`, in every copy of the package, with the token of their module. */
 const REQUEST_LOCK = Symbol.for('nestjs-redis-lock:request-lock');
 
 /** The metadata of `@UseInterceptors`, and of the classes and methods for which Nest calls interceptors. */
 const INTERCEPTORS = '__interceptors__';
 const REACHED = ['websockets:is_gateway', 'graphql:resolver_type', 'graphql:resolve_property'];
 
-/** The metadata of a handler for messages: its patterns. That of `@GrpcStreamMethod` says how it streams. */
+/** The metadata of a handler for messages: its patterns. That of `@GrpcStreamMethod` contains the kind of stream. */
 const PATTERN = 'microservices:pattern';
 const GRPC_STREAM = 'rx_stream';
 
@@ -23,8 +23,8 @@ export function markRequestLock(type: Function, token: symbol): void {
 }
 
 /**
- * Warns of each `LockInterceptor.for` that Nest does not call: it calls interceptors for controllers, gateways and resolvers
- * only. Another library may call them elsewhere, as some do for their handlers, so this is no error. Each module warns of its
+ * Warns of each `LockInterceptor.for` that Nest does not call: it calls interceptors only for controllers, gateways and resolvers.
+ * Another library may call them elsewhere, as some do for their handlers, so this is not an error. Each module warns of its
  * own locks, by the token of its interceptor.
  */
 export function warnOfUnreachedLocks(
@@ -40,7 +40,7 @@ export function warnOfUnreachedLocks(
   }
 }
 
-/** Warns of the jobs of a connection that nothing fires, since the app has no scheduler. */
+/** Warns of the jobs of a connection that never fire, because the app has no scheduler. */
 export function warnOfUnscheduledJobs(
   modules: Pick<ModulesContainer, 'values'>,
   connection: string | undefined,
@@ -60,8 +60,8 @@ export function warnOfUnscheduledJobs(
 }
 
 /**
- * Refuses a lock below `@GrpcStreamMethod`, which lets the messages pass as soon as the method inside it has returned. One
- * that returns a stream returns before it has its lock, and Nest keeps no message any more.
+ * Refuses a lock below `@GrpcStreamMethod`, which delivers the messages as soon as the method inside it has returned. A method
+ * that returns a stream returns before it has its lock, and Nest does not keep the messages.
  * @throws LockConfigurationError
  */
 export function refuseLostMessages(modules: Pick<ModulesContainer, 'values'>, connection: string | undefined): void {
@@ -97,7 +97,7 @@ const classesOf = (
     .flatMap((module) => kinds.flatMap((kind) => [...module[kind].values()].map(({ metatype }) => metatype)))
     .filter((type): type is Type => typeof type === 'function' && Boolean(type.prototype));
 
-/** The methods of a class that have a text as name: Nest looks at no others. */
+/** The methods of a class whose name is a string: Nest ignores others. */
 const namedMethodsOf = ({ prototype }: Function): (readonly [string, Function])[] =>
   [...methodsOf(prototype as object | null)].filter((one): one is [string, Function] => typeof one[0] === 'string');
 

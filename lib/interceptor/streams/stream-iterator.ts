@@ -38,17 +38,17 @@ export function iterateUnder(lock: StreamLock, method: () => unknown): HeldItera
 }
 
 /**
- * Behaves like a real async generator. Between two calls nothing but this object refers to the lock, not even a listener
- * on its signal, so that an iterator that is dropped before its end can be noticed.
+ * Behaves like a real async generator. Between two calls, only this object refers to the lock: not even a listener on its
+ * signal does, so the garbage collection of a dropped iterator can be noticed.
  */
 export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown> {
   readonly #waiting = new AbortController();
   #start: Start | null;
-  /** What was started; null if nothing was, or the iteration is over. */
+  /** The started iterator; null if not started, or if the iteration is over. */
   #held: Promise<HeldIterator | null>;
   #isStarted = false;
   #isOver = false;
-  /** The calls that the inner iterator has not settled. */
+  /** The pending calls of the inner iterator. */
   readonly #underWay = new Set<Promise<unknown>>();
 
   /** One of the two is null: the function that starts the iteration, or the iterator that was started. */
@@ -98,7 +98,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     const { signal } = this.#waiting;
     const begin = async (): Promise<HeldIterator | null> => {
       try {
-        // Not in this turn: an iteration that is ended at once acquires nothing.
+        // Not in this turn: an iteration that is ended at once acquires no lock.
         await Promise.resolve();
         if (signal.aborted) return null;
         const held = await start(signal);
@@ -126,7 +126,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
   async #call(ask: Ask, otherwise: () => Promise<Result>, isEnd = false): Promise<Result> {
     const held = await this.#held;
     if (!held || this.#isOver) return otherwise();
-    // A generator ends after the value that is under way. If that value never comes, the lock must not stay held for ever.
+    // A generator ends after the pending value. If that value never comes, the lock must not stay held forever.
     if (isEnd && this.#underWay.size > 0) held.lock.loseAfterLease?.();
     return this.#ask(held, ask);
   }
@@ -158,7 +158,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
   }
 }
 
-/** Rejects when the lock is lost. Its listener lives no longer than the call: see `LockedIterator`. */
+/** Rejects when the lock is lost. Its listener is removed after the call: see `LockedIterator`. */
 async function untilLost<T>(signal: AbortSignal, ask: () => PromiseLike<T>): Promise<T> {
   signal.throwIfAborted();
   let stop = (): void => {};
@@ -174,7 +174,7 @@ async function untilLost<T>(signal: AbortSignal, ask: () => PromiseLike<T>): Pro
 
 const isLoss = ({ signal }: StreamLock, error: unknown): boolean => signal.aborted && error === signal.reason;
 
-/** After a loss the iterator is closed, but nobody waits for that: the method may still be at work. */
+/** After a loss the iterator is closed, but the caller does not wait for that: the method may still be at work. */
 async function endAfter({ lock, inner }: HeldIterator, error: unknown): Promise<void> {
   if (!isLoss(lock, error)) return endQuietly(lock, 'failed');
   void endQuietly(lock, 'failed');

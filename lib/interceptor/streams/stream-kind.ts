@@ -11,8 +11,8 @@ export interface ObservableLike {
 }
 
 /**
- * The kind of result that a call must return before its lock is acquired. It is known from the kind of the function and from
- * `design:returntype`, since the method itself has not been called yet.
+ * The kind of result that a call must return before its lock is acquired. It follows from the kind of the function and from
+ * `design:returntype`, because the method itself has not been called yet.
  */
 export function resultKindOf(method: Function, returnType: unknown): ResultKind {
   if (tagOf(method) === '[object AsyncGeneratorFunction]') return 'async-iterable';
@@ -20,7 +20,7 @@ export function resultKindOf(method: Function, returnType: unknown): ResultKind 
   return typeof returnType === 'function' && isObservableLike(returnType.prototype) ? 'observable' : 'promise';
 }
 
-/** Whether a call that returns a promise may be meant as a stream: neither the function nor its type says that it is none. */
+/** Whether a call that returns a promise may be meant as a stream: neither the function nor its type excludes it. */
 export function mayBeStream(method: Function, returnType: unknown): boolean {
   return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
 }
@@ -40,9 +40,9 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown>
 }
 
 /**
- * Refuses a stream that goes on after the method and whose end cannot be known, and closes it. It cannot be wrapped, since
- * the part of Node or Nest that reads it takes nothing else in its place. Call this before `finishStream`: such a stream
- * may be iterable, too.
+ * Refuses a stream that continues after the method and whose end cannot be observed, and closes it. It cannot be wrapped, because
+ * the code of Node or Nest that reads it accepts no substitute. Call this before `finishStream`, since such a stream may also
+ * be iterable.
  * @throws LockConfigurationError
  */
 export function refuseStream(result: unknown, where: string): void {
@@ -50,7 +50,7 @@ export function refuseStream(result: unknown, where: string): void {
   if (kind === null) return;
   discard(result);
   throw new LockConfigurationError(
-    `${where} is locked and returned ${kind}, which goes on after the lock is released. Return an Observable of rxjs, an ` +
+    `${where} is locked and returned ${kind}, which continues after the lock is released. Return an Observable of rxjs, an ` +
       'async iterable (`async function*`), or a promise of the whole result.',
   );
 }
@@ -78,7 +78,7 @@ export function refuseOpenBody(body: unknown, where: string): void {
   const kind = openKindOf(open[0]);
   for (const one of open) discard(one);
   throw new LockConfigurationError(
-    `${where} is locked by LockInterceptor.for() and returned ${kind}, which goes on after the lock is released. Return an ` +
+    `${where} is locked by LockInterceptor.for() and returned ${kind}, which continues after the lock is released. Return an ` +
       'Observable of rxjs or the whole result; or put @Locked on the method, which holds the lock until an async iterable ends.',
   );
 }
@@ -93,14 +93,14 @@ function openKindOf(value: unknown): string | null {
   return isWebResponse(value) ? 'a Response with a stream' : streamKindOf(value);
 }
 
-/** Closes the source of a body that is not sent, such as an open file; nobody else would. */
+/** Closes the source of a body that is not sent, such as an open file; no other code does. */
 function discard(body: unknown): void {
   const source = has(body, 'getStream') ? (body as { getStream(): unknown }).getStream() : body;
   if (has(source, 'destroy')) {
     const stream = source as Readable;
-    // A stream that can only be written to may be the response, which others use.
+    // A write-only stream may be the response, which other code uses.
     if (!has(stream, 'read')) return;
-    // It may still fail, and an error that nobody listens to would end the process.
+    // It may still fail, and an error without a listener would end the process.
     stream.on('error', () => undefined);
     stream.destroy();
     return;
@@ -129,14 +129,14 @@ function streamKindOf(value: unknown): string | null {
   return has(value, 'subscribe') && has(value, observable) ? 'an observable of another library' : null;
 }
 
-/** Whether it is the response of a handler that has answered by itself: `return response.send(body)`. */
+/** Whether it is the response of a handler that has sent its own answer: `return response.send(body)`. */
 const isSentResponse = (value: unknown): boolean =>
   has(value, 'writeHead') && (value as { readonly writableEnded?: boolean }).writableEnded === true;
 
 const tagOf = (method: Function): string => Object.prototype.toString.call(method);
 const isAsyncFunction = (method: Function): boolean => tagOf(method) === '[object AsyncFunction]';
 
-/** A name that nothing has, except a mock or another proxy that answers to each. */
+/** A name that no object has, except a mock or another proxy that answers to every name. */
 const UNKNOWN = 'isNoStream';
 
 function has(value: unknown, name: PropertyKey): boolean {
@@ -145,7 +145,7 @@ function has(value: unknown, name: PropertyKey): boolean {
   try {
     return typeof methods[name] === 'function' && typeof methods[UNKNOWN] !== 'function';
   } catch {
-    // A getter or a proxy may throw. The result is the caller's: the method has returned it.
+    // A getter or a proxy may throw. The caller gets the result unchanged.
     return false;
   }
 }

@@ -21,22 +21,22 @@ export interface StreamLock {
 /** Acquires the lock of one run; resolves to null when the call is skipped. An aborted `signal` ends the waiting. */
 export type OpenLock = (signal: AbortSignal) => Promise<StreamLock | null>;
 
-/** Releases the lock and ignores its loss: nobody is left to hear of it, or the caller gets another error. */
+/** Releases the lock and ignores its loss: no caller is left to notify, or the caller gets another error. */
 export async function endQuietly(lock: StreamLock, outcome: WorkOutcome): Promise<void> {
   await lock.end(outcome).catch(() => undefined);
 }
 
-const LEFT = 'The iteration was ended while a value was under way, and that took longer than one more lease.';
+const LEFT = 'The iteration was ended while a value was pending, which took longer than one more lease.';
 
 /**
- * The lock of a stream. Only the stream refers to it, so that the lock of a stream that is dropped before its end is
- * released. (No closure below may refer to `streamLock` itself, since timers keep them.)
+ * The lock of a stream. Only the stream refers to it, so the lock of a dropped stream is released.
+ * (No closure below may refer to `streamLock` itself, because timers keep them.)
  */
 export function heldStreamLock(lock: Hold, { timers, clock, handles }: Locker, leaseMs: number): StreamLock {
   let deadline: ScheduledCall | undefined;
   const lose = (): void => {
     lock.lose('max-hold', new LockNotHeldError(LEFT, lock));
-    // Nested in another hold, it may have nothing to lose yet.
+    // A lock nested in another hold may not be losable yet.
     if (!lock.lost && !lock.isEnded) deadline = timers.schedule(clock.now() + leaseMs, lose);
   };
   const streamLock: StreamLock = {
@@ -56,7 +56,7 @@ export function heldStreamLock(lock: Hold, { timers, clock, handles }: Locker, l
   return handles.track(streamLock, lock);
 }
 
-/** For `run-unlocked`: there is nothing to lose and nothing to release. */
+/** For `run-unlocked`: there is no lock to lose or to release. */
 export const unlockedStreamLock = (run: UnlockedHandle): StreamLock => ({
   get signal() {
     return run.signal;

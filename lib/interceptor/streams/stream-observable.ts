@@ -8,10 +8,10 @@ import { type ObservableLike, isObservableLike, isThenable } from './stream-kind
 import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
 
 /**
- * Returns a cold Observable. Each subscription acquires its own lock, calls the method under it and subscribes to what it
- * returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. With the `calls` of a
- * handler, it is held until these have settled, too. A subscription that ends can end only an Observable; other work of a
- * handler goes on.
+ * Returns a cold Observable. Each subscription acquires its own lock, calls the method under it and subscribes to the
+ * result; the lock is held until the result completes, errors or is unsubscribed, or until the lock is lost. With the `calls` of a
+ * handler, it is held until these have also settled. A subscription that ends can end only an Observable; other work of a
+ * handler continues.
  */
 export function lockedObservable(open: OpenLock, method: () => unknown, calls?: HandlerCalls): Observable<unknown> {
   return new Observable((subscriber) => {
@@ -30,12 +30,12 @@ export function lockedObservable(open: OpenLock, method: () => unknown, calls?: 
 export class HeldSubscription {
   /** Ends the source even while it emits synchronously, when its subscription is not known yet. */
   readonly #stop = new Subject<void>();
-  /** The source emits in the context of the lock, but the subscriber may be a stranger and must not run in that context. */
+  /** The source emits in the context of the lock, but the subscriber may be unrelated and must not run in that context. */
   readonly #subscriberContext = new CallContext();
   #ignoreLoss = (): void => {};
   #over = false;
   #hasValue = false;
-  /** The subscriber is gone, and the source goes on under its lock. */
+  /** The subscriber is gone, and the source continues under its lock. */
   #isAbandoned = false;
 
   constructor(
@@ -69,7 +69,7 @@ export class HeldSubscription {
     else this.#subscriberContext.run(() => this.subscriber.next(value));
   }
 
-  /** A handler cannot be cancelled, so the source is kept until the handler has returned an Observable or is done. */
+  /** A handler cannot be cancelled, so the source is kept until the handler returns an Observable or is done. */
   #abandon(): void {
     const { calls } = this;
     if (!calls || calls.isStream || this.#hasValue) return this.#cancel('done');
@@ -78,8 +78,8 @@ export class HeldSubscription {
   }
 
   /**
-   * The source has ended by itself. The lock is released before the subscriber hears of it, so that the subscriber finds
-   * the lock free; but nobody waits for a handler that is still at work.
+   * The source has ended by itself. The lock is released before the subscriber is notified, so that the subscriber finds
+   * the lock free; but the subscriber does not wait for a handler that is still at work.
    */
   #end(outcome: WorkOutcome, then: (lost?: { error: unknown }) => void): void {
     if (!this.#settle()) return;
@@ -94,7 +94,7 @@ export class HeldSubscription {
     );
   }
 
-  /** Tells the subscriber at once, without waiting for the release of a lock that is gone. */
+  /** Notifies the subscriber at once, without waiting for the release of a lost lock. */
   #lose(reason: unknown): void {
     try {
       this.#cancel('failed');
@@ -103,7 +103,7 @@ export class HeldSubscription {
     }
   }
 
-  /** Stops the source under the lock, which its teardown may still need, and releases the lock even if the teardown throws. */
+  /** Stops the source under the lock, because its teardown may need the lock; releases the lock even if the teardown throws. */
   #cancel(outcome: WorkOutcome): void {
     if (!this.#settle()) return;
     try {
@@ -119,7 +119,7 @@ export class HeldSubscription {
     await endQuietly(this.lock, outcome);
   }
 
-  /** Returns whether this is the first end. */
+  /** Ends the subscription; returns whether this was the first end. */
   #settle(): boolean {
     if (this.#over) return false;
     this.#over = true;
@@ -135,7 +135,7 @@ function sourceOf(result: unknown): Observable<unknown> {
   return from(result).pipe(mergeMap((value) => (isObservableLike(value) ? ofThisCopy(value) : of(value))));
 }
 
-/** `from` refuses the Observable of another copy of rxjs when they disagree on `Symbol.observable`. */
+/** `from` refuses the Observable of another copy of rxjs with another `Symbol.observable`. */
 export function ofThisCopy(source: ObservableLike): Observable<unknown> {
   if (source instanceof Observable) return source;
   return new Observable((subscriber) => source.subscribe(subscriber) as TeardownLogic);

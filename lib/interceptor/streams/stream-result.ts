@@ -7,7 +7,7 @@ import { HeldSubscription } from './stream-observable.js';
 
 /**
  * For a method that returned a promise of an Observable or an async iterable: returns one that keeps the lock, which is
- * already held, until it ends; null for any other result. There is only this one lock, so the result can be consumed once.
+ * already held, until it ends; null for any other result. There is only one lock, so the result can be consumed once.
  * Call `refuseStream` first.
  */
 export function finishStream(lock: StreamLock, result: unknown): Observable<unknown> | AsyncIterable<unknown> | null {
@@ -23,7 +23,7 @@ function heldObservable(lock: StreamLock, result: unknown): Observable<unknown> 
   });
 }
 
-/** The iterable is not its own iterator, which would return itself each time it is iterated. */
+/** The iterable is not its own iterator: an iterator returns itself each time it is iterated. */
 function heldIterable(lock: StreamLock, result: AsyncIterable<unknown>): AsyncGenerator<unknown, unknown, unknown> {
   const take = once('iterated');
   const iterator = new LockedIterator(
@@ -55,8 +55,8 @@ function once(done: string): () => void {
 }
 
 /**
- * Makes a promise an async iterable and an Observable, too. A method whose type is not known at run time may return either, which
- * is not known before it is called, under its lock. Its caller iterates the call or subscribes to it at once, or awaits it first.
+ * Makes a promise also an async iterable and an Observable. A method of unknown type may return either, which is known only after
+ * it is called, under its lock. Its caller iterates the call or subscribes to it at once, or awaits it first.
  */
 export function streamPromise<T>(promise: Promise<T>, where: string): Promise<T> & AsyncIterable<unknown> {
   const iterate = (): AsyncIterator<unknown> => iteratorOf(promise.then((result) => iterateResult(result, where)));
@@ -69,7 +69,7 @@ export function streamPromise<T>(promise: Promise<T>, where: string): Promise<T>
   });
 }
 
-/** A subscriber that has left is subscribed all the same: the Observable holds a lock, which it releases then. */
+/** A subscriber that has left is still subscribed: the Observable holds a lock, which it then releases. */
 const observableOf = (promise: Promise<unknown>): Observable<unknown> =>
   new Observable((subscriber) => {
     promise.then(

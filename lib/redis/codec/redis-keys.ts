@@ -6,7 +6,7 @@ import { type RedisClient } from '../client/redis-client.js';
 
 const NO_TAG = (): undefined => undefined;
 
-/** The storage keys of one prefix. The hash tag that a key may have in a cluster stands before it: `lock:{tag}key`. */
+/** The storage keys of one prefix. In a cluster, a key may have a hash tag in front: `lock:{tag}key`. */
 export class RedisKeys {
   /** `hashTag`: see the module option. */
   constructor(
@@ -14,13 +14,13 @@ export class RedisKeys {
     private readonly hashTag: (key: string) => string | undefined = NO_TAG,
   ) {}
 
-  /** Of the channels of wake-ups. Passed as an argument, because the key prefix of a client does not apply to channels. */
+  /** The prefix of the channels of wake-ups. Passed as an argument, because the key prefix of a client does not apply to channels. */
   get channelPrefix(): string {
-    // The scripts get it in a text of several lines.
+    // The scripts receive it in a text of several lines.
     return `${this.prefix.replaceAll('\n', '%0A')}wake:`;
   }
 
-  /** Of the history of the locks. No lock has it: an encoded key has no braces, and none is empty behind its tag. */
+  /** The key of the history of the locks. It differs from all locks: an encoded key has no braces, and is not empty after its tag. */
   get historyKey(): string {
     return `${this.prefix}{history}`;
   }
@@ -33,7 +33,7 @@ export class RedisKeys {
     storedKey(key, this.#checkedTagOf);
   }
 
-  /** How a key that was checked is stored. */
+  /** The storage key of a checked key. */
   storageKey(key: string): string {
     return this.prefix + this.#checkedTagOf(key) + encodeKey(key);
   }
@@ -47,14 +47,14 @@ export class RedisKeys {
   /** A pattern for SCAN that matches at least the storage keys of all keys that begin with `prefix` and contain `contains`. */
   pattern(prefix: string, contains = ''): string {
     const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
-    // A tag stands before the key, and may be any.
+    // Any tag may precede the key.
     const anyTag = this.hashTag === NO_TAG ? '' : '*';
     // The text may be a part of the prefix.
     const inside = contains === '' || prefix !== '' ? '' : `*${literal(encodeKey(contains))}`;
     return `${literal(this.prefix)}${anyTag}${literal(encodeKey(prefix))}${inside}*`;
   }
 
-  /** Each time, since a function of the application may return, or throw, something else than before. */
+  /** Checked each time, because a function of the application may return or throw something new. */
   readonly #checkedTagOf = (key: string): string => {
     if (this.hashTag === NO_TAG) return '';
     const refuse = (got: string, details: LockErrorDetails = {}): never => {
@@ -76,7 +76,7 @@ const tagText = (tag: string | undefined): string => (tag === undefined ? '' : `
 
 /**
  * Splits keys into groups that one script may name: all on a single Redis, those of one slot on a cluster. Every client gets
- * the same order, by slot and then by the bytes of the storage key, so that calls never wait for each other in a circle.
+ * the same order, by slot and then by the bytes of the storage key, so calls never wait for each other in a circle.
  */
 export function groupKeys(
   keys: readonly string[],

@@ -24,7 +24,7 @@ type Reply = readonly string[];
 
 /**
  * Reads the reply to an acquire.
- * @throws LockStoreError for anything else: what cannot be read is no grant
+ * @throws LockStoreError for anything else: an unreadable reply is not a grant
  */
 export function readAcquireReply({ keys }: Pick<AcquireRequest, 'keys'>, reply: Reply): AcquireReply {
   const parts = new ReplyParts(keys.length === 1 ? keys[0]! : keys.join(', '), reply);
@@ -59,7 +59,7 @@ export const isTooLate = ([outcome, , , reason]: Reply): boolean => outcome === 
 export const serverMicrosIn = (reply: Reply): number =>
   isTooLate(reply) ? wholeNumber(reply[4]) : wholeNumber(reply[2]) * 1_000;
 
-/** Whether the server knows a subscriber of ours, in the `busy` reply to an acquire. */
+/** Whether the server has our subscriber, according to the `busy` reply to an acquire. */
 export const isListenedTo = (reply: Reply): boolean => reply[7] !== '0';
 
 /** Reads the reply to a renewal. @throws LockStoreError for anything else */
@@ -75,7 +75,7 @@ export function readAdoptReply(key: string, reply: Reply): AdoptReply {
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, ['adopted', 'lost']);
   if (outcome === 'lost') return readLostReply(parts);
-  // The time of the server is not needed; a reply without it is not that of the script.
+  // The time of the server is not needed; a reply without it does not come from the script.
   parts.whole(2);
   return { outcome, remainingMs: parts.lease(3) };
 }
@@ -116,7 +116,7 @@ export function readReleaseReply(key: string, reply: Reply, maybeResent: boolean
   return { outcome: mayBeOurs ? 'again' : outcome, holds: parts.whole(3), lastToken: parts.whole(4) };
 }
 
-/** How many parts of the reply there are before the first record, and in each record (scripts/inspect.lua). */
+/** The number of parts of the reply before the first record, and of each record (scripts/inspect.lua). */
 const [FIRST, PARTS] = [3, 12];
 
 /** Reads the reply of the inspect script. @throws LockStoreError for anything else */
@@ -129,7 +129,7 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
   for (const at of recordsIn(parts, reply)) {
     if (parts.text(at) === 'job') continue;
     const [deadline, span, token] = [2, 3, 4].map((i) => parts.whole(at + i));
-    // More may be left than was granted when the server's clock was set back; the next script clamps it.
+    // The rest may exceed the granted lease after the server's clock was set back; the next script clamps it.
     const remainingMs = Math.max(0, Math.min(deadline! - now, span!));
     if (remainingMs === 0) continue;
     const [attempt, owner, text] = [parts.text(at + 1), parts.text(at + 9), parts.text(at + 11)];
@@ -146,7 +146,7 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
       places.push({ sequence: parts.whole(at + 10), waiter: { ...one, until: waitsUntil(text, one.since.getTime()) } });
     } else {
       holders.push({ ...one, remainingMs, fencingToken: token! });
-      // Of the readers, the one that was granted last has the say.
+      // The last granted reader decides.
       if (one.mode === 'read' && token! >= last.token) last = { token: token!, permits: parts.whole(at + 7) };
     }
   }
@@ -176,7 +176,7 @@ export function readRuns(key: string, reply: readonly string[]): readonly LastRu
     );
   return records.flatMap((at) => {
     const [kind, job, fire, attempt, started, ended, outcome, instance] = reply.slice(at, at + 8);
-    // A run that never began leaves no fire.
+    // A run that never began has no fire.
     if (kind !== 'job' || outcome === 'void') return [];
     for (const time of [2, 4, 5]) parts.whole(at + time, 0, MAX_DATE);
     return {
@@ -191,7 +191,7 @@ export function readRuns(key: string, reply: readonly string[]): readonly LastRu
   });
 }
 
-/** The greatest time that a date can have, with as many digits. */
+/** The greatest time that a date can have, with this number of digits. */
 const MAX_DATE = 999_999_999_999_999;
 
 /** Where each record begins. */
@@ -203,7 +203,7 @@ function* recordsIn(parts: ReplyParts, reply: readonly string[]): Generator<numb
   }
 }
 
-/** What is no percent code that we wrote stays as it is. */
+/** Text that is not one of our percent codes stays unchanged. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -244,7 +244,7 @@ class ReplyParts {
     return value >= min && value <= max ? value : this.refuse();
   }
 
-  /** @throws LockKeyError if the tokens of the lock have become too great: no retry helps */
+  /** @throws LockKeyError if the tokens of the lock have become too large: no retry helps */
   token(index: number): number {
     const text = this.text(index);
     const value = wholeNumber(text);
@@ -256,7 +256,7 @@ class ReplyParts {
     });
   }
 
-  /** How long a lease lasts. */
+  /** The length of a lease. */
   lease(index: number): number {
     return this.whole(index, 1, MAX_LEASE_MS);
   }
@@ -266,7 +266,7 @@ class ReplyParts {
     return texts.find((text) => text === this.parts[index]) ?? this.refuse();
   }
 
-  /** @throws LockStoreError, always: it is no reply of our script */
+  /** @throws LockStoreError, always: the reply does not come from our script */
   refuse(): never {
     throw unreadableError(this.key, this.parts.join(' '), this.retryable);
   }

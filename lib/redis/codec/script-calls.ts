@@ -12,30 +12,30 @@ import { OPERATOR_TIMEOUT_MS } from '../timing.js';
 import { type RedisKeys } from './redis-keys.js';
 
 const NONE: readonly string[] = [];
-/** Of operations that may arrive at any time. */
+/** The times of operations that may arrive at any time. */
 const NO_TIMES: AcquireTimes = { sentMicros: 0, untilMicros: 0 };
 
 interface ScriptCallOptions {
   readonly keepMs: number;
   readonly channelPrefix: string;
-  /** Whether the number of receivers of a message says whether anything listens. */
+  /** Whether the number of receivers of a message shows if a subscriber listens. */
   readonly countReceivers: boolean;
 }
 
-/** When an acquire is sent, and until when it may arrive, on the clock of the server, as far as it is known. */
+/** The send time of an acquire, and the time until which it may arrive, on the clock of the server, if known. */
 export interface AcquireTimes {
   readonly sentMicros: number;
   readonly untilMicros: number;
 }
 
-/** What an operation has in common with others of its kind; scripts/operate.lua has the form of the text. */
+/** The part of an operation that others of its kind share; scripts/operate.lua describes the text. */
 interface Terms {
   readonly kind: 'acquire' | 'release' | 'renew' | 'other';
   readonly text: string;
 }
 
 /**
- * An acquire, release or renewal of one lock, or an acquire of several locks: those that are requested together travel in one
+ * An acquire, release or renewal of one lock, or an acquire of several locks. Operations that are requested together are sent in one
  * command.
  */
 export interface Operation {
@@ -45,7 +45,7 @@ export interface Operation {
   readonly lock: string;
   readonly others: readonly string[];
   readonly attempt: string;
-  /** Of a renewal. */
+  /** The token of a renewal. */
   readonly token?: string | undefined;
   readonly terms: Terms;
   readonly timeoutMs: number;
@@ -62,7 +62,7 @@ type Released = Pick<ReleaseRequest, 'holdAtLeastMs' | 'runOutcome' | 'job' | 'u
 /** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
 export class ScriptCalls {
   readonly #scripts: Readonly<Record<keyof LockScripts, LuaScript>>;
-  /** How the terms of each operation begin, behind its kind. */
+  /** The beginning of the terms of each operation, after its kind. */
   readonly #head: string;
 
   constructor(
@@ -78,7 +78,7 @@ export class ScriptCalls {
   acquire(request: AcquireRequest, timeoutMs: number, now: number): Operation {
     const { keys, attempt, claim } = request;
     const terms = this.#acquireTerms(request);
-    // The age of a fire is another one in each acquire.
+    // The age of a fire differs in each acquire.
     const own = claim ? { ...terms, text: terms.text + fireText(claim, now) } : terms;
     const operation = this.#operation({ key: keys[0]!, attempt }, own, timeoutMs);
     if (keys.length === 1) return operation;
@@ -101,7 +101,7 @@ export class ScriptCalls {
     return { ...this.one(operation, times), key, timeoutMs, echo: attempt };
   }
 
-  /** The same without what its reply is checked by. */
+  /** The same without the values that check its reply. */
   one(operation: Operation, { sentMicros, untilMicros }: AcquireTimes): Script {
     const { lock, others, terms } = operation;
     const operands = [1 + others.length, lock, ...others, sentMicros, untilMicros, ownLine(1, operation), terms.text];
@@ -143,7 +143,7 @@ export class ScriptCalls {
     return this.#call('w', hold, newToken, timeoutMs);
   }
 
-  /** `seenToken`: the last token granted when the operator looked; a later holder is left alone. */
+  /** `seenToken`: the last token granted when the operator read the state; a later holder keeps the lock. */
   forceRelease(key: string, attempt: string, seenToken: number): ScriptCall {
     return this.#call('f', { key, attempt }, seenToken);
   }
@@ -221,8 +221,8 @@ export class ScriptCalls {
 }
 
 /**
- * Makes the terms of requests. Those in a row nearly always have the same terms, which are one object then: to make them costs
- * more than all else that a request does before it is sent.
+ * Creates the terms of requests. Consecutive requests nearly always have the same terms, so they share one object: to create it costs
+ * more than all other work of a request before it is sent.
  */
 function keepingLast<Request extends object>(
   areTheSame: (a: Request, b: Request) => boolean,
@@ -235,11 +235,11 @@ function keepingLast<Request extends object>(
   };
 }
 
-/** The line of the present holder; empty: it is that of the grant. */
+/** The line of the present holder; empty: the holder of the grant. */
 const newHolderOf = ({ hasNewHolder, holder }: Renewed): string =>
   hasNewHolder && holder ? `\n${oneLine(holder)}` : '';
 
-/** What an operation does not share with others: the number of its terms, its attempt, and the token of a renewal. */
+/** The part of an operation that it does not share: the number of its terms, its attempt, and the token of a renewal. */
 const ownLine = (number: number, { attempt, token }: Operation): string =>
   token === undefined ? `${number} ${attempt}\n` : `${number} ${attempt} ${token}\n`;
 
@@ -250,7 +250,7 @@ const fireText = ({ job, kind, ms, calledAt, rememberMs, rerunOnLoss }: FireClai
 const oneLine = (text: string): string => text.replaceAll('\n', ' ');
 
 /**
- * A job or an owner is a part of the names of fields and of lists, so it has no blanks and colons. The scripts write a missing one
+ * A job or an owner is a part of the names of fields and of lists, so blanks and colons are encoded. The scripts write a missing name
  * as `-`.
  */
 function encodeName(name: string | undefined): string {

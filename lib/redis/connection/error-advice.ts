@@ -53,7 +53,7 @@ const STAYING = adviceBy({
   NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
   [NO_SCRIPTS]:
     'The locks are made of Lua scripts. Check the rights of the user, and whether the server was built and started with Lua.',
-  WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
+  WRONGTYPE: 'Something else is stored under that name: give the locks their own `keyPrefix`.',
 });
 
 /** The text for a connection that ended without an error. */

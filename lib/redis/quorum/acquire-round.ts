@@ -12,7 +12,7 @@ type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 type Busy = Extract<AcquireReply, { outcome: 'busy' }>;
 type Refused = Extract<AcquireReply, { outcome: 'refused' }>;
 
-/** Whether a node refuses a claim since it knows how the run ended. */
+/** Whether a node refuses a claim because it has the outcome of the run. */
 const knowsOutcome = ({ reason, claimedBy }: Refused): boolean => reason === 'claimed' && claimedBy === undefined;
 
 /** A node that granted the lock, and its reply. */
@@ -38,7 +38,7 @@ export class AcquireRound {
     this.#busy = replies.filter((reply) => reply.outcome === 'busy');
     this.#refused = replies.filter((reply) => reply.outcome === 'refused');
     this.#failures = votes.flatMap(({ value, error }) => {
-      // A grant that the replicas of a node did not confirm is no answer.
+      // A grant that the replicas of a node did not confirm does not count as an answer.
       if (value?.outcome === 'given-back') return [value.cause];
       return value ? [] : [error];
     });
@@ -48,14 +48,14 @@ export class AcquireRound {
     return this.grants.length >= majorityOf(this.nodes) && !this.#wasRun;
   }
 
-  /** Whether a node knows how the run of this fire ended. Of a distance, its clock would say so, which may be wrong. */
+  /** Whether a node has the outcome of the run of this fire. For a distance, this would depend on its clock, which may be wrong. */
   get #wasRun(): boolean {
     return this.request.claim?.kind === 'at' && this.#refused.some(knowsOutcome);
   }
 
   /**
-   * Per key, the token that a majority agrees on: its owner holds the lock with that one, and a node that did not know of
-   * it has minted another. Otherwise the greatest that a node has minted.
+   * Per key, the token that a majority agrees on: its owner holds the lock with this token, and a node that had lost the hold
+   * has minted another one. Otherwise the greatest that a node has minted.
    */
   get tokens(): readonly number[] {
     return this.request.keys.map((_key, i) => {
@@ -66,9 +66,9 @@ export class AcquireRound {
   }
 
   /**
-   * The nodes on which a round that is not won has to be given back: where it was granted, or may have been without an
-   * answer. Its places in the queues stay while it waits for a known holder; they are given back when the next round, of
-   * another attempt, follows at once, and when the refusal of some nodes ends the call.
+   * The nodes on which a round that is not won has to be given back: where it was granted, or may have been granted without an
+   * answer. Its places in the queues stay while it waits for a known holder. They are given back when the next round, of
+   * another attempt, follows at once, or when the refusal of some nodes ends the call.
    */
   toGiveBack(): readonly QuorumNode[] {
     const isRefused = this.#refused.some(({ reason }) => reason === 'released');
@@ -79,14 +79,14 @@ export class AcquireRound {
       const vote = this.votes.find((one) => one.node === node);
       if (vote?.value?.outcome === 'busy') return hasPlaces && isOver;
       if (vote?.value) return vote.value.outcome === 'granted';
-      // A node that was not waited for may have granted it, too.
+      // A node whose answer was not awaited may also have granted it.
       return isOver && mayBeCarriedOut(vote?.error);
     });
   }
 
   /**
-   * Whether the attempt is over when the round is not won: part of it was given back, or is now. A release may arrive late,
-   * and would end what a later round of the same attempt counts.
+   * Whether the attempt is over if the round is not won: part of it was given back, or is given back now. A release may arrive
+   * late, and would end what a later round of the same attempt counts.
    */
   get isSpent(): boolean {
     return this.#isGivenBack || this.toGiveBack().length > 0;
@@ -97,17 +97,17 @@ export class AcquireRound {
     return this.#isGivenBack || this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
   }
 
-  /** Whether a node gave back by itself what it had granted. */
+  /** Whether a node has given back its own grant. */
   get #isGivenBack(): boolean {
     return this.votes.some(({ value }) => value?.outcome === 'given-back');
   }
 
-  /** Whether a majority names one owner, or readers; other nodes may not know of them. */
+  /** Whether a majority names one owner, or readers; other nodes may not have them. */
   get #isHeld(): boolean {
     return highestCount(this.#busy.map(({ owner }) => owner)) >= majorityOf(this.nodes);
   }
 
-  /** The reply of a round that is won, and whose tokens are written back. */
+  /** The reply of a won round, whose tokens are written back. */
   granted(): AcquireReply {
     const replies = this.grants.map(({ reply }) => reply);
     const remainingMs = Math.min(...replies.map((reply) => reply.remainingMs));
@@ -134,8 +134,8 @@ export class AcquireRound {
   }
 
   /**
-   * `released` counts from any node; `upgrade` when no majority is left without it, as the rest of a read hold may linger on
-   * a few nodes; `claimed` from a node that knows the outcome of the run, or by one attempt on a majority, as other claims
+   * `released` counts from any node; `upgrade` if no majority is left without it, because the rest of a read hold may remain on
+   * a few nodes; `claimed` from a node with the outcome of the run, or by one attempt on a majority, because other claims
    * may be given back.
    */
   #refusal(): Refused | undefined {
@@ -153,7 +153,7 @@ export class AcquireRound {
   #busyReply(random: Randomness): AcquireReply {
     const isClaimed = this.#refused.some(({ reason }) => reason === 'claimed');
     const isSplit = (this.#isTouched || isClaimed) && !this.#isHeld;
-    // The lock is free when a majority of the nodes is; nodes that did not answer are not counted on.
+    // The lock is free when it is free on a majority of the nodes; nodes without an answer do not count.
     const retries = this.#busy.map(({ retryMs }) => retryMs).sort((a, b) => a - b);
     const lastMs = retries[Math.min(majorityOf(this.nodes), retries.length) - 1] ?? 0;
     return {
@@ -195,6 +195,6 @@ function answerOf(vote: Vote<AcquireReply> | undefined): Omit<NodeAnswer, 'node'
   return { answer: 'unreachable', detail: error ? reasonOf(error) : 'not waited for' };
 }
 
-/** How often the most common value occurs. */
+/** The number of times that the most common value occurs. */
 const highestCount = (values: readonly unknown[]): number =>
   Math.max(0, ...values.map((value) => countOf(values, value)));

@@ -14,14 +14,14 @@ const isGranted = ({ value }: Vote<AcquireReply>): boolean => value?.outcome ===
 const isClaimed = (reply: AcquireReply): boolean => reply.outcome === 'refused' && reply.reason === 'claimed';
 
 /**
- * A re-entry may use any majority, and must find the token of its owner there. And of a fire, one node alone may know that it
- * was run.
+ * A re-entry may use any majority, and must find the token of its owner there. For a fire, a single node may have the record of the
+ * run.
  */
 const needsAllNodes = ({ owner, claim }: AcquireRequest): boolean => owner !== undefined || claim?.kind === 'at';
 
 type OnLate = (reply: AcquireReply) => void;
 
-/** What a late vote of a round needs to know. */
+/** The state that a late vote of a round needs. */
 interface RoundState {
   readonly request: AcquireRequest;
   readonly timeoutMs: number;
@@ -32,7 +32,7 @@ interface RoundState {
 
 /** Acquires on a majority of the nodes, or gives back what was granted. */
 export class QuorumAcquirer {
-  /** The fire that a claim of a slot is for: decided once, however often it is requested. */
+  /** The fire of a claim of a slot: decided once, however often it is requested. */
   readonly #fires = new WeakMap<FireClaim, FireClaim>();
 
   constructor(
@@ -42,7 +42,7 @@ export class QuorumAcquirer {
     private readonly confirmMs: number,
   ) {}
 
-  /** `onLate` receives grants that come after the outcome; the caller knows what became of the attempt. */
+  /** `onLate` receives grants that come after the outcome; the caller has the outcome of the attempt. */
   async acquire(given: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireReply> {
     await this.#identifyNodes(given);
     const request = { ...given, claim: await this.#decideFire(given) };
@@ -55,7 +55,7 @@ export class QuorumAcquirer {
   }
 
   /**
-   * Refuses a quorum that is set up wrongly as soon as that is known: it would seem to work until a node fails.
+   * Refuses a quorum with a wrong configuration as soon as it is detected: it would seem to work until a node fails.
    * @throws LockConfigurationError
    */
   async #identifyNodes({ leaseMs }: AcquireRequest): Promise<void> {
@@ -67,13 +67,13 @@ export class QuorumAcquirer {
     if (error) throw error;
   }
 
-  /** The clocks of the nodes differ, and near a border they would grant different slots: the median decides. */
+  /** The clocks of the nodes differ, and near the border of a slot they would grant different slots: the median decides. */
   async #decideFire({ keys, claim, leaseMs }: AcquireRequest): Promise<FireClaim | undefined> {
     if (claim?.kind !== 'slot') return claim;
     const decided = this.#fires.get(claim);
     if (decided) return decided;
     const timeoutMs = voteTimeoutMs(leaseMs);
-    // Read before the nodes are asked: that is the moment of their times, however long the last answer takes.
+    // Read before the nodes are asked: their times count from this moment, however long the last answer takes.
     const ageMs = this.clock.now() - claim.calledAt;
     const ask = (node: QuorumNode) => node.ask((store) => readTime(store));
     const votes = await gather<number>(this.clock, { nodes: this.nodes, ask, timeoutMs, isDecided: () => false });
@@ -94,17 +94,17 @@ export class QuorumAcquirer {
     const hold = { attempt, owner, mode, leaseMs, holder, keys: [key], claim: this.#claimOf(fire) };
     const acquire: AcquireRequest = { ...hold, waiterLeaseMs: 0, fair: false, permits: 0 };
     for (const node of nodes) {
-      // Never given back: a late release would end what a later renewal counts.
+      // Never given back: a late release would end a hold that a later renewal counts.
       const take = (reply: AcquireReply): void => {
         if (reply.outcome === 'granted') void this.#writeBackTo({ node, reply }, acquire, [fencingToken], timeoutMs);
-        // The node knows the fire, by another run: only the hold is missing.
+        // The node has the fire, with another run: only the hold is missing.
         if (isClaimed(reply) && fire) this.restore([node], { ...request, fire: undefined });
       };
       node.acquire(acquire, timeoutMs, take).then(take, () => undefined);
     }
   }
 
-  /** The claim by which a node that has lost a hold learns its fire, or keeps the open run of the fire that it knows. */
+  /** The claim by which a node that has lost a hold learns its fire, or keeps the open run of a fire that it has. */
   #claimOf(fire: GrantedFire | undefined): FireClaim | undefined {
     if (fire?.ms === undefined) return undefined;
     const { job, ms, rememberMs } = fire;
@@ -143,8 +143,8 @@ export class QuorumAcquirer {
   }
 
   /**
-   * Has a majority remember the token before the work begins: then every later majority contains a node that does, and
-   * that mints a greater one (docs/adr/007).
+   * Stores the token on a majority before the work begins: then every later majority contains a node with this token, which
+   * mints a greater one (docs/adr/007).
    */
   async #writeBack(request: AcquireRequest, round: AcquireRound, timeoutMs: number): Promise<boolean> {
     const { owner } = request;

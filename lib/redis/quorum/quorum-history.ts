@@ -13,8 +13,8 @@ import { type QuorumNode } from './quorum-node.js';
 import { type Vote, gather, majorityOf, rulesOutMajority } from './votes.js';
 
 /**
- * The history of the locks of a quorum. Each master has all of it, as far as it was there: a minority may be away when it is
- * written, and when it is read.
+ * The history of the locks of a quorum. Each master has all entries from the times when it was reachable: a minority may be away when
+ * the history is written, and when it is read.
  */
 export class QuorumHistory implements PagedHistory {
   /** The nodes that have confirmed the last batch. */
@@ -25,7 +25,7 @@ export class QuorumHistory implements PagedHistory {
     private readonly clock: Clock,
   ) {}
 
-  /** A batch that is sent again goes only to nodes that have not confirmed it: copies would displace older entries there. */
+  /** A repeated batch goes only to nodes that have not confirmed it: copies would displace older entries there. */
   async append(batch: LockHistoryBatch): Promise<void> {
     if (this.#confirmed.batch !== batch.id) this.#confirmed = { batch: batch.id, nodes: new Set() };
     const { nodes: confirmed } = this.#confirmed;
@@ -38,7 +38,7 @@ export class QuorumHistory implements PagedHistory {
     checkAnswered(WRITING_HISTORY, this.nodes, await gather(this.clock, ballot));
   }
 
-  /** A majority has every entry that was confirmed. Others are waited for no longer than by any command that reads. */
+  /** A majority has every confirmed entry. Other nodes get the usual time limit of a read. */
   async read(query: LockHistoryQuery, pageMs = OPERATOR_TIMEOUT_MS): Promise<readonly LockHistoryEntry[]> {
     const { nodes, clock } = this;
     const patientUntil = clock.now() + QUORUM_READ_TIMEOUT_MS;

@@ -41,13 +41,13 @@ import {
 import { QuorumWakeUps } from './quorum-wake-ups.js';
 import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 
-/** What a quorum needs besides its nodes. */
+/** The options of a quorum, without its nodes. */
 interface QuorumOptions {
   readonly clock: Clock;
   readonly random: Randomness;
-  /** Receives a report of each node that has no vote. */
+  /** Receives a report of each node without a vote. */
   readonly reporter: Reporter;
-  /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: they are not asked. */
+  /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: no confirmation. */
   readonly confirmMs: number;
 }
 
@@ -99,7 +99,7 @@ export class QuorumLockStore implements LockStore {
   open(): void {
     for (const node of this.#nodes) {
       node.store.open();
-      // A quorum that is set up wrongly is reported now, not when a node fails.
+      // A wrong configuration is reported now, not when a node fails.
       if (node.isUnidentified) node.identify().catch(ignore);
     }
   }
@@ -126,7 +126,7 @@ export class QuorumLockStore implements LockStore {
   async #renew(request: RenewRequest): Promise<RenewReply> {
     const lostOn: QuorumNode[] = [];
     let merged: RenewReply | undefined;
-    /** Also when a node reports late that it has lost the hold. Another process may have adopted it since. */
+    /** Also for a late report that a node has lost the hold. Another process may have adopted the hold since. */
     const restore = (): void => {
       const isLeased = request.leaseMs > 0 && !request.hold?.isOver;
       if (merged?.outcome === 'renewed' && isLeased) this.#acquirer.restore(lostOn.splice(0), request);
@@ -160,7 +160,7 @@ export class QuorumLockStore implements LockStore {
 
   async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
     let isAdopted = false;
-    // What the first attempt keeps on a node would count against others there, and nobody else releases it.
+    // A hold that the first attempt keeps on a node would block others there, and no other call releases it.
     const forgetFirst = ({ node, value }: Vote<AdoptReply>): void => {
       if (!isAdopted || value?.outcome === 'adopted') return;
       const { key, from: attempt, leaseMs } = request;
@@ -206,7 +206,7 @@ export class QuorumLockStore implements LockStore {
     return jobsOf(this, options);
   }
 
-  /** As long as a majority answers, each lock that a majority holds is on one of the nodes that do. */
+  /** As long as a majority answers, each lock that a majority holds is on one of the answering nodes. */
   async *scan(prefix: string, contains?: string): AsyncGenerator<string> {
     const seen = new Set<string>();
     const votes: Vote<true>[] = [];
@@ -224,7 +224,7 @@ export class QuorumLockStore implements LockStore {
     checkAnswered(LISTING, this.#nodes, votes);
   }
 
-  /** The answers of at least a majority. Waits for nodes that are away only to reach a majority. @throws LockStoreError */
+  /** Returns the answers of at least a majority. Waits for unreachable nodes only if they are needed for a majority. @throws LockStoreError */
   async #answers<T>(key: string, ask: (store: RedisLockStore) => Promise<T>): Promise<readonly T[]> {
     const votes = await this.#gather({
       ask: (node) => node.askPatiently(ask),

@@ -12,7 +12,7 @@ import { type Vote, countOf, rulesOutMajority, majorityOf } from './votes.js';
 export const valuesOf = <T>(votes: readonly Vote<T>[]): T[] =>
   votes.flatMap((vote) => (vote.error === undefined ? [vote.value as T] : []));
 
-/** Whether each node has answered that is not away, as far as it is known. */
+/** Whether all nodes have answered that are not known to be away. */
 export const haveAnswered = (nodes: readonly QuorumNode[], votes: readonly Vote<unknown>[]): boolean =>
   nodes.every((node) => node.isAway || votes.some((vote) => vote.node === node));
 
@@ -23,7 +23,7 @@ export function checkAnswered<T>(subject: Subject, nodes: readonly QuorumNode[],
   throw tooFew(subject, nodes, votes, `Only ${values.length} of ${nodes.length} masters answered`);
 }
 
-/** The error when too few nodes carried out a request. */
+/** The error when too few nodes executed a request. */
 export function tooFew<T>(
   subject: Subject,
   nodes: readonly QuorumNode[],
@@ -48,7 +48,7 @@ export function mayAnswerOnRetry(nodes: readonly QuorumNode[], failures: readonl
   return !rulesOutMajority(nodes, permanent.length);
 }
 
-/** How many equal answers may stand for a majority, if the nodes that did not answer agree with them. */
+/** The number of equal answers that may form a majority, if the nodes without an answer agree with them. */
 const enoughOf = (nodes: readonly QuorumNode[], answers: readonly unknown[]): number =>
   Math.max(majorityOf(nodes) - (nodes.length - answers.length), 1);
 
@@ -121,7 +121,7 @@ export function mergeReleases(
   return { outcome: best(gone, ['revoked', 'expired', 'unknown']), holds, lastToken };
 }
 
-/** A lock is held by the attempts that hold it on a majority of the nodes, as far as the answers show. */
+/** A lock is held by the attempts that hold it on a majority of the nodes, according to the answers. */
 export function mergeStates(key: string, nodes: readonly QuorumNode[], states: readonly LockState[]): LockState {
   const enough = enoughOf(nodes, states);
   const found = states.flatMap(({ holders }) => holders);
@@ -131,7 +131,7 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
     .filter((same) => same.length >= enough)
     .sort((a, b) => b.length - a.length);
   const counted = groups.map((same) => mergeHolder(same, enough));
-  // Only one owner can hold it for writing; the others are about to give back what they were granted.
+  // Only one owner can hold it for writing; the others are about to give their grants back.
   const isSure = (i: number) => groups[i]!.length >= majorityOf(nodes);
   const first = counted.find(({ mode }, i) => mode === 'write' && isSure(i)) ?? counted[0];
   const holders = counted.filter(({ mode, owner }) =>
@@ -147,7 +147,7 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
   return { key, mode: first?.mode ?? 'free', holders, waiters, queue, permits: null, fencingToken, readAt };
 }
 
-/** Those who wait on enough nodes, by the time since when they do: each node has an order of its own. */
+/** The waiters on enough nodes, by the time when they began to wait: each node has a different order. */
 function mergeQueues(states: readonly LockState[], enough: number): readonly LockWaiter[] {
   const found = states.flatMap(({ queue }) => queue).sort((a, b) => a.since.getTime() - b.since.getTime());
   const attempts = [...new Set(found.map(({ attempt }) => attempt))];
@@ -167,7 +167,7 @@ const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder =>
 });
 
 /**
- * The most common token, or the greatest of several: a node that voted late has a token of its own until that of the
+ * The most common token, or the greatest of several: a node that voted late has a different token until that of the
  * majority is written back.
  */
 function mostCommon(tokens: readonly number[]): number {
@@ -177,13 +177,13 @@ function mostCommon(tokens: readonly number[]): number {
 /** A run as several nodes report it. */
 interface MergedRun {
   readonly run: LastRun;
-  /** Whether a majority may know it, counting nodes that did not answer. */
+  /** Whether a majority may have it, counting nodes without an answer. */
   readonly isLikely: boolean;
 }
 
 /**
- * Merges the last run of each job, as each node that answered reports it. Returns the last run of one job, or the latest
- * of all jobs.
+ * Merges the last run of each job, as reported by each node that answered. Returns the last run of one job, or the latest
+ * run of all jobs.
  */
 export function mergeRuns(nodes: readonly QuorumNode[], reports: RunReports, job?: string): LastRun | null {
   const jobs = job === undefined ? [...new Set(reports.flat().map((run) => run.job))] : [job];
@@ -195,13 +195,13 @@ export function mergeRuns(nodes: readonly QuorumNode[], reports: RunReports, job
 /** Per node, the last run of each job. */
 type RunReports = readonly (readonly LastRun[])[];
 
-/** A node may remember a claim that was given back: what a majority may know comes first. */
+/** A node may remember a claim that was given back: runs that a majority may have come first. */
 const byLikelihood = (a: MergedRun, b: MergedRun): number => Number(b.isLikely) - Number(a.isLikely);
 
 /**
- * The latest run of a job among those that a majority may know: a node that missed it may report the one before. It began
- * when the first node granted it. A node that knows its outcome is believed, because another may have missed that. Its lease ends on
- * each node at another time: it is lost when no majority can have its lock any more.
+ * The latest run of a job among those that a majority may have: a node that missed it may report an earlier one. It began when the
+ * first node granted it. An outcome from any node counts, because other nodes may have missed it. Its lease ends on each node at
+ * another time: the run is lost when no majority can have its lock any longer.
  */
 function mergeRunsOf(job: string, reports: RunReports, enough: number): MergedRun | undefined {
   const known = reports.flat().filter((run) => run.job === job);

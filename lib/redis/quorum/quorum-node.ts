@@ -19,22 +19,22 @@ import { MAX_UNANSWERED, NODE_INFO_TIMEOUT_MS, ROLE_RECHECK_MS } from '../timing
 
 type Send<T> = (store: RedisLockStore) => Promise<T>;
 
-/** The server that a connection leads to. */
+/** The server of a connection. */
 type NodeServer = Pick<ServerFacts, 'master'> & { readonly runId: string };
 
-/** The last question for the server that was sent on one connection. */
+/** The last request for the identity of the server on one connection. */
 interface Question {
   readonly epoch: number;
   readonly server: Promise<NodeServer>;
-  /** The answer; before it comes, the one to the question before. */
+  /** The answer; before it arrives, the answer to the earlier request. */
   known: NodeServer | undefined;
   /** When it is asked again, on the monotonic clock: the server may be demoted or promoted. */
   readonly until: number;
 }
 
 /**
- * One master of a quorum. Which server it leads to is asked on each connection, since the next one may lead to another server, and
- * now and then, since an operator may demote it. A server has one vote: of the nodes that lead to the same one, the first of the
+ * One master of a quorum. Its server is identified on each connection, because the next connection may lead to another server, and at
+ * intervals, because an operator may demote it. A server has one vote: if several nodes lead to the same server, the first of the
  * list has it.
  */
 export class QuorumNode {
@@ -43,17 +43,17 @@ export class QuorumNode {
   /** These releases, by attempt and key. */
   readonly #kept = new Set<string>();
   readonly #timers: TimerQueue;
-  /** Attempts whose acquire is under way. */
+  /** Attempts with an acquire in flight. */
   readonly #acquiring = new Set<string>();
-  /** Attempts of which an acquire had no answer, and may still reach the node. */
+  /** Attempts with an acquire that had no answer, and may still reach the node. */
   readonly #unanswered = new Set<string>();
   #isClosed = false;
   #question: Question | null = null;
-  /** The connection on which the question failed although the connection was not lost. */
+  /** The connection on which the identification failed although the connection was not lost. */
   #silentEpoch = -1;
   #wasMaster = false;
   #lastReported: string | undefined;
-  /** The nodes that have led to other servers while this one led to its own: the configuration names different servers. */
+  /** The nodes that led to other servers at the same time as this one: their configuration names different servers. */
   readonly #apartFrom = new Set<QuorumNode>();
 
   /** `all`: the nodes of the quorum, in the order of the list. */
@@ -78,7 +78,7 @@ export class QuorumNode {
     });
   }
 
-  /** Whether it is known that no command reaches it now. */
+  /** Whether commands are known not to reach it now. */
   get isAway(): boolean {
     return this.store.commands.outage !== null;
   }
@@ -88,12 +88,12 @@ export class QuorumNode {
     return this.store.commands.address;
   }
 
-  /** The run id of the server that the present connection leads to; undefined: unknown. */
+  /** The run id of the server of the present connection; undefined: unknown. */
   get runId(): string | undefined {
     return this.#known?.runId;
   }
 
-  /** Whether it has to be identified before a vote: it never was, and may soon report its server, or it is set up wrongly. */
+  /** Whether it must be identified before a vote: it never was and may soon report its server, or its configuration is wrong. */
   get isUnidentified(): boolean {
     const isSilent = this.isAway || this.store.commands.epoch === this.#silentEpoch;
     return (!this.#wasMaster && !this.#known && !isSilent) || this.configurationError !== null;
@@ -105,7 +105,7 @@ export class QuorumNode {
     return fault instanceof LockConfigurationError ? fault : null;
   }
 
-  /** Learns which server it leads to. @throws LockStoreError */
+  /** Identifies its server. @throws LockStoreError */
   identify(): Promise<NodeServer> {
     const { epoch } = this.store.commands;
     if (this.#question?.epoch === epoch && this.clock.now() < this.#question.until) return this.#question.server;
@@ -120,9 +120,9 @@ export class QuorumNode {
   }
 
   /**
-   * Asks for an answer that counts: that of an independent master. Rejects at once when the node is known to be away, so that no
-   * call waits for its vote.
-   * @throws LockStoreError; LockConfigurationError for a node that is set up wrongly
+   * Asks for a valid answer: that of an independent master. Rejects at once if the node is known to be away, so that no call waits
+   * for its vote.
+   * @throws LockStoreError; LockConfigurationError for a node with a wrong configuration
    */
   async ask<T>(send: Send<T>, onUncounted?: (answer: T) => void): Promise<T> {
     const { outage } = this.store.commands;
@@ -167,13 +167,13 @@ export class QuorumNode {
     return this.askAbout(attempt, send, onLate);
   }
 
-  /** Asks about an attempt, unless its acquire is under way: a grant that replicas do not confirm will be given back. */
+  /** Asks about an attempt, unless its acquire is in flight: a grant that replicas do not confirm will be given back. */
   async askAbout<T>(attempt: string, send: Send<T>, onUncounted?: (answer: T) => void): Promise<T> {
     if (!this.#acquiring.has(attempt)) return this.ask(send, onUncounted);
     throw new LockStoreError(`${this.name} has not answered yet whether it grants the lock.`);
   }
 
-  /** Releases now, or as soon as the node is back, until the lease is over. @throws LockStoreError when it is not done now */
+  /** Releases now, or as soon as the node is back, until the lease is over. @throws LockStoreError when it is not released now */
   async release(given: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { attempt } = given;
     // Built when it is sent: an acquire that was requested before it has been sent by then.
@@ -184,13 +184,13 @@ export class QuorumNode {
     try {
       return await this.ask((store) => store.release(request(), timeoutMs));
     } catch (error) {
-      // A node that is set up wrongly was never asked for the lock.
+      // A node with a wrong configuration was never asked for the lock.
       if (!(error instanceof LockConfigurationError)) this.releaseLater(request(), timeoutMs);
       throw error;
     }
   }
 
-  /** Releases in the background. What stays on a node counts against the next holder as soon as another node is away. */
+  /** Releases in the background. A remaining hold on a node blocks the next holder as soon as another node is away. */
   releaseLater(request: ReleaseRequest, timeoutMs: number): void {
     const name = `${request.attempt} ${request.key}`;
     if (this.#kept.has(name) || this.#isClosed) return;
@@ -217,7 +217,7 @@ export class QuorumNode {
     return this.#question?.epoch === this.store.commands.epoch ? this.#question.known : undefined;
   }
 
-  /** Why it has no vote: its server is a replica, or also that of another node. Null: it has one, or its server is unknown. */
+  /** Why it has no vote: its server is a replica, or also that of another node. Null: it has a vote, or its server is unknown. */
   get #fault(): LockError | null {
     const known = this.#known;
     if (!known) return null;
@@ -226,10 +226,10 @@ export class QuorumNode {
     return same ? this.#sameFault(same) : null;
   }
 
-  /** Makes sure that it leads to a master of its own; resolves with the run id. @throws LockError while it has no vote */
+  /** Ensures that it leads to a separate master; resolves with the run id. @throws LockError while it has no vote */
   async #check(): Promise<string> {
     const asked = this.identify();
-    // The question was sent before the vote, and its answer is waited for before the vote counts.
+    // The request was sent before the vote, and its answer is awaited before the vote counts.
     const { runId } = this.#known ?? (await asked);
     const fault = this.#fault;
     if (fault) throw fault;
@@ -281,7 +281,7 @@ export class QuorumNode {
 
 const withoutVote = (message: string): LockStoreError => new LockStoreError(message, { wasSent: false });
 
-/** Asks a node which server it leads to. @throws LockStoreError */
+/** Identifies the server of a node. @throws LockStoreError */
 async function readServer(store: RedisLockStore): Promise<NodeServer> {
   const { runId, master } = readServerFacts(await askServer(store, 'INFO', (client) => client.info()));
   if (runId !== undefined) return { runId, master };
@@ -293,7 +293,7 @@ export async function readTime(store: RedisLockStore): Promise<number> {
   return Math.floor((await askServer(store, 'TIME', (client) => client.time())) / 1_000);
 }
 
-/** Asks a node about its server. No lock was requested yet, whatever fails here. */
+/** Asks a node about its server. Whatever fails here, no lock was requested yet. */
 async function askServer<T>(
   store: RedisLockStore,
   name: string,

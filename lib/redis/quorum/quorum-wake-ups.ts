@@ -6,7 +6,7 @@ import { majorityOf } from './votes.js';
 
 /**
  * Listens to all nodes. A release reaches them one after the other, and a waiter that sent its request at the first message
- * would split the votes. Therefore it is woken when a majority has sent one, or soon after the first message.
+ * would split the votes. Therefore it is woken when a majority has sent a message, or soon after the first message.
  */
 export class QuorumWakeUps {
   readonly #reports = new Map<string, Report>();
@@ -35,7 +35,7 @@ export class QuorumWakeUps {
   #onWakeUp(node: QuorumNode, attempt: string, wakeUp: WakeUp): void {
     if (this.#isClosed) return;
     if (wakeUp.kind === 'revoked') return this.listener.onWakeUp(attempt, wakeUp);
-    // A second message of a node is about another release.
+    // A second message of a node belongs to another release.
     if (this.#reports.get(attempt)?.nodes.has(node)) this.#settle(attempt);
     const report = this.#reports.get(attempt) ?? this.#expect(attempt);
     report.nodes.add(node);

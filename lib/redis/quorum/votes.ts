@@ -2,7 +2,7 @@ import { type Clock, setDeadline } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type QuorumNode } from './quorum-node.js';
 
-/** The answer of one node: a value, or why there is none. */
+/** The answer of one node: a value or an error. */
 export type Vote<T> =
   | { readonly node: QuorumNode; readonly value: T; readonly error?: undefined }
   | { readonly node: QuorumNode; readonly value?: undefined; readonly error: unknown };
@@ -11,20 +11,20 @@ export type Vote<T> =
 export interface Ballot<T> {
   readonly nodes: readonly QuorumNode[];
   readonly ask: (node: QuorumNode) => Promise<T>;
-  /** How long the nodes are waited for. */
+  /** The time limit for the votes. */
   readonly timeoutMs: number;
-  /** How much longer they are waited for, if the votes so far can still win. */
+  /** The extension of this limit, if the votes so far can still win. */
   readonly extra?: { readonly ms: number; readonly canWin: (votes: readonly Vote<T>[]) => boolean } | undefined;
-  /** Whether these votes decide, whatever the others are. */
+  /** Whether these votes decide, whatever the others. */
   readonly isDecided: (votes: readonly Vote<T>[]) => boolean;
-  /** Receives the votes that come after the others were counted. */
+  /** Receives the votes that arrive after the count. */
   readonly onLate?: (vote: Vote<T>) => void;
 }
 
-/** How many nodes make a majority. */
+/** The number of nodes in a majority. */
 export const majorityOf = (nodes: readonly unknown[]): number => Math.floor(nodes.length / 2) + 1;
 
-/** How many of `values` are `value`. */
+/** The number of items in `values` that equal `value`. */
 export const countOf = <T>(values: readonly T[], value: T): number => values.filter((other) => other === value).length;
 
 /** Whether no majority is left when this many nodes have lost or refused something. */
@@ -80,7 +80,7 @@ function silentOf<T>(nodes: readonly QuorumNode[], votes: readonly Vote<T>[], wa
   return nodes.filter((node) => !votes.some((vote) => vote.node === node)).map((node) => ({ node, error }));
 }
 
-/** Whether the server of this node has voted before, by another node that leads to it; notes its vote. */
+/** Whether the server of this node has already voted, by another node that leads to it; records its vote. */
 function hasVoted(voters: Set<string>, { runId }: QuorumNode): boolean {
   if (runId === undefined) return false;
   if (voters.has(runId)) return true;

@@ -1,4 +1,4 @@
---- @purpose  Adds entries to the history, and drops what is too much or too old. A batch that is sent again is added again, under the same ids.
+--- @purpose  Adds entries to the history, and drops excess or old ones. A repeated batch is added again, under the same ids.
 --- @KEYS     1 the history, a stream
 --- @ARGV     1 batch id, 2 maxEntries, 3 keepMs: how much is kept (empty: as long as before), 4 host, 5 pid of the process, 6 expected: what the
 ---           time of this server should be in ms when the command is sent, by earlier answers, 7 last: the time of the last entry of this
@@ -6,17 +6,16 @@
 ---           JSON (empty: there is one), and all else that it has, as JSON
 --- @reply    `appended batch sent last`: when it counts as sent, and the time of its last entry
 
--- An entry has the time at which it happened. The command may have been on its way for a while, so the time of the server when it
--- arrives is too late; what was expected is nearer to the truth. The entries of one writer are in order in any case, unless the clock
--- of the server is set back.
+-- An entry has the time at which it happened. The command may be delayed, so the time of the server when it arrives is too late; the
+-- expected time is more accurate. The entries of one writer are always in order, unless the clock of the server is set back.
 --- @include clock
 local now = math.floor(micros / 1000)
 local batch, most, keep_ms, host, pid = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local sent, last = tonumber(ARGV[6]) or now, tonumber(ARGV[7]) or 0
--- No command that is still waited for takes five seconds: a greater difference is a jump of a clock.
+-- No awaited command takes five seconds: a greater difference is a jump of a clock.
 if sent > now or now - sent > 5000 then sent = now end
 if last > now then last = 0 end
--- First, so that a server that refuses it has not added anything yet.
+-- First, so that a server that refuses this command has added nothing yet.
 if keep_ms ~= '' then redis.call('XTRIM', KEYS[1], 'MINID', '~', string.format('%.0f', now - tonumber(keep_ms))) end
 local position, number = 8, 0
 while ARGV[position] do

@@ -1,4 +1,4 @@
---- @purpose  Reads all that is known of a lock, and changes nothing; the client leaves out what has expired.
+--- @purpose  Reads the whole state of a lock, and changes nothing; the client leaves out expired holds and waiters.
 --- @KEYS     1 the lock
 --- @reply    `now lastToken permits` (those that an operator has set; empty: none); then, of each hold and each waiter,
 ---           `hold|waiter attempt deadline span token mode take permits since owner place text`, and of each job

@@ -9,8 +9,8 @@ function Lock.read_claim(asked, fire)
   asked.job, asked.fire_kind, asked.fire_ms, asked.fire_age, asked.remember, asked.rerun = job, kind, ms + 0, age + 0, remember + 0, rerun
 end
 
--- Reads what is known of the job into the request. Returns whether its fire was granted. A run that ended without an outcome is repeated
--- on request; one that goes on keeps the lock busy.
+-- Reads the stored run of the job into the request. Returns whether its fire was granted. A run that ended without an outcome is
+-- repeated on request; a run that continues keeps the lock busy.
 function Lock.is_claimed(lock, asked)
   local kind, width = asked.fire_kind, asked.fire_ms
   local fire, attempt, _, _, outcome, _, fires = string.match(redis.call('HGET', lock.key, 'job:' .. asked.job) or '', lock.RUN)
@@ -35,7 +35,7 @@ function Lock.record_run(lock, asked)
     asked.attempt, lock.now, string.match(asked.text, '^%S*'), table.concat(asked.fires, ';')))
 end
 
--- A job whose time is over is forgotten when another one is claimed or ends: the app may no longer have it.
+-- An expired job is forgotten when another one is claimed or ends: the app may no longer have it.
 function Lock.keep_job(lock, job, keep, value)
   local until_ms, kept = lock.now + keep, {}
   for name, ms in string.gmatch(lock.jobs, '(%S+) (%d+)') do
@@ -54,7 +54,7 @@ function Lock.keep_job(lock, job, keep, value)
   lock:set('job:' .. job, value)
 end
 
--- Ends the run of an attempt with its outcome. After `void` it never began, and its fire may be claimed again.
+-- Ends the run of an attempt with its outcome. `void`: the run never began, and its fire may be claimed again.
 function Lock.end_run(lock, attempt, job, outcome)
   local fire, by, started, _, before, instance, fires =
     string.match(redis.call('HGET', lock.key, 'job:' .. job) or '', lock.RUN)

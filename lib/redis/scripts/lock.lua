@@ -1,4 +1,4 @@
--- What most operations do with the state of one lock.
+-- The functions that most operations need for the state of one lock.
 
 -- The hold of an attempt, or false and its place in the queue.
 function Lock.find(lock, attempt)
@@ -8,10 +8,10 @@ function Lock.find(lock, attempt)
   return false, value
 end
 
--- Ends what is over, and finds what the attempt has: a hold (`mine`), or a waiter.
+-- Ends expired holds, and finds the hold (`mine`) or the waiter of the attempt.
 function Lock.begin(lock, attempt)
   local now = lock.now
-  -- The holds are looked at only when one may have ended, or the clock has stepped back.
+  -- The holds are checked only if one may have ended, or if the clock has stepped back.
   if lock.writes + lock.reads > 0 and (now >= lock.due or now < lock.seen) then lock:sweep(attempt) end
   local place
   lock.mine, place = lock:find(attempt)
@@ -19,7 +19,7 @@ function Lock.begin(lock, attempt)
     lock.waiter = lock:waiter_at(place)
     if lock.waiter then lock.place = place + 0 else lock.freed = true end
   end
-  -- Once a second, it looks for waiters whose lease is over, at 64 places behind those of the last time.
+  -- Once a second, it checks the next 64 places for waiters whose lease is over.
   if lock.waiting > 0 and math.abs(now - lock.swept) >= 1000 then
     if lock.cursor < lock.first or lock.cursor > lock.tail then lock.cursor = lock.first end
     local stop = math.min(lock.tail, lock.cursor + 63)
@@ -31,8 +31,8 @@ function Lock.begin(lock, attempt)
   return lock
 end
 
--- Serves the queue if something was freed, and saves the state in the shortest form that has it all. Redis keeps the key for the last
--- lease and `keep`, for jobs as long as they ask for, and for 30 days if an operator has set the permits.
+-- Serves the queue if something was freed, and saves the state in its shortest complete form. Redis keeps the key for the last
+-- lease and `keep`, for jobs as long as they require, and for 30 days if an operator has set the permits.
 function Lock.save(lock)
   if lock.freed then lock:serve() end
   if lock.ended ~= lock.r then lock:set('r', lock.ended) end
@@ -70,7 +70,7 @@ function Lock.save(lock)
     if form == 'D' then value = value .. struct.pack('>I7', slot.token) end
     value = value .. struct.pack(lock.SLOT, slot.deadline, slot.span, slot.mode, slot.take, slot.permits, slot.since) .. slot.attempt
   end
-  -- First the time to live: without the right to set it, no state that needs it is written, and no new key stays.
+  -- First the time to live: without the permission to set it, no state that needs it is written, and no new key stays.
   if not is_kept then
     local ms = string.format('%.0f', lock.kept - now)
     if not lock.s or lock.terms.kind == 'a' and not lock.terms.is_here then lock:put('s', lock.s or 'A' .. struct.pack('>I7I6', 0, 0)) end
@@ -83,7 +83,7 @@ function Lock.save(lock)
   if lock.left then lock:keep_tokens() end
 end
 
--- Writes fields, maybe as the first write of the script: all but new holds and waiters are written on a server without memory, too.
+-- Writes fields, maybe as the first write of the script: all but new holds and waiters are also written on a server without memory.
 function Lock.put(lock, ...)
   local may_grow = lock.terms.kind ~= 'a' or lock.terms.is_here
   local written = (may_grow and redis.pcall or redis.call)('HSET', lock.key, ...)
@@ -110,7 +110,7 @@ function Lock.write(lock, one)
   if one ~= lock.slot then lock:set(one.attempt, lock:pack(one)) end
 end
 
--- Takes a hold away; its caller has counted it out.
+-- Removes a hold; its caller has counted it out.
 function Lock.drop(lock, hold)
   lock.changed, lock.freed = true, true
   if hold.owner ~= '-' and hold.token > 0 then
@@ -140,8 +140,8 @@ function Lock.put_into(lock, ring, attempt)
   lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. ';', #lock[ring] > 54 and 10 or 1)
 end
 
--- Remembers an attempt that has ended; and if an acquire of it `may_come` and is to be refused then, in `late`: with the time, and in
--- front of all the time of the last one that the full list has dropped.
+-- Remembers an attempt that has ended; and if an acquire of it `may_come` and must then be refused, in `late`: with the time, and
+-- before all others the time of the last entry that the full list has dropped.
 function Lock.remember(lock, attempt, may_come)
   lock:put_into('ended', attempt)
   if not may_come or lock:has('late', attempt) then return end
@@ -171,14 +171,14 @@ function Lock.leave(lock, waiter)
   lock.waiting, lock.changed = lock.waiting - 1, true
 end
 
--- Publishes a message to the process of an attempt; returns how many have received it, or false without the right to publish.
+-- Publishes a message to the process of an attempt; returns the number of receivers, or false without the permission to publish.
 function Lock.publish(lock, attempt, message)
   local heard = redis.pcall('PUBLISH', lock.terms.prefix .. string.match(attempt, '^[^.]*'), message)
   return type(heard) == 'number' and heard
 end
 
--- How many subscribers the process of an attempt has at this server: nil when that cannot be known, because a process listens to
--- one node of a cluster only; false without the right to ask.
+-- How many subscribers the process of an attempt has at this server: nil if unknown, because a process listens to only one node of a
+-- cluster; false without the permission to ask.
 function Lock.listeners(lock, attempt)
   local process, counted = string.match(attempt, '^[^.]*'), lock.counted
   if lock.terms.count == '1' and counted[process] == nil then
@@ -188,20 +188,20 @@ function Lock.listeners(lock, attempt)
   return counted[process]
 end
 
--- Whether a request, or a waiter, may hold the lock beside those that hold it. Permits that an operator has set count for all.
+-- Whether a request, or a waiter, may share the lock with its holders. Permits that an operator has set apply to all.
 function Lock.admits(lock, asked)
   local permits = lock.permits or asked.permits
   return lock.writes == 0 and (lock.reads == 0 or asked.mode == 'r'
     and (permits == 0 or lock.taken + asked.take <= permits))
 end
 
--- The next token. Tokens always rise, and come from the clock again when the hash was lost. The process of a writer may have given
--- the 63 tokens behind that of its grant to its own callers. Readers hand nothing on: beside one, the last grant was a reader's.
+-- The next token. Tokens always rise, and come from the clock again if the hash was lost. The process of a writer may have given
+-- the 63 tokens after that of its grant to its own callers. Readers hand nothing on: with a reader, the last grant was a reader's.
 function Lock.next_token(lock)
   return math.max(lock.token + (lock.reads > 0 and 1 or 64), lock.micros)
 end
 
--- Makes a hold of a waiter, or of what a request has of one. One without an owner takes the slot, if that is free.
+-- Makes a hold of a waiter, or of the same fields of a request. A hold without an owner takes the slot, if it is free.
 function Lock.grant(lock, hold, lease, token)
   hold.deadline, hold.span, hold.token, hold.since = lock.now + lease, lease, token, lock.now
   if token > lock.token then lock.token = token end
@@ -212,21 +212,21 @@ function Lock.grant(lock, hold, lease, token)
   else
     lock:write(hold)
   end
-  -- It says that the owner is there.
+  -- Marks the presence of the owner.
   if hold.owner ~= '-' then lock:set('owned:' .. hold.owner, string.format('%.0f', lock:token_kept(hold.owner))) end
 end
 
--- Behind a writer, no waiter is granted, and none is refused unless an operator has set the permits: none is looked at.
--- Serves the queue from its head as far as the lock admits. A grant travels with its message, and lasts no longer than the lease of
+-- Serves the queue from its head as far as the lock admits. Behind a writer, no waiter is read: none is granted, and none is refused
+-- unless an operator has set the permits. A grant is sent with its message, and lasts no longer than the lease of
 -- the waiter, until the first renewal claims it. A message cannot be taken back, so listeners are counted before: a waiter without
--- one is passed over, and is first again when it asks. After 64 grants the next waiter is told to ask, and its own script goes on,
--- as each request does after 1,000 places. True when it is the turn of `me`, the attempt of this command.
+-- a listener is passed over, and is first again when it asks. After 64 grants the next waiter is woken to ask, and its own script
+-- continues, as each request does after 1,000 places. True when it is the turn of `me`, the attempt of this command.
 function Lock.serve(lock, me)
   local has_news, grants, last = lock.freed, 0, lock.head + 999
   lock.freed = false
   while lock.head <= lock.tail and lock.head <= last and not (grants > 0 and lock.writes > 0 and not lock.permits) do
     local waiter, is_passed_over = lock:waiter_at(lock.head), false
-    -- One that takes more permits than there are is refused when it asks.
+    -- A waiter that takes more permits than exist is refused when it asks.
     local exceeds = waiter and waiter.mode == 'r' and lock.permits and waiter.take > lock.permits
     if waiter and not exceeds and not lock:admits(waiter) then return false end
     if waiter and waiter.attempt == me then return true end
@@ -234,7 +234,7 @@ function Lock.serve(lock, me)
     if heard == nil or heard and heard > 0 then
       local token, lease = lock:next_token(), math.min(waiter.lease, waiter.span)
       local message = string.format('granted %s %.0f %.0f %.0f', waiter.attempt, token, lock.now, lease)
-      -- The removal goes first: it needs no memory, and the writes behind it may take some then. A replica refuses it, before any
+      -- The removal goes first: it needs no memory, and the later writes may then use some. A replica refuses it, before any
       -- message is sent.
       lock:leave(waiter)
       if not lock:publish(waiter.attempt, message) then
@@ -245,12 +245,12 @@ function Lock.serve(lock, me)
       lock:grant(waiter, lease, token)
       grants = grants + 1
     elseif waiter then
-      -- One that waits for another key, too, is told again only after something was freed: two could wake each other without end.
+      -- A waiter that also waits for another key is woken again only after something was freed: two could wake each other endlessly.
       if not exceeds and waiter.fair ~= '1' and lock.head == lock.told and not has_news then return false end
       local woken, count, place, next_head = {}, 0, lock.head, nil
       lock.changed, is_passed_over = true, true
-      -- Racers are told in pairs, of different processes, because the first may be stopped. One that the lock does not admit is not
-      -- woken: it would be woken again without end.
+      -- Racers are woken in pairs, of different processes, because the first may be stopped. A racer that the lock does not admit is not
+      -- woken: it would be woken endlessly.
       local stop = waiter.fair == '0' and not exceeds and math.min(lock.tail, lock.head + 15) or lock.head
       while place <= stop and count < 2 do
         local one = place == lock.head and waiter or lock:waiter_at(place)

@@ -1,4 +1,4 @@
--- What the script `operate` does with locks.
+-- The operations of the script `operate`.
 
 -- Acquires one lock or several, all or none. Of several, it waits at each up to the first that is busy, without holding any. All
 -- calls name their keys in the same order, so no two wait for each other. All locks are checked before anything is granted.
@@ -17,7 +17,7 @@ function Lock.acquire(locks, asked)
       -- time of this server that has certainly passed.
       reason = 'late'
     else
-      -- The id of a hold is no owner: its process may hand the hold on.
+      -- The id of a hold is not an owner: its process may hand the hold on.
       if asked.owner ~= '-' and redis.call('HGET', lock.key, 'owned:' .. asked.owner) then
         for _, hold in ipairs(lock:holds()) do
           local is_own = hold.owner == asked.owner
@@ -28,7 +28,7 @@ function Lock.acquire(locks, asked)
       if not writes and asked.mode == 'r' and lock.permits and asked.take > lock.permits then reason = 'permits' end
       if not writes and owned and asked.mode == 'w' then reason = 'upgrade' end
       if not reason and is_claimed then reason = 'claimed' end
-      -- An owner that holds the lock enters with the token that it has, past the queue.
+      -- An owner that holds the lock enters with its token, past the queue.
       if writes or owned and lock:admits(asked) then lock.stands, lock.owned = 'entering', owned end
     end
     if reason and not refused then refused, why = lock, reason end
@@ -42,17 +42,17 @@ function Lock.acquire(locks, asked)
       if not is_turn then busy = busy or lock end
     end
   end
-  -- Who is not let in at the busy one waits nowhere.
+  -- An attempt that may not join the queue of the busy lock waits nowhere.
   local is_full = busy and asked.span > 0 and asked.most > 0 and busy:is_full(asked.most)
   local is_past, least, tokens = is_full, math.huge, {}
   if fair == '1' and (#locks > 1 or asked.job) then asked.fair = '2' end
   for _, lock in ipairs(locks) do
     if busy and not is_past then
-      -- Before it joins: what it writes is not read again in the same script.
+      -- Before it joins: its writes are not read again in the same script.
       if fair ~= '1' or lock.freed then lock:serve(attempt) end
       if asked.span > 0 and (lock.place or not lock.stands) then
-        -- It joins the queue, or keeps its place there. With `fair` 2 it is told to ask in its turn, instead of being granted: it needs
-        -- other keys, too, or a fire, which is checked again then.
+        -- It joins the queue, or keeps its place there. With `fair` 2 it is woken to ask in its turn, instead of being granted: it also
+        -- needs other keys, or a fire, which is checked again then.
         asked.deadline, asked.since = lock.now + asked.span, lock.waiter and lock.waiter.since or lock.now
         if not lock.place then
           lock.tail, lock.waiting = lock.tail + 1, lock.waiting + 1
@@ -91,7 +91,7 @@ function Lock.acquire(locks, asked)
     reply = { 'refused', attempt, one.now, why, details[why] or '' }
   elseif busy then
     local owner, text = '', ''
-    -- One that is not in the slot is not looked for among very many waiters: each of them would have all read again and again.
+    -- A hold outside the slot is not searched for among very many waiters: each of them would read all of them repeatedly.
     local holds = one.slot and { one.slot } or one.writes > 0 and one.waiting <= 64 and one:holds() or {}
     for _, hold in ipairs(holds) do
       if hold.mode == 'w' and hold.token > 0 then
@@ -109,18 +109,18 @@ function Lock.acquire(locks, asked)
   return reply
 end
 
--- Ends the hold of an attempt, or removes it from the queue. The attempt is remembered, so that this may be sent twice, and an acquire
--- that comes late is refused. A hold that has to last until `at_least` is parked: it stays with token 0 and ends with its lease.
+-- Ends the hold of an attempt, or removes it from the queue. The attempt is remembered, so this may be sent twice, and a late acquire
+-- is refused. A hold that has to last until `at_least` is parked: it stays with token 0 and ends with its lease.
 function Lock.release(lock, attempt, own)
   local unanswered, at_least, job, run_outcome = string.match(own, '^(%d) (%d+) (%S+) (%S+)$')
   local outcome, hold, place, was_first = 'unknown', lock.mine, lock.place, lock.place and lock.place <= lock.head
   local is_late = lock:has('late', attempt)
-  -- A hold or a place comes before what is known of ended attempts: another one may have the same last characters.
+  -- A hold or a place has priority over the lists of ended attempts: another attempt may have the same last characters.
   if hold and hold.token > 0 then
     outcome = 'released'
     lock:count(hold, -1)
     lock:drop(hold)
-    -- The key is not kept for the long lease of a hold that is gone. What is set for save() is not counted, so this comes before.
+    -- The key is not kept for the long lease of an ended hold. Fields for save() are not counted, so this comes first.
     if lock.latest - lock.now > lock.terms.keep then lock:sweep() end
     hold.deadline = math.min(hold.since, lock.now) + at_least
     if hold.deadline > lock.now then
@@ -138,12 +138,12 @@ function Lock.release(lock, attempt, own)
   elseif lock.has_expired then
     outcome = 'expired'
   end
-  -- A run that never began leaves no fire behind, even when its lease is over.
+  -- A run that never began leaves no fire, even after its lease.
   if job ~= '-' and (outcome == 'released' or run_outcome == 'void') then lock:end_run(attempt, job, run_outcome) end
   lock:remember(attempt, unanswered == '1' and not is_late)
   if lock.waiting > 0 then
     lock:serve()
-    -- The first waiter must learn when the lease of the holder may end: no message tells it that a holder has died.
+    -- The first waiter must learn when the lease of the holder may end: no message reports the death of a holder.
     local waiter = outcome == 'cancelled' and was_first and lock.head <= lock.tail and lock:waiter_at(lock.head)
     if waiter then lock:publish(waiter.attempt, 'wake ' .. waiter.attempt) end
   end
@@ -151,7 +151,7 @@ function Lock.release(lock, attempt, own)
 end
 
 -- Gives a live hold its full lease again, and the text of its present holder if the process has handed it on. A write hold that its
--- client has downgraded becomes a read hold, with the same token: the readers who enter now need greater tokens than any that its
+-- client has downgraded becomes a read hold, with the same token: readers that enter now need greater tokens than any that its
 -- process may have handed on (see next_token).
 function Lock.renew(lock, attempt, own, token)
   local hold, mode, lease, text = lock.mine, string.match(own, '^(%a) (%d+)\n?([^\n]*)$')
@@ -170,7 +170,7 @@ function Lock.renew(lock, attempt, own, token)
   return { 'renewed', attempt, lock.now, hold.deadline - lock.now }
 end
 
--- Does one operation, which has these terms.
+-- Executes one operation with these terms.
 function Lock.run(Lock, text, first, last, attempt, token, state)
   local kind, keep, count, prefix, at = string.match(text, '^(%a) (%d+) (%d) ([^\n]*)\n()')
   local terms, locks = nil, {}

@@ -1,4 +1,4 @@
--- What is seldom needed: its functions are defined when the first of them is called.
+-- Rarely needed functions: they are defined when the first of them is called.
 
 -- Counts all holds again: ends those whose lease is over, and shortens leases that a step back of the clock has made too long.
 function Lock.sweep(lock, attempt)
@@ -30,12 +30,12 @@ function Lock.holds(lock)
   return holds
 end
 
--- Without memory, Redis refuses HSET as the first write of a script, but not HDEL, nor what comes behind it.
+-- Without memory, Redis refuses HSET as the first write of a script, but not HDEL, nor the commands after it.
 function Lock.begin_writes(lock)
   redis.call('HDEL', lock.key, '')
 end
 
--- Writes a record that is there already.
+-- Overwrites an existing record.
 function Lock.rewrite(lock, field, one)
   lock:begin_writes()
   redis.call('HSET', lock.key, field, lock:pack(one))
@@ -61,7 +61,7 @@ function Lock.token_kept(lock, owner)
   return math.max(lock.left and lock.left[owner] or 0, tonumber(redis.call('HGET', lock.key, 'owned:' .. owner) or 0))
 end
 
--- Whether `most` others wait, and the attempt has no place. Dead ones do not count.
+-- Whether `most` others wait, and the attempt has no place. Dead waiters do not count.
 function Lock.is_full(lock, most)
   if lock.place or lock.waiting < most then return false end
   local live, place = 0, lock.tail
@@ -72,7 +72,7 @@ function Lock.is_full(lock, most)
   return live == most
 end
 
--- The reply to an attempt that has no such hold. Its last token is greater than that of the caller when another attempt was granted since.
+-- The reply to an attempt without this hold. Its last token is greater than that of the caller when another attempt was granted since.
 function Lock.lost(lock, attempt, from)
   if lock.freed then lock:serve() end
   return { 'lost', attempt, lock.now, lock.token, (lock:has('revoked', attempt) or lock:has('revoked', from)) and 1 or 0 }

@@ -1,9 +1,9 @@
 --- @purpose  Reads a part of the history from its end, and changes nothing.
 --- @KEYS     1 the history, a stream
---- @ARGV     1 question: another text each time, by which its reply is told from those of others, 2 before which entry, or `+` for the last one,
+--- @ARGV     1 question: another text each time, which identifies its reply, 2 before which entry, or `+` for the last one,
 ---           3 most entries to look at, 4 the key which the entries are about, or empty for all of them, 5 the same as a text of JSON
 --- @reply    `entries question looked last`: how many entries it has looked at, and the last of them; then, of each entry that fits, its `id`,
----           `at`, `host`, `pid`, `key`, `keys` and `facts`. Of several keys, each counts; what is about no lock fits in any case.
+---           `at`, `host`, `pid`, `key`, `keys` and `facts`. If an entry has several keys, each counts; an entry without a key always fits.
 
 local question, before, wanted, quoted = ARGV[1], ARGV[2], ARGV[4], ',' .. ARGV[5] .. ','
 local from = before == '+' and before or '(' .. before

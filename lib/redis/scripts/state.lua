@@ -1,7 +1,7 @@
 -- The state of one lock: its hash as a table, which a script loads, changes and saves. ADR 21 lists the fields of the hash.
--- The functions are methods of this table and capture nothing: a function that captures is dear to define.
+-- The functions are methods of this table and capture nothing: a function that captures is expensive to define.
 local Lock = { now = math.floor(micros / 1000), micros = micros, counted = {},
-  -- Of a lock that has nothing else: what is not set for each lock.
+  -- The defaults of rarely set fields.
   slot = false, mine = false, place = false, waiter = false, freed = false, stands = false, owned = false, left = false, has_expired = false,
   rare = false, permits = false, late = '', revoked = '', jobs = '', floor = 0,
   SLOT = '>I6I5c1I3I3I6',                        -- of a hold in `s`: deadline, span, mode, take, permits, since
@@ -39,11 +39,11 @@ function Lock.load(Lock, key, terms, state)
       attempt = string.sub(s, at), owner = '-' }
     if form ~= 'D' then lock:count(lock.slot, 1) end
   end
-  -- Seldom there, so a flag says whether they are.
+  -- Rarely present, so a flag marks them.
   if flags > 0 then
     local rare = redis.call('HMGET', key, 'late', 'permits', 'revoked', 'jobs')
     lock.rare, lock.late, lock.permits, lock.revoked, lock.jobs = rare, rare[1] or '', tonumber(rare[2]) or false, rare[3] or '', rare[4] or ''
-    -- After 20 s, a command of a late attempt is too old to be carried out (ADR 11).
+    -- After 20 s, a command of a late attempt is too old to be executed (ADR 11).
     if #lock.late > 7 and lock.micros - struct.unpack('>I7', lock.late, #lock.late - 6) >= 20000000 then lock.late = '' end
     if lock.late ~= '' then lock.floor = struct.unpack('>I7', lock.late) end
     -- The clock may have stepped back behind the floor.
@@ -53,7 +53,7 @@ function Lock.load(Lock, key, terms, state)
 end
 
 -- The record of a hold or of a waiter. `span` is how long it was granted, or may wait without
--- asking again. Behind it is the text for people.
+-- asking again. After it comes the text of the holder.
 function Lock.read(lock, value)
   local deadline, span, lease, token, mode, fair, take, permits, since, attempt, owner, position = struct.unpack(lock.RECORD, value)
   return { deadline = deadline, span = span, lease = lease, token = token, mode = mode, fair = fair, take = take,

@@ -48,7 +48,7 @@ export const HAND_OVER: readonly PortCase[] = [
     promised(mode === 'read' && fencingToken >= hold.fencingToken, 'a lock that is read', { mode, fencingToken });
     await a.ends(hold);
   }),
-  // A hold that another client goes on with.
+  // A hold that another client adopts.
   ...needing(['adoption'])([
     it('an adopted hold keeps its fencing token, its owner, its mode and the time of its grant', async (scene, a, b, c) => {
       for (const mode of ['write', 'read'] as const) {
@@ -99,7 +99,7 @@ export const HAND_OVER: readonly PortCase[] = [
       scene.holdsLeft(await b.release(adopted), 0);
       await c.eventuallyGranted('another writer');
     }),
-    it('what the first attempt still sends after the adoption changes nothing', async (scene, a, b, c) => {
+    it('commands of the first attempt after the adoption change nothing', async (scene, a, b, c) => {
       const hold = await a.granted('the first');
       const adopted = await b.adopted('the hold', hold);
       await a.lost(hold);
@@ -163,21 +163,21 @@ export const HAND_OVER: readonly PortCase[] = [
   ]),
   // An operator revokes the holds of a lock.
   it('a revocation ends all holds, and reports whether there were any', async (scene, a, b, c) => {
-    same(await c.store.forceRelease(scene.key), false, 'the answer for a lock that nobody ever held');
+    same(await c.store.forceRelease(scene.key), false, 'the answer for a lock that was never held');
     for (const client of [a, b]) await client.granted('a reader', { mode: 'read' });
     same(await c.store.forceRelease(scene.key), true, 'the answer');
-    await scene.reports('the answer to another one', false, () => c.store.forceRelease(scene.key));
+    await scene.reports('the answer to another revocation', false, () => c.store.forceRelease(scene.key));
     await c.eventuallyGranted('a writer');
   }),
-  it('a revocation up to a token leaves later holders alone', async (scene, a, b, c) => {
+  it('a revocation up to a token spares later holders', async (scene, a, b, c) => {
     const first = await a.granted('the first');
     const { fencingToken: seen } = await c.store.inspect(scene.key);
     await a.release(first);
     const next = await b.eventuallyGranted('the next');
-    same(await c.store.forceRelease(scene.key, seen), false, 'the answer for a holder that has gone');
+    same(await c.store.forceRelease(scene.key, seen), false, 'the answer for a former holder');
     same((await b.renew(next)).outcome, 'renewed', 'the outcome of a renewal by the later holder');
     const { fencingToken: last } = await c.store.inspect(scene.key);
-    same(await c.store.forceRelease(scene.key, last), true, 'the answer for the holder that is there');
+    same(await c.store.forceRelease(scene.key, last), true, 'the answer for the present holder');
   }),
   it('a revoked holder learns of it from its renewal, its release and its acquire', async (scene, a, b) => {
     const hold = await a.granted('the holder');
@@ -187,7 +187,7 @@ export const HAND_OVER: readonly PortCase[] = [
     same((await a.downgrade(hold)).outcome, 'lost', 'the outcome of a downgrade');
     await a.refused('the same attempt', 'released', hold.request);
     same((await a.release(hold)).outcome, 'revoked', 'the outcome of the release');
-    await b.eventuallyGranted('somebody else');
+    await b.eventuallyGranted('another caller');
   }),
   it('waiters keep waiting after a revocation, and the next one is served', async (scene, a, b, c) => {
     const hold = await a.granted('the holder');
@@ -195,7 +195,7 @@ export const HAND_OVER: readonly PortCase[] = [
     same(await c.store.forceRelease(scene.key), true, 'the answer');
     const next = await b.eventuallyGranted('the waiter', request);
     promised(next.fencingToken > hold.fencingToken, 'a greater token', next.fencingToken);
-    same((await a.renew(hold)).outcome, 'lost', 'the outcome of a renewal by the one before');
+    same((await a.renew(hold)).outcome, 'lost', 'the outcome of a renewal by the earlier holder');
   }),
   it('a revocation also ends a hold that was released with `holdAtLeastMs`', async (scene, a, b) => {
     await a.release(await a.granted('the holder'), { holdAtLeastMs: 20_000 });
@@ -213,7 +213,7 @@ export const HAND_OVER: readonly PortCase[] = [
     await b.eventuallyGranted('the next');
   }),
   ...needing(['wakeUps'])([
-    // A hold that another client goes on with.
+    // A hold that another client adopts.
     it('an operator who revokes an adopted hold reaches its new holder', async (scene, a, b, c) => {
       const adopted = await b.adopted('the hold', await a.granted('the first'));
       await c.store.forceRelease(scene.key);
@@ -225,7 +225,7 @@ export const HAND_OVER: readonly PortCase[] = [
       for (const client of [a, b]) holds.push([client, await client.granted('a reader', { mode: 'read' })] as const);
       await c.store.forceRelease(scene.key);
       for (const [client, { attempt }] of holds) {
-        same((await client.hears('a holder', attempt)).kind, 'revoked', 'what a holder hears');
+        same((await client.hears('a holder', attempt)).kind, 'revoked', 'the message of a holder');
       }
     }),
   ]),
@@ -240,8 +240,8 @@ export const HAND_OVER: readonly PortCase[] = [
       await b.eventuallyGranted('the reader', reader.request);
       await c.busy('the other writer', writer.request);
     }),
-    // A hold that another client goes on with.
-    it('waiters go on waiting while a hold is adopted, and are served when it is released', async (_scene, a, b, c) => {
+    // A hold that another client adopts.
+    it('waiters continue to wait while a hold is adopted, and are served when it is released', async (_scene, a, b, c) => {
       const hold = await a.granted('the first');
       const waiter = await c.waits('a waiter', { leaseMs: LONG_MS });
       const adopted = await b.adopted('the hold', hold);

@@ -20,9 +20,9 @@ const OWNER = { owner: 'job 7' };
 
 const MINIMUM_MS = 1_500;
 
-/** Which holds exclude which, what they are granted, and how they end. */
+/** Exclusion, the grants of holds, and their ends. */
 export const HOLDS: readonly PortCase[] = [
-  // Which holds exclude which.
+  // Exclusion.
   it('a write hold excludes writers, including those of the same client', async (_scene, a, b) => {
     await a.granted('the first writer');
     await a.busy('another writer of that client');
@@ -56,13 +56,13 @@ export const HOLDS: readonly PortCase[] = [
     const { attempt, serverTimeMs, ...hold } = await a.granted('the writer');
     const busy = await b.busy('another writer');
     promised(busy.retryMs >= 0 && busy.retryMs <= LONG_MS, '`retryMs` to be within the lease', busy);
-    promised([undefined, HOLDER].includes(busy.holder), '`holder` to be what the holder gave', busy);
+    promised([undefined, HOLDER].includes(busy.holder), '`holder` to be the text of the holder', busy);
     promised([undefined, attempt].includes(busy.owner), '`owner` to be the attempt that writes', busy);
     scene.notBefore('`serverTimeMs` of a later reply', serverTimeMs, busy);
     await a.release({ attempt, serverTimeMs, ...hold });
     await a.granted('a reader', { mode: 'read' });
     const { owner } = await b.busy('a writer');
-    promised(!owner, '`owner` to be empty while nobody writes', owner);
+    promised(!owner, '`owner` to be empty without a writer', owner);
   }),
   // Fencing tokens.
   it('fencing tokens rise with every grant, across clients and modes', async (_scene, a, b) => {
@@ -80,7 +80,7 @@ export const HOLDS: readonly PortCase[] = [
     for (const client of [a, b, c]) holds.push(await client.granted('a reader', { mode: 'read' }));
     checkRising(holds);
   }),
-  it('a grant for writing reserves the tokens behind its own, if the store says so', async (_scene, a, b) => {
+  it('a grant for writing reserves the tokens after its own, if the store has `reservesTokens`', async (_scene, a, b) => {
     const reserved = a.store.reservesTokens ? TOKENS_OF_A_WRITER : 1;
     for (const next of [{}, { mode: 'read' }] as const) {
       const hold = await a.eventuallyGranted('the writer');
@@ -117,10 +117,10 @@ export const HOLDS: readonly PortCase[] = [
     const outer = await a.granted('the owner', OWNER);
     const inner = await b.granted('the owner, again,', OWNER);
     scene.holdsLeft(await a.release(outer), 1);
-    await c.busy('somebody else');
+    await c.busy('another caller');
     await b.keeps(inner);
     scene.holdsLeft(await b.release(inner), 0);
-    await c.eventuallyGranted('somebody else');
+    await c.eventuallyGranted('another caller');
   }),
   it('an owner that reads re-enters for reading with the same fencing token', async (_scene, a, b) => {
     const outer = await a.granted('the owner', { ...OWNER, mode: 'read' });
@@ -133,7 +133,7 @@ export const HOLDS: readonly PortCase[] = [
     await a.keeps(reading);
     await b.granted('another reader', { mode: 'read' });
   }),
-  it('owners that differ in one character are different owners, and so is no owner', async (_scene, a, b) => {
+  it('owners that differ in one character are different owners, and differ from a missing owner', async (_scene, a, b) => {
     await a.granted('the owner', { owner: '-' });
     const others = ['%2D', '%2d', ' -', '- ', '--', '–'];
     for (const owner of others) await b.busy(`the owner ${JSON.stringify(owner)}`, { owner });
@@ -180,7 +180,7 @@ export const HOLDS: readonly PortCase[] = [
       same(reply.outcome, 'unknown', 'the outcome');
       scene.holdsLeft(reply, 1);
     }
-    await b.busy('somebody else');
+    await b.busy('another caller');
     await a.keeps(hold);
   }),
   it('the release of one reader leaves the others, and reports how many remain', async (scene, a, b, c) => {
@@ -200,7 +200,7 @@ export const HOLDS: readonly PortCase[] = [
   // Leases: how they end, and how they are renewed.
   it('a lock is free when its lease ends, and not before', async (scene, a, b) => {
     const dead = await a.granted('the first', { leaseMs: SHORT_MS });
-    promised(dead.remainingMs > 0 && dead.remainingMs <= SHORT_MS, 'the grant to tell its lease', dead.remainingMs);
+    promised(dead.remainingMs > 0 && dead.remainingMs <= SHORT_MS, 'the grant to report its lease', dead.remainingMs);
     const next = await b.eventuallyGranted('the next');
     scene.notBefore('the lease', dead.serverTimeMs + dead.remainingMs, next);
   }),
@@ -208,8 +208,8 @@ export const HOLDS: readonly PortCase[] = [
     const hold = await a.granted('the holder', { leaseMs: 3_000 });
     const renewed = await a.renew(hold, LONG_MS);
     const isLong = renewed.outcome === 'renewed' && renewed.remainingMs > 3_000 && renewed.remainingMs <= LONG_MS;
-    promised(isLong, 'the renewal to tell the longer lease', renewed);
-    await b.busyUntil(hold.serverTimeMs + 3_200, 'somebody else');
+    promised(isLong, 'the renewal to report the longer lease', renewed);
+    await b.busyUntil(hold.serverTimeMs + 3_200, 'another caller');
   }),
   it('a renewal never shortens a lease', async (_scene, a) => {
     const renewed = await a.renew(await a.granted('the holder'), SHORT_MS);
@@ -270,7 +270,7 @@ export const HOLDS: readonly PortCase[] = [
     const next = await b.eventuallyGranted('the next');
     scene.notBefore('the minimum', hold.serverTimeMs + MINIMUM_MS, next);
   }),
-  it('a hold that was released with `holdAtLeastMs` belongs to nobody', async (_scene, a, b) => {
+  it('a hold that was released with `holdAtLeastMs` has no owner', async (_scene, a, b) => {
     const hold = await a.granted('the owner', { owner: 'job 7' });
     await a.release(hold, { holdAtLeastMs: 20_000 });
     same((await a.renew(hold)).outcome, 'lost', 'the outcome of a renewal');
@@ -288,12 +288,12 @@ export const HOLDS: readonly PortCase[] = [
   }),
   it('a release after its `holdAtLeastMs` has passed frees the lock at once', async (scene, a, b) => {
     const hold = await a.granted('the holder');
-    await b.busyUntil(hold.serverTimeMs + 100 + scene.spreadMs, 'somebody else');
+    await b.busyUntil(hold.serverTimeMs + 100 + scene.spreadMs, 'another caller');
     scene.holdsLeft(await a.release(hold, { holdAtLeastMs: 100 }), 0);
     await b.eventuallyGranted('the next');
   }),
   ...needing(['permits'])([
-    // Which holds exclude which.
+    // Exclusion.
     it('at most `permits` readers share a lock, and each request counts all of them', async (_scene, a, b, c) => {
       const first = await a.granted('the first of two readers', { mode: 'read', permits: 2 });
       await b.granted('the second of two readers', { mode: 'read', permits: 2 });
@@ -332,7 +332,7 @@ export const HOLDS: readonly PortCase[] = [
       await b.giveBack(request.attempt);
       await a.release(hold);
       await b.refused('the attempt', 'released', request);
-      await a.granted('somebody else');
+      await a.granted('another caller');
     }),
     // The end of a hold.
     it('the release of a waiter removes it from the queue', async (scene, a, b) => {
@@ -345,7 +345,7 @@ export const HOLDS: readonly PortCase[] = [
   ...needing(['sameGrant'])([
     // An acquire that is sent again, or late.
     it('an acquire that is sent again at once does not disturb its own hold', async (scene, a) => {
-      // Some of several servers may grant while it is sent again: one try would seldom show it.
+      // Some of several servers may grant while it is sent again: one try would rarely show it.
       for (let turn = 1; turn <= 30; turn += 1) {
         const hold = await a.granted(`turn ${turn}`, { keys: [`${scene.prefix}${turn}`] });
         const reply = await a.send(hold.request);

@@ -1,7 +1,7 @@
 import { type FireClaim } from '../../core/store/fires.js';
 import { it, needing, type PortCase, promised, same, type Scene, SHORT_MS } from './kit.js';
 
-/** The job of a claim that names no other. */
+/** The default job of a claim. */
 const JOB = 'Reports.noon';
 
 const OTHER = 'Reports.night, of all: 100 %';
@@ -13,11 +13,11 @@ const claimOf = ({ time }: Scene, kind: FireClaim['kind'], ms: number, rest: Par
 
 const FIRE = Date.UTC(2030, 0, 1);
 
-/** So wide that no test reaches its end. */
+/** Wide enough that no test reaches its end. */
 const WIDE_MS = 10 ** 11;
 const NARROW_MS = 300;
 
-/** Fires of jobs, each of which is run once, and what the store reports of their runs. */
+/** Fires of jobs, each of which is run once, and the store's reports of their runs. */
 export const JOBS: readonly PortCase[] = needing(['claims'])([
   // Fires of jobs, each of which is run once.
   it('a fire at a given time is granted once, and the next fire is a new one', async (scene, a, b) => {
@@ -29,7 +29,7 @@ export const JOBS: readonly PortCase[] = needing(['claims'])([
     const next = await b.granted('the claim of the next fire', claimOf(scene, 'at', FIRE + 1_000));
     same(next.fireMs, FIRE + 1_000, '`fireMs` of the next');
   }),
-  it('jobs that share a key have fires and runs of their own', async (scene, a, b) => {
+  it('jobs that share a key have separate fires and runs', async (scene, a, b) => {
     const [one, other] = [claimOf(scene, 'at', FIRE), claimOf(scene, 'at', FIRE, { job: OTHER })];
     const first = await a.granted('the claim of a job', one);
     await b.busy('the claim of another job meanwhile', other);
@@ -48,14 +48,14 @@ export const JOBS: readonly PortCase[] = needing(['claims'])([
     await b.refused('another claim of the job', 'claimed', one);
     await b.eventuallyGranted('the claim that was given back', other);
   }),
-  it('a fire that is running is refused with the attempt that claimed it, and nobody waits for it', async (scene, a, b) => {
+  it('a fire that is running is refused with the attempt that claimed it, and no claim waits for it', async (scene, a, b) => {
     const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
     const again = { ...claimOf(scene, 'at', FIRE, { rerunOnLoss: false }), waiterLeaseMs: 10_000 };
     const { claimedBy } = await b.refused('another claim of it', 'claimed', again);
     same(claimedBy, run.attempt, '`claimedBy`');
     await scene.nobodyWaits(a);
   }),
-  it('a fire that is older than all fires that are remembered is refused', async (scene, a) => {
+  it('a fire that is older than all remembered fires is refused', async (scene, a) => {
     for (let n = 1; n <= 40; n += 1) {
       const run = await a.eventuallyGranted(`fire ${n}`, claimOf(scene, 'at', FIRE + n * 1_000));
       await a.release(run, { runOutcome: 'done' });
@@ -133,12 +133,12 @@ export const JOBS: readonly PortCase[] = needing(['claims'])([
     });
     scene.notBefore('the gap', run.fireMs! + NARROW_MS, { serverTimeMs: next.fireMs! });
   }),
-  // What a store reports of the last run of a job.
+  // The store's report of the last run of a job.
   it('lastRun() reports the fire, instance, attempt and times of a run while it runs and after it ended', async (scene, a, b) => {
-    same(await b.store.lastRun(scene.key), null, 'the last run before there is one');
+    same(await b.store.lastRun(scene.key), null, 'the last run before the first one');
     const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
     const running = await b.store.lastRun(scene.key);
-    promised(running, 'a run to be told');
+    promised(running, 'a run to be reported');
     const { job, fire, instance, attempt, outcome, ended } = running;
     const expected = [JOB, new Date(FIRE), 'host-1:4711', run.attempt, 'running', null];
     same([job, fire, instance, attempt, outcome, ended], expected, 'the run');

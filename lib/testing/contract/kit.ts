@@ -32,14 +32,14 @@ export function same(actual: unknown, expected: unknown, what: string): void {
   assert.deepEqual(actual, expected, `Expected ${what} to be ${inspect(expected)}, got ${inspect(actual)}.`);
 }
 
-/** The pause between two looks at a condition. */
+/** The pause between two checks of a condition. */
 const STEP_MS = 10;
 
 /** The time of a case: that of the process, or of a clock that the case moves. */
 export class CaseTime {
   constructor(
     private readonly clock: ManualClock | undefined,
-    /** How many milliseconds a case waits for a promise to be kept. */
+    /** How long a case waits for a promise to be kept, in milliseconds. */
     readonly deadlineMs: number,
   ) {}
 
@@ -53,7 +53,7 @@ export class CaseTime {
     else await sleep(ms);
   }
 
-  /** Looks again and again until there is a value; fails at the deadline. */
+  /** Checks repeatedly until there is a value; fails at the deadline. */
   async until<T>(expectation: string, look: () => Promise<T | undefined> | T | undefined): Promise<T> {
     const deadline = this.now() + this.deadlineMs;
     for (;;) {
@@ -64,13 +64,13 @@ export class CaseTime {
     }
   }
 
-  /** Returns what a promise resolves to; fails when it stays open. */
+  /** Returns the value of a promise; fails when it stays pending. */
   async answer<T>(expectation: string, promise: Promise<T>): Promise<T> {
     await this.settles(expectation, promise);
     return promise;
   }
 
-  /** Returns the result of a promise; fails when it stays open, by the time of the process: the store may be stuck. */
+  /** Returns the result of a promise; fails when it stays pending, by the time of the process: the store may hang. */
   async settles<T>(expectation: string, promise: Promise<T>): Promise<PromiseSettledResult<T>> {
     const giveUp = new AbortController();
     const late = sleep(this.deadlineMs, null, { signal: giveUp.signal }).catch(() => null);
@@ -85,17 +85,17 @@ export class CaseTime {
 export const LONG_MS = 30_000;
 /** A lease that ends while a case runs. */
 export const SHORT_MS = 400;
-/** The text that describes the holder, for people. */
+/** The text that describes the holder. */
 export const HOLDER = 'host-1:4711 Orders.pay';
 
 type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 type Busy = Extract<AcquireReply, { outcome: 'busy' }>;
 type Refused = Extract<AcquireReply, { outcome: 'refused' }>;
 
-/** What a request names; by default it is for a write lock of the case's key, by a new attempt that does not wait. */
+/** The fields of a request; the default is a write lock of the case's key, by a new attempt that does not wait. */
 export type RequestFields = Partial<AcquireRequest>;
 
-/** A reply that the case can judge, and the request that got it. */
+/** A final reply, with its request. */
 interface FinalReply {
   readonly request: AcquireRequest;
   readonly reply: Granted | Busy | Refused;
@@ -106,11 +106,11 @@ export interface Hold extends HoldRef, Omit<Granted, 'outcome'> {
   readonly request: AcquireRequest;
 }
 
-/** One client of the server under test, and the wake-ups that it heard. */
+/** One client of the server under test, with its wake-ups. */
 export class Client {
   readonly heard: { readonly attempt: string; readonly wakeUp: WakeUp }[] = [];
   listenings = 0;
-  /** Attempts that a store of several servers has given back on some of them; on others they may still have a place. */
+  /** Attempts that a store of several servers has given back on some of them; on others, they may still have a place. */
   readonly #spent = new Set<string>();
 
   constructor(
@@ -125,7 +125,7 @@ export class Client {
     });
   }
 
-  /** Random: a store may know released attempts by their last characters, in which those of `attemptIds` may agree. */
+  /** Random: a store may identify released attempts by their last characters, which may be equal for those of `attemptIds`. */
   nextAttempt(): string {
     return randomAttempt(this.store.clientId, systemRandomness);
   }
@@ -150,7 +150,7 @@ export class Client {
         return undefined;
       });
       const busy = reply?.outcome === 'busy' ? reply : undefined;
-      // Without a reply, some servers may have been told to give it back.
+      // Without a reply, some servers may have received a release.
       if (!reply || reply.outcome === 'given-back' || busy?.isSpent) this.#spent.add(request.attempt);
       if (reply && reply.outcome !== 'given-back' && !busy?.isSplit) return { request, reply };
       if (this.#spent.has(request.attempt)) request = await this.#withNewAttempt(request);
@@ -183,7 +183,7 @@ export class Client {
     return reply;
   }
 
-  /** Sends a request again and again, as a waiter does, with the same attempt unless the store says that it is spent. */
+  /** Repeats a request, as a waiter does, with the same attempt unless the store reports it as spent. */
   async eventuallyGranted(who: string, fields: RequestFields = {}): Promise<Hold> {
     let request = this.requestOf(fields);
     return this.time.until(`${who} to be granted`, async () => {
@@ -244,19 +244,19 @@ export class Client {
     return this.time.answer('a release', this.store.release(request, this.#timeoutMs));
   }
 
-  /** Makes a hold a read hold, by a renewal that leaves the lease as it is. */
+  /** Makes a hold a read hold, by a renewal that does not change the lease. */
   downgrade(hold: HoldRef & { readonly request: AcquireRequest }): Promise<RenewReply> {
     return this.renew(hold, 0, { mode: 'read' });
   }
 
-  /** Asks to go on with a hold; a new attempt unless told otherwise. */
+  /** Asks to adopt a hold; by default, with a new attempt. */
   adopt({ key, attempt: from, fencingToken }: HoldRef, how: Partial<AdoptRequest> = {}): Promise<AdoptReply> {
     const usual = { attempt: how.attempt ?? this.nextAttempt(), holder: HOLDER, leaseMs: LONG_MS, unanswered: false };
     const request = { key, from, fencingToken, ...usual, ...how };
     return this.time.answer('an adoption', this.store.adopt(request, this.#timeoutMs));
   }
 
-  /** Goes on with the hold of another client. */
+  /** Adopts the hold of another client. */
   async adopted(what: string, hold: Hold, how: Partial<AdoptRequest> = {}): Promise<Hold> {
     const attempt = how.attempt ?? this.nextAttempt();
     const reply = await this.adopt(hold, { ...how, attempt });
@@ -266,7 +266,10 @@ export class Client {
 
   /** Waits for a message about an attempt. */
   hears(who: string, attempt: string): Promise<WakeUp> {
-    return this.time.until(`${who} to hear of it`, () => this.heard.find((one) => one.attempt === attempt)?.wakeUp);
+    return this.time.until(
+      `${who} to receive a message`,
+      () => this.heard.find((one) => one.attempt === attempt)?.wakeUp,
+    );
   }
 
   get #timeoutMs(): number {
@@ -284,7 +287,7 @@ export class Client {
     };
   }
 
-  /** Gives back what is left of a spent attempt, and takes another one. */
+  /** Gives back the rest of a spent attempt, and takes another one. */
   async #withNewAttempt(request: AcquireRequest): Promise<AcquireRequest> {
     await Promise.all(releasesOfAttempt(request).map((release) => this.giveBack(release.attempt, release)));
     return { ...request, attempt: this.nextAttempt() };
@@ -293,7 +296,7 @@ export class Client {
 
 const refOf = ({ key, attempt, fencingToken }: HoldRef): HoldRef => ({ key, attempt, fencingToken });
 
-/** What a store promises beyond exclusion; by default all of it. */
+/** The promises of a store beyond exclusion; by default all of them. */
 export interface LockStoreSupport {
   /** Waiters are served in the order in which they arrived. @default true */
   readonly queue?: boolean;
@@ -324,16 +327,16 @@ export interface LockStoreSupport {
 /** The store under test. */
 export interface LockStoreContractOptions {
   /**
-   * Opens one more client of the same server; the case closes it. All keys of one case begin with the same text up to a
+   * Opens another client of the same server; the case closes it. All keys of one case begin with the same text up to a
    * colon, so that a store can place them together.
    */
   readonly open: () => LockStore | Promise<LockStore>;
-  /** The clock of the server, if a test can move it; then no case has to wait. */
+  /** The clock of the server, if a test can move it: then no case has to wait. */
   readonly clock?: ManualClock;
   readonly supports?: LockStoreSupport;
-  /** By how many milliseconds two times of a store of several servers may differ. @default 0 */
+  /** The maximum difference of two times of a store of several servers, in milliseconds. @default 0 */
   readonly spreadMs?: number;
-  /** How many milliseconds a case waits for a promise to be kept; less than the limit of the test runner. @default 4_000 */
+  /** How long a case waits for a promise to be kept, in milliseconds; less than the limit of the test runner. @default 4_000 */
   readonly deadlineMs?: number;
 }
 
@@ -349,9 +352,9 @@ const ALL: Required<LockStoreSupport> = {
   history: true,
 };
 
-/** One case: its clients, and keys of its own. */
+/** One case, with its own clients and keys. */
 export class Scene {
-  /** What the keys of this case begin with, up to the colon. */
+  /** The prefix of the keys of this case, up to the colon. */
   readonly prefix = `contract-${randomUUID()}:`;
   readonly key = `${this.prefix}a`;
   readonly time: CaseTime;
@@ -373,22 +376,25 @@ export class Scene {
     return client;
   }
 
-  /** A client that was not opened. */
+  /** A client on which `open` was not called. */
   async silentClient(): Promise<Client> {
-    // Cases that need what the store lacks are left out, or fail at the first call of it.
+    // Cases that need a missing capability are left out, or fail at its first call.
     const store = (await this.options.open()) as FullLockStore;
     this.#stores.push(store);
     return new Client(store, this.key, this.time);
   }
 
-  /** Waits until nobody holds the lock. */
+  /** Waits until the lock is free. */
   async leaseEnds({ store }: Client): Promise<void> {
     await this.time.until('the lease to end', async () => (await store.inspect(this.key)).mode === 'free' || undefined);
   }
 
-  /** Waits until nobody waits for the lock; one of several servers may learn of it late. */
+  /** Waits until the queue of the lock is empty; one of several servers may learn of it late. */
   async nobodyWaits({ store }: Client): Promise<void> {
-    await this.time.until('nobody to wait', async () => (await store.inspect(this.key)).waiters === 0 || undefined);
+    await this.time.until(
+      'the queue to be empty',
+      async () => (await store.inspect(this.key)).waiters === 0 || undefined,
+    );
   }
 
   /** Two keys, in the order of the store; each name gives two others. */
@@ -409,12 +415,12 @@ export class Scene {
     promised(Math.abs(actual - expected) <= this.spreadMs, `${what} to be ${expected}`, actual);
   }
 
-  /** Checks how many holds a release left; one of several servers may report a hold that has ended. */
+  /** Checks the number of holds after a release; one of several servers may report a hold that has ended. */
   holdsLeft({ holds }: ReleaseReply, expected: number): void {
     this.#counted('the number of holds that remain', holds, expected);
   }
 
-  /** Checks what a store reports after a change; one of several servers may learn of the change late. */
+  /** Checks the report of a store after a change; one of several servers may learn of the change late. */
   async reports<T>(what: string, expected: T, look: () => Promise<T>): Promise<void> {
     if (this.spreadMs === 0) return same(await look(), expected, what);
     await this.time.until(`${what} to be ${inspect(expected)}`, async () => {
@@ -437,7 +443,7 @@ export class Scene {
   }
 }
 
-/** One promise of the port `LockStore`, and a check that a store keeps it, by three clients that listen. */
+/** One promise of the port `LockStore`, with a check by three clients that listen. */
 export interface PortCase {
   /** The promise. */
   readonly name: string;
@@ -447,7 +453,7 @@ export interface PortCase {
 
 export const it = (name: string, run: PortCase['run']): PortCase => ({ name, needs: [], run });
 
-/** Leaves the cases out for a store that does not support all of this. */
+/** Leaves the cases out for a store that lacks one of these capabilities. */
 export const needing =
   (needs: PortCase['needs']) =>
   (cases: readonly PortCase[]): readonly PortCase[] =>

@@ -9,7 +9,7 @@ const CASES: readonly PortCase[] = [...HOLDS, ...WAITING, ...HAND_OVER, ...JOBS,
 
 /** A test for any test runner. */
 export interface LockStoreCase {
-  /** The promise that is tested. */
+  /** The tested promise. */
   readonly name: string;
   /** Rejects when the store does not keep it. */
   readonly run: () => Promise<void>;
@@ -29,7 +29,7 @@ async function runCase(name: string, run: PortCase['run'], scene: Scene): Promis
   try {
     await run(scene, await scene.client(), await scene.client(), await scene.client());
   } catch (cause) {
-    // No `instanceof`: a test runner may give tests another `Error` than node has.
+    // No `instanceof`: a test runner may replace the `Error` of Node.
     const why = (cause as Partial<Error> | undefined)?.message ?? String(cause);
     throw new Error(`The store does not keep the promise that ${name}: ${why}`, { cause });
   } finally {

@@ -23,7 +23,7 @@ const permutations = <T>(values: readonly T[]): T[][] =>
     ? [[...values]]
     : values.flatMap((value) => permutations(values.filter((one) => one !== value)).map((rest) => [value, ...rest]));
 
-/** Keys in no particular order. Some differ only in a way that a comparison may overlook. */
+/** Keys in no particular order. Some differ only in ways that a comparison may miss. */
 const someKeys = ({ prefix }: Scene): string[] => ['b', 'B', 'é', 'a'].map((name) => prefix + name);
 
 async function listed({ store }: Client, prefix: string, limit = 100, contains = ''): Promise<LockState[]> {
@@ -36,7 +36,7 @@ const keysOf = (states: readonly LockState[]): string[] => states.map(({ key }) 
 
 const KEEP_MS = 600_000;
 
-/** What happened to a lock, `agoMs` before a time of the process. */
+/** A record about a lock, `agoMs` before a time of the process. */
 const recordOf = (keys: readonly string[], now: number, agoMs = 0): LockHistoryRecord => ({
   ...NO_FACTS,
   event: 'acquired',
@@ -64,7 +64,7 @@ async function append(
   return id;
 }
 
-/** The entries of this case: a history may have those of others. */
+/** The entries of this case: a history may also have those of other cases. */
 async function entriesOf(scene: Scene, client: Client, key?: string, limit = 10_000): Promise<LockHistoryEntry[]> {
   const read = historyOf(client).read({ key, limit });
   const entries = await scene.time.answer('a reading of the history', read);
@@ -76,9 +76,9 @@ const shown = (entries: readonly LockHistoryEntry[]): readonly string[] => entri
 /** The time limit of a command that gets no reply. */
 const SOON_MS = 500;
 
-/** Which texts are keys, what a store reports of its locks and keeps of their history, and how it closes. */
+/** Valid keys, the reports of a store on its locks, their history, and the close of a store. */
 export const REPORTS: readonly PortCase[] = [
-  // Which texts are keys, and the order in which several are acquired.
+  // Valid keys, and the order in which several are acquired.
   it('keys that are empty, ill-formed or too long throw a LockKeyError', async (scene, { store }) => {
     const bad = ['', '\uD800', `${scene.key}\uDC00x`, scene.prefix + 'k'.repeat(10_000), undefined, 7];
     for (const key of bad) {
@@ -111,13 +111,13 @@ export const REPORTS: readonly PortCase[] = [
       );
     }
   }),
-  // What a store reports of one lock.
+  // The report of one lock.
   it('inspect() reports a lock that was never held as free, with a fencing token of 0', async (scene, { store }) => {
     const free = { key: scene.key, mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 0 };
     const { readAt: _readAt, ...state } = await store.inspect(scene.key);
     same(state, free, 'the state');
   }),
-  it('inspect() reports the writer, since when it holds the lock and for how long', async (scene, a, b) => {
+  it('inspect() reports the writer, the start of its hold and the rest of its lease', async (scene, a, b) => {
     const { attempt, fencingToken, serverTimeMs } = await a.granted('the writer');
     const { holders, ...state } = await b.store.inspect(scene.key);
     scene.lastToken(state.fencingToken, fencingToken);
@@ -129,7 +129,7 @@ export const REPORTS: readonly PortCase[] = [
     promised(remainingMs > 0 && remainingMs <= LONG_MS, 'the rest of the lease', remainingMs);
   }),
   it('inspect() reports the holder that a renewal names, once the process has handed the hold on', async (scene, a, b) => {
-    // Without tokens for it, no hold is handed on.
+    // Without reserved tokens, no hold is handed on.
     if (a.store.reservesTokens !== true) return;
     const hold = await a.granted('the writer');
     const noted = async () => (await b.store.inspect(scene.key)).holders.map(({ where, note }) => [where, note]);
@@ -158,7 +158,7 @@ export const REPORTS: readonly PortCase[] = [
     same(holders, [], 'the holders');
     scene.lastToken(fencingToken, dead.fencingToken);
   }),
-  // What a store reports of many locks.
+  // The list of locks.
   it('list() yields each lock whose key begins with the prefix once, and no free ones', async (scene, a, b) => {
     const keys = ['p-1', 'p-2', 'p-3', 'q-1'].map((name) => scene.prefix + name);
     for (const key of keys) await a.granted(`the lock ${key}`, { keys: [key] });
@@ -194,7 +194,7 @@ export const REPORTS: readonly PortCase[] = [
     same(await contains('*8'), [], 'the keys with *8');
   }),
   // Closing a client.
-  it('each client has an id of its own, without a dot', async (_scene, a, b, c) => {
+  it('each client has its own id, without a dot', async (_scene, a, b, c) => {
     const ids = [a, b, c].map(({ store }) => store.clientId);
     same(new Set(ids).size, 3, 'the number of ids');
     promised(
@@ -203,10 +203,10 @@ export const REPORTS: readonly PortCase[] = [
       ids,
     );
   }),
-  it('closing a client frees nothing', async (_scene, a, b) => {
+  it('closing a client frees no lock', async (_scene, a, b) => {
     const hold = await a.granted('the holder');
     await a.store.close();
-    await b.busy('somebody else');
+    await b.busy('another caller');
     await b.keeps(hold);
   }),
   it('commands after close() settle, and leave other clients alone', async (scene, a, b) => {
@@ -216,7 +216,7 @@ export const REPORTS: readonly PortCase[] = [
     const acquiring = a.store.acquire(late, SOON_MS, () => undefined);
     const acquired = await scene.time.settles('an acquire after the close', acquiring);
     const granted = acquired.status === 'fulfilled' && acquired.value.outcome === 'granted';
-    promised(!granted, 'an acquire after the close not to be granted what another holds', acquired);
+    promised(!granted, 'an acquire after the close not to be granted a held lock', acquired);
     const { key, attempt, leaseMs } = { ...late, key: scene.key };
     const releasing = a.store.release({ key, attempt, leaseMs, holdAtLeastMs: 0 }, SOON_MS);
     await scene.time.settles('a release after the close', releasing);
@@ -233,7 +233,7 @@ export const REPORTS: readonly PortCase[] = [
     }
   }),
   ...needing(['history'])([
-    // What a store with a `history` keeps of it.
+    // The history of a store with a `history`.
     it('history.read() returns every entry that any client has added, as it was, the newest first', async (scene, a, b) => {
       const now = scene.time.now();
       const more = {
@@ -269,7 +269,7 @@ export const REPORTS: readonly PortCase[] = [
       const isBetween = third >= hold.serverTimeMs - 1 - scene.spreadMs && third <= serverTimeMs + 1 + scene.spreadMs;
       promised(isBetween, `the last entry to be between ${hold.serverTimeMs} and ${serverTimeMs}`, third);
     }),
-    it('a batch that is sent twice is read once, and read() returns at most as many entries as it is asked for', async (scene, client) => {
+    it('a batch that is sent twice is read once, and read() returns at most the requested number of entries', async (scene, client) => {
       const now = scene.time.now();
       const keys = ['a', 'b', 'c'].map((name) => [scene.prefix + name]);
       const id = await append({ scene, client, now }, keys);
@@ -277,7 +277,7 @@ export const REPORTS: readonly PortCase[] = [
       same(shown(await entriesOf(scene, client)), keys.flat().toReversed(), 'the keys of the entries');
       same((await historyOf(client).read({ limit: 2 })).length, 2, 'the number of entries');
     }),
-    it('history.read() of a key returns what is about that key, also among several, and no other key with its text', async (scene, client) => {
+    it('history.read() of a key returns the entries of that key, also among several keys, and no entries of keys that contain its text', async (scene, client) => {
       const [a, ab, abc, b] = ['a', 'a, b', 'a, b, c', 'b'].map((name) => scene.prefix + name) as [
         string,
         string,
@@ -293,7 +293,7 @@ export const REPORTS: readonly PortCase[] = [
     }),
   ]),
   ...needing(['history'])([
-    it('history.read() returns what happened before a time, up to the limit', async (scene, client) => {
+    it('history.read() returns the entries before a time, up to the limit', async (scene, client) => {
       const keys = ['a', 'b', 'c'].map((name) => [scene.prefix + name]);
       await append({ scene, client, now: scene.time.now() }, keys);
       const [{ at: before }] = (await entriesOf(scene, client)) as [LockHistoryEntry];
@@ -304,8 +304,8 @@ export const REPORTS: readonly PortCase[] = [
     }),
   ]),
   ...needing(['queue'])([
-    // What a store reports of one lock.
-    it('inspect() reports the waiters in their order, since when and until when they wait', async (scene, a, b) => {
+    // The report of one lock.
+    it('inspect() reports the waiters in their order, with the start and the end of their waits', async (scene, a, b) => {
       await a.granted('the holder');
       const first = await b.waits('the first waiter', { holder: 'host-2:7 Jobs.run\t5000\tthe note' });
       const second = await b.waits('the second waiter', { mode: 'read', owner: 'job 7', holder: 'host-3:8' });

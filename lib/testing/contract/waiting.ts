@@ -20,7 +20,7 @@ type Waiting = Awaited<ReturnType<Client['waits']>>;
 
 /** Checks what a pushed grant reports. */
 function checkPush(wakeUp: WakeUp, before: Hold, { request, serverTimeMs }: Waiting): void {
-  if (wakeUp.kind !== 'granted') return same(wakeUp.kind, 'wake', 'what a waiter is told');
+  if (wakeUp.kind !== 'granted') return same(wakeUp.kind, 'wake', 'the message to a waiter');
   promised(wakeUp.fencingToken > before.fencingToken, 'a token above that of the last holder', wakeUp);
   const mostMs = Math.min(request.leaseMs, request.waiterLeaseMs);
   promised(wakeUp.remainingMs > 0 && wakeUp.remainingMs <= mostMs, `a lease of at most ${mostMs} ms`, wakeUp);
@@ -41,10 +41,10 @@ async function takeTurns(scene: Scene, client: Client, keys: readonly string[]):
   }
 }
 
-/** The tokens of two keys for the owner of one, whose token is known. */
+/** The tokens of two keys for the owner of one with a known token. */
 async function tokensOfOwner(client: Client, keys: readonly string[], held: number): Promise<readonly number[]> {
   const request = { keys: [keys[held]!], owner: 'job 7' };
-  // Its token is not the first of its key.
+  // The token is not the first of its key.
   for (let turn = 1; turn <= 3; turn += 1)
     await client.release(await client.eventuallyGranted(`turn ${turn}`, request));
   const one = await client.eventuallyGranted('the owner of one', request);
@@ -56,7 +56,7 @@ async function tokensOfOwner(client: Client, keys: readonly string[], held: numb
 
 /** The queue, semaphores, wake-ups, and requests that name several keys. */
 export const WAITING: readonly PortCase[] = [
-  // The queue. All waiters send their requests again, as some stores send no wake-ups.
+  // The queue. All waiters repeat their requests, because some stores send no wake-ups.
   it('a request with a waiter lease of 0 does not join the queue', async (scene, a, b, c) => {
     await a.granted('the reader', READ);
     await b.busy('the writer');
@@ -75,11 +75,11 @@ export const WAITING: readonly PortCase[] = [
     scene.notBefore('the lease', dead.serverTimeMs + 2_000, next);
     await scene.nobodyWaits(a);
     await b.release(next);
-    await a.eventuallyGranted('somebody else');
+    await a.eventuallyGranted('another caller');
   }),
   ...needing(['permits'])([
     // Semaphores whose requests take several permits, and whose permits an operator sets.
-    it('a request takes as many permits as it says, all of them or none, until its hold ends', async (_scene, a, b, c) => {
+    it('a request takes its number of permits, all of them or none, until its hold ends', async (_scene, a, b, c) => {
       const large = await a.granted('three of five permits', { ...SEMAPHORE, take: 3 });
       await b.busy('three others', { ...SEMAPHORE, take: 3 });
       await b.granted('the other two', { ...SEMAPHORE, take: 2 });
@@ -91,7 +91,7 @@ export const WAITING: readonly PortCase[] = [
       await c.granted('three', { ...SEMAPHORE, take: 3 });
       await a.busy('one more, at last,', SEMAPHORE);
     }),
-    it('the permits of an operator count for all requests, until there are none of them any more', async (scene, a, b) => {
+    it('the permits of an operator apply to all requests, until the operator removes them', async (scene, a, b) => {
       await a.store.setPermits(scene.key, 2);
       const first = await a.granted('a reader that counts five', SEMAPHORE);
       await b.granted('a reader that counts none', { mode: 'read' });
@@ -105,21 +105,21 @@ export const WAITING: readonly PortCase[] = [
       await b.store.setPermits(scene.key, null);
       await b.granted('one of five', SEMAPHORE);
     }),
-    it('the state of a semaphore tells how many permits are used and free', async (scene, a) => {
+    it('the state of a semaphore reports the used and the free permits', async (scene, a) => {
       const permits = async () => (await a.store.inspect(scene.key)).permits;
-      same(await permits(), null, 'the permits of a lock that nobody has used');
+      same(await permits(), null, 'the permits of an unused lock');
       const hold = await a.granted('three of five permits', { ...SEMAPHORE, take: 3 });
       same(await permits(), { allowed: 5, used: 3, available: 2 }, 'the permits');
       const [holder] = (await a.store.inspect(scene.key)).holders;
       promised(holder?.take === 3, 'the holder to take three', holder);
       await a.store.setPermits(scene.key, 2);
-      same(await permits(), { allowed: 2, used: 3, available: 0 }, 'the permits, when there are fewer than are used,');
+      same(await permits(), { allowed: 2, used: 3, available: 0 }, 'the permits, when fewer are allowed than used,');
       await a.release(hold);
-      same(await permits(), { allowed: 2, used: 0, available: 2 }, 'the permits when nobody holds the lock');
+      same(await permits(), { allowed: 2, used: 0, available: 2 }, 'the permits of a free lock');
     }),
   ]),
   ...needing(['queue'])([
-    // The queue. All waiters send their requests again, as some stores send no wake-ups.
+    // The queue. All waiters repeat their requests, because some stores send no wake-ups.
     it('an acquire that finds the lock busy joins the queue, and reports how many are ahead', async (scene, a, b, c) => {
       await a.granted('the holder');
       same((await b.waits('the first waiter')).ahead, 0, '`ahead` of the first waiter');
@@ -133,12 +133,12 @@ export const WAITING: readonly PortCase[] = [
       same((await b.waits('the first waiter', first.request)).ahead, 0, '`ahead` of the first, after another request,');
       await a.release(hold);
       await c.busy('the second waiter', second.request);
-      await a.busy('somebody who comes later');
+      await a.busy('a later caller');
       const served = await b.eventuallyGranted('the first waiter', first.request);
       await b.release(served);
       await c.eventuallyGranted('the second waiter', second.request);
     }),
-    it('an acquire with `maxWaiters` does not join a queue of so many others, and reports that', async (scene, a, b, c) => {
+    it('an acquire with `maxWaiters` does not join a queue that has reached it, and reports that', async (scene, a, b, c) => {
       const bounded = { maxWaiters: 1 };
       const hold = await a.granted('the holder');
       const first = await b.waits('the first waiter', bounded);
@@ -212,7 +212,7 @@ export const WAITING: readonly PortCase[] = [
     it('the fencing tokens of several keys are in the order of the keys', async (scene, a) => {
       for (const held of [0, 1]) {
         let round = 0;
-        // Tokens of two keys may be equal by chance, and then prove nothing.
+        // Tokens of two keys may be equal accidentally, and then prove nothing.
         await scene.time.until('the tokens of two keys to differ', async () => {
           const tokens = await tokensOfOwner(a, scene.twoKeys(a, `${held}-${(round += 1)}`), held);
           return new Set(tokens).size === 2 || undefined;
@@ -236,7 +236,7 @@ export const WAITING: readonly PortCase[] = [
       const hold = await b.granted('the holder of the second', { keys: [keys[1]] });
       const { request } = await a.waits('a request for both', { keys });
       same((await b.store.inspect(keys[0])).mode, 'free', 'the mode of the first');
-      const first = await b.granted('who is not fair, of the first,', { keys: [keys[0]], fair: false });
+      const first = await b.granted('an unfair request for the first', { keys: [keys[0]], fair: false });
       await b.release(hold);
       same((await b.store.inspect(keys[1])).mode, 'free', 'the mode of the second');
       await b.release(first);
@@ -275,7 +275,7 @@ export const WAITING: readonly PortCase[] = [
       await b.hears('the first waiter', next.attempt);
       const isForeign = ({ store, heard }: Client) =>
         heard.some(({ attempt }) => attempt.split('.')[0] !== store.clientId);
-      same([a, b, c].map(isForeign), [false, false, false], 'who heard of an attempt of somebody else');
+      same([a, b, c].map(isForeign), [false, false, false], 'the clients that received a message for another client');
     }),
     it('a client hears nothing before open(), which can be called twice', async (scene) => {
       const client = await scene.silentClient();
@@ -287,7 +287,7 @@ export const WAITING: readonly PortCase[] = [
   ]),
   ...needing(['permits', 'queue'])([
     // Semaphores whose requests take several permits, and whose permits an operator sets.
-    it('a waiter for many permits is not overtaken by those who need few', async (_scene, a, b, c) => {
+    it('a waiter for many permits is not overtaken by waiters for few', async (_scene, a, b, c) => {
       const hold = await a.granted('three of five permits', { ...SEMAPHORE, take: 3 });
       const { request } = await b.waits('four', { ...SEMAPHORE, take: 4 });
       await c.busy('one, though two are free,', SEMAPHORE);
@@ -299,14 +299,14 @@ export const WAITING: readonly PortCase[] = [
       await a.granted('one of five permits', SEMAPHORE);
       const { request } = await b.waits('five', { ...SEMAPHORE, take: 5 });
       await a.store.setPermits(scene.key, 3);
-      // It holds nobody back.
+      // It holds no other waiter back.
       await c.eventuallyGranted('one behind it', SEMAPHORE);
       const refused = await b.refused('five', 'permits', request);
       same(refused.permits, 3, 'the `permits` of the refusal');
       await a.store.setPermits(scene.key, 0);
       await b.refused('one of none', 'permits', { mode: 'read' });
     }),
-    it('more permits let in those who wait', async (scene, a, b) => {
+    it('more permits admit waiters', async (scene, a, b) => {
       await a.store.setPermits(scene.key, 1);
       await a.granted('the only permit', { mode: 'read' });
       const { request } = await b.waits('another', { mode: 'read' });
@@ -316,11 +316,11 @@ export const WAITING: readonly PortCase[] = [
   ]),
   ...needing(['queue', 'severalKeys'])([
     // One acquire that names several keys.
-    it('a waiter for several keys holds back nobody behind the first busy one', async (scene, a, b, c) => {
+    it('a waiter for several keys holds back no callers of the keys after the first busy one', async (scene, a, b, c) => {
       const keys = scene.twoKeys(a);
       const hold = await b.granted('the holder of the second', { keys: [keys[1]] });
       const { request } = await a.waits('a request for both', { keys });
-      await c.granted('who is not fair, of the first,', { keys: [keys[0]], fair: false });
+      await c.granted('an unfair request for the first', { keys: [keys[0]], fair: false });
       await b.release(hold);
       await a.busy('the request for both', request);
       await b.eventuallyGranted('another holder of the second', { keys: [keys[1]] });
@@ -335,7 +335,7 @@ export const WAITING: readonly PortCase[] = [
       const wakeUp = await b.hears('the waiter', request.attempt);
       if (wakeUp.kind !== 'granted') return;
       const pushed = { key: scene.key, attempt: request.attempt, fencingToken: wakeUp.fencingToken, request };
-      await c.busy('somebody else');
+      await c.busy('another caller');
       const renewed = await b.renew(pushed);
       promised(renewed.outcome === 'renewed' && renewed.remainingMs > 10_000, 'it to be renewed', renewed);
       const again = await b.granted('the same attempt', request);
@@ -354,7 +354,7 @@ export const WAITING: readonly PortCase[] = [
   ]),
   ...needing(['permits', 'queue', 'wakeUps'])([
     // Semaphores whose requests take several permits, and whose permits an operator sets.
-    it('more permits wake those who wait', async (scene, a, b, c) => {
+    it('more permits wake waiters', async (scene, a, b, c) => {
       await a.store.setPermits(scene.key, 2);
       await a.granted('one of two permits', { mode: 'read' });
       const { request } = await b.waits('two', { mode: 'read', take: 2 });
@@ -376,13 +376,13 @@ export const WAITING: readonly PortCase[] = [
       for (let turn = 1; turn <= 3; turn += 1) {
         a.heard.length = 0;
         await b.release(hold);
-        same((await a.hears('the waiter', request.attempt)).kind, 'wake', 'what the waiter hears');
-        hold = await b.granted('who is faster', { ...second, fair: false });
+        same((await a.hears('the waiter', request.attempt)).kind, 'wake', 'the message of the waiter');
+        hold = await b.granted('a faster caller', { ...second, fair: false });
         await a.busy('the waiter', request);
       }
       await b.release(hold);
       await a.eventuallyGranted('the waiter', request);
-      await c.busy('somebody else', { keys });
+      await c.busy('another caller', { keys });
     }),
   ]),
 ];

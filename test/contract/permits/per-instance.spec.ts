@@ -85,7 +85,7 @@ describe('perInstance', () => {
     const busy = await rejection(a.locks.acquire(key, { ...LIMIT, waitMs: 0 }));
     expect(busy).toBeInstanceOf(LockBusyError);
     expect(busy).toMatchObject({ key, perInstance: 2, permits: undefined });
-    expect(busy.message).toContain('this instance has as many permits as it may (`perInstance: 2`)');
+    expect(busy.message).toContain('this instance has all permits that it may have (`perInstance: 2`)');
     const late = await rejection(a.locks.acquire(key, { ...LIMIT, waitMs: 20 }));
     expect(late).toBeInstanceOf(LockWaitTimeoutError);
     expect(late).toMatchObject({ perInstance: 2, permits: undefined });

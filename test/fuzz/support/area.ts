@@ -223,7 +223,7 @@ export function checkIsTyped(error: unknown): asserts error is LockError {
 
 /** Throws unless a text says what is wrong: what was expected, or what is unknown, and what was given. */
 export function checkSaysWhy({ message }: LockError, name?: string): void {
-  if (!/xpected|nknown|cannot|too|holds half|separates|fills nothing|has a lone/.test(message)) {
+  if (!/xpected|nknown|cannot|too|contains half|separates|fills nothing|has a lone/.test(message)) {
     throw new Error(`The text does not say what was expected: ${message}`);
   }
   if (name !== undefined && !message.includes(name)) throw new Error(`The text does not name ${name}: ${message}`);

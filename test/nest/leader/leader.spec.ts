@@ -422,7 +422,7 @@ describe('the campaign of a class with @Leader', () => {
     ]) {
       const error = await rejection(start(one!, other!));
       expect(error).toBeInstanceOf(LockConfigurationError);
-      expect(error.message).toMatch(new RegExp(`Shop.* campaign for "${key}".*would never lead.*key of its own`, 'u'));
+      expect(error.message).toMatch(new RegExp(`Shop.* campaign for "${key}".*would never lead.*its own key`, 'u'));
     }
     await start(Shop, { provide: 'alias', useExisting: Shop });
   });

@@ -203,7 +203,7 @@ const MISSING = {
   statusCode: 400,
   error: 'Bad Request',
   code: 'LOCK_KEY',
-  message: 'The request lacks a value that it has to have, or has a wrong one.',
+  message: 'A required value is missing or invalid.',
 };
 const EXPECTED: Record<string, object> = {
   busy: LOCKED,
@@ -435,7 +435,7 @@ describe('a status', () => {
     (ifBusy) => {
       const define = () => LockInterceptor.for(KEY, { ifBusy, status: 409 });
       expect(define).toThrow(LockConfigurationError);
-      expect(define).toThrow('`status: 409` has no effect beside an `ifBusy` that answers; leave one of them out.');
+      expect(define).toThrow('`status: 409` has no effect with an `ifBusy` that answers; leave one of them out.');
     },
   );
 });

@@ -20,7 +20,7 @@ const MISSING = {
   statusCode: 400,
   error: 'Bad Request',
   code: 'LOCK_KEY',
-  message: 'The request lacks a value that it has to have, or has a wrong one.',
+  message: 'A required value is missing or invalid.',
 };
 
 /** The error that a client gets with this answer. */

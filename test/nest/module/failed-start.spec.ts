@@ -214,7 +214,7 @@ class InjectingByClass {
 
 describe('a bare import of the module', () => {
   const TOLD =
-    /^A module imports RedisLockModule by itself.* Call forRoot\(\) once, in the root module: .*RedisLockTestingModule\.forRoot\(\)/;
+    /^A module imports RedisLockModule directly.* Call forRoot\(\) once, in the root module: .*RedisLockTestingModule\.forRoot\(\)/;
 
   async function expectTold(type: Type): Promise<void> {
     const error = await rejection(NestFactory.createApplicationContext(type, { abortOnError: false, logger: false }));

@@ -170,10 +170,10 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     ...['port', 'db', 'family', 'connectTimeout'].map((option): [object, string, string] => [
       { host: 'a', [option]: 'redis://:secret@a' },
       `\`${option}\``,
-      'got a text with `://` or `@`, which may hold a password',
+      'got a text with `://` or `@`, which may contain a password',
     ]),
-    [{ cluster: ['a:1'], redisOptions: 'redis://:secret@a' }, '`redisOptions`', 'which may hold a password'],
-    ['redis://u:12?secret@a', 'to have no parameters', 'which may hold a password'],
+    [{ cluster: ['a:1'], redisOptions: 'redis://:secret@a' }, '`redisOptions`', 'which may contain a password'],
+    ['redis://u:12?secret@a', 'to have no parameters', 'which may contain a password'],
   ])('a connection that a library would misread: %j', async (connection, expected, got) =>
     expectRefused(connection, expected, got),
   );
@@ -205,7 +205,7 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     [Number.NaN, '`port`', 'from 1 to 65535, got `NaN`'],
     [' ', 'the URL of', 'redis://HOST:PORT'],
     ['http://a:7000', ADDRESS, 'got a text with `://`'],
-    ['u:secret@a:7000', ADDRESS, 'which may hold a password'],
+    ['u:secret@a:7000', ADDRESS, 'which may contain a password'],
     [':7000', ADDRESS, 'got `:7000`'],
     ['a:1,b:2', ADDRESS, 'got `a:1,b:2`'],
     ['undefined:7000', 'the URL of', 'redis://HOST:PORT'],
@@ -268,14 +268,14 @@ describe('a connection that was not given', () => {
   it.each([[{}], [{ connection: undefined }]])('leads to this machine, and the log reports it: %j', async (options) => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     await expect(errorOf(options)).rejects.toThrow('The app has started.');
-    expect(warn).toHaveBeenCalledWith('Locks on 127.0.0.1:6379, since no connection was given.');
+    expect(warn).toHaveBeenCalledWith('Locks on 127.0.0.1:6379, because no connection was given.');
     warn.mockRestore();
   });
 
   it.each([[{}], [{ connection: undefined }]])('is refused in production: %j', async (options) => {
     process.env['NODE_ENV'] = 'production';
     const { message } = await errorOf(options);
-    expect(message).toMatch(/^Expected `connection` to say where Redis is where NODE_ENV is `production`, got none/);
+    expect(message).toMatch(/^Expected `connection` to be set where NODE_ENV is `production`, got none/);
     await expect(errorOf({ connection: 'redis://127.0.0.1:6379' })).rejects.toThrow('The app has started.');
   });
 });

@@ -43,7 +43,7 @@ describe('a second module of one name', () => {
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toBe(
       'RedisLockModule is registered 2 times without a name (by BillingModule, StockModule). Call forRoot() once, in the ' +
-        'root module, since it is global; or share what it returned; or give each its own `name`, and tell the ' +
+        'root module, because it is global; or share its result; or give each its own `name`, and name it in the ' +
         "decorators: `connection: '<name>'`.",
     );
   });

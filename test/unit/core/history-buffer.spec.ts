@@ -101,7 +101,7 @@ describe('the buffer of the history', () => {
     expect([buffer.size, reporter.lines]).toEqual([
       2_001,
       [
-        'warn The history of locks drops entries, since 2000 wait to be written: Redis is away. Later, one entry says how many. No lock is affected.',
+        'warn The history of locks drops entries, since 2000 wait to be written: Redis is away. A later entry has their number. No lock is affected.',
       ],
     ]);
     work();

@@ -60,7 +60,7 @@ describe('the text of an error', () => {
   it('is bounded for an ill-formed key of any length', () => {
     const key = `\uD800${'a'.repeat(10_000)}`;
     expect(() => storedKey(key)).toThrow(errors.LockKeyError);
-    expect(() => storedKey(key)).toThrow(/^The lock key "\\ud800a{39}…" holds half of a surrogate pair/u);
+    expect(() => storedKey(key)).toThrow(/^The lock key "\\ud800a{39}…" contains half of a surrogate pair/u);
   });
 });
 

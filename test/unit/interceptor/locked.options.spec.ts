@@ -17,10 +17,10 @@ const ALTERNATIVE = (): string => 'busy';
 
 describe('the options of a job that runs once', () => {
   it.each<[LockedOptions, RegExp]>([
-    [{ waitMs: 5 }, /`waitMs: 5` .*beside `oncePer`.*leave it out\.$/],
-    [{ rerunOnLoss: true, ifBusy: 'throw' }, /`rerunOnLoss` .*leave `ifBusy: 'throw'` out\.$/],
-    [{ rerunOnLoss: true, ifBusy: 'wait' }, /`rerunOnLoss` .*leave `ifBusy: 'wait'` out\.$/],
-    [{ rerunOnLoss: true, ifBusy: 'wait', waitMs: 5 }, /`rerunOnLoss` .*leave `ifBusy: 'wait'` out\.$/],
+    [{ waitMs: 5 }, /`waitMs: 5` .*with `oncePer`.*leave it out\.$/],
+    [{ rerunOnLoss: true, ifBusy: 'throw' }, /`rerunOnLoss`, .*leave `ifBusy: 'throw'` out\.$/],
+    [{ rerunOnLoss: true, ifBusy: 'wait' }, /`rerunOnLoss`, .*leave `ifBusy: 'wait'` out\.$/],
+    [{ rerunOnLoss: true, ifBusy: 'wait', waitMs: 5 }, /`rerunOnLoss`, .*leave `ifBusy: 'wait'` out\.$/],
     [{ reentrant: true }, /leave `reentrant` out\.$/],
   ])('are refused with advice when they contradict: %j', (options, text) => {
     for (const oncePer of ['fire', 60_000] as const) {

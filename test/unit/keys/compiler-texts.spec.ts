@@ -38,15 +38,15 @@ const MISTAKES: Record<string, { code: string; shown: string }> = {
   },
   'a key with a type parameter': {
     code: '@Locked(`order:${name}:<0>`) async run(id: string): Promise<void> {}',
-    shown: 'the compiler cannot look into a type parameter, in the key or in an argument: write the key `as string`',
+    shown: 'the compiler cannot resolve a type parameter, in the key or in an argument: write the key `as string`',
   },
   'keys with a type parameter': {
     code: '@Locked([`order:${name}:<0>`]) async run(id: string): Promise<void> {}',
-    shown: 'the compiler cannot look into a type parameter, in the key or in an argument: write the key `as string`',
+    shown: 'the compiler cannot resolve a type parameter, in the key or in an argument: write the key `as string`',
   },
   'an argument of a type parameter': {
     code: "@Locked('order:<0.id>') async run(order: T): Promise<void> {}",
-    shown: 'the compiler cannot look into a type parameter',
+    shown: 'the compiler cannot resolve a type parameter',
   },
   'a call that may be skipped': {
     code: "@Locked('order:<0>', { ifBusy: 'skip' }) async run(id: string): Promise<string> { return id; }",
@@ -74,7 +74,7 @@ const MISTAKES: Record<string, { code: string; shown: string }> = {
   },
   'an answer of another type': {
     code: "@Locked('k', { ifBusy: () => 7 }) async run(): Promise<string> { return ''; }",
-    shown: 'the function of ifBusy returns what the result type of this method lacks',
+    shown: 'the function of ifBusy returns a value that the result type of this method lacks',
   },
 };
 const TITLES = Object.keys(MISTAKES);

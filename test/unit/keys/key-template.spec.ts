@@ -125,7 +125,7 @@ describe('a bad key template', () => {
   it.each<[string, string]>([
     [
       '',
-      "the key template is an empty string, expected a text that names what is protected; write one, such as 'order:<0.id>'.",
+      "the key template is an empty string, expected a text that names the protected resource; write one, such as 'order:<0.id>'.",
     ],
     ['order:<0', "key template 'order:<0': '<0' is not closed; add the '>', or write '<<' for a literal '<'."],
     ['a:<0>:<', "key template 'a:<0>:<': '<' is not closed;"],
@@ -160,7 +160,7 @@ describe('a bad key template', () => {
     '<>', '<a>', '<this.id>', '<0.>', '<0..id>', '<.id>', '<-1>', '<+1>', '<1e3>', '<00>', '<01>', '<0[1]>',
     '< 0>', '<0 >', '<0. id>', '<0.a b>', '<0\n>', '<0<1>', '<0.<1>', '<0<<1>',
   ])('throws when it contains the malformed placeholder %j', (wrong) => {
-    const text = `'${wrong}' is no placeholder; expected the index of an argument, then properties after dots, as in`;
+    const text = `'${wrong}' is not a placeholder; expected the index of an argument, then properties after dots, as in`;
     expect(failureOf(() => parseKeyTemplate(`order:${wrong}`)).message).toContain(text);
   });
 

@@ -41,9 +41,9 @@ describe('lockKey', () => {
   });
 
   it('refuses an empty text, a lone surrogate and an invalid escape', () => {
-    expect(failureOf(() => lockKey``).message).toContain('lockKey``: it is empty; write what is protected');
+    expect(failureOf(() => lockKey``).message).toContain('lockKey``: it is empty; name the protected resource');
     expect(failureOf(() => lockKey`a\uD800:${1}`).message).toContain('it has a lone surrogate');
-    expect(failureOf(() => lockKey`\unit:${1}`).message).toContain('it has an escape that JavaScript does not know');
+    expect(failureOf(() => lockKey`\unit:${1}`).message).toContain('it has an invalid escape sequence');
   });
 
   it.each([[undefined], [7], ['sku'], [['sku:', '']]])(

@@ -56,7 +56,7 @@ describe('a campaign', () => {
   it.each([
     [
       'host:1 Jobs.lead',
-      /^warn .* held by host:1 Jobs.lead, this process or an earlier one of its name\. .* 3000 ms\.$/,
+      /^warn .* held by host:1 Jobs.lead, this process or an earlier one with the same name\. .* 3000 ms\.$/,
     ],
     ['web-2:7', /^debug .* held by web-2:7\. /],
   ])('names once the leader that it waits for: %s', async (holder, line) => {
@@ -142,7 +142,7 @@ describe('a leader that loses its lock', () => {
     revoke();
     await clock.advance(10_000);
     expect([store.acquires.length, terms, leadership.isLeader()]).toEqual([1, 1, false]);
-    expect(reporter.lines.filter((line) => line.includes('goes on after its end'))).toHaveLength(1);
+    expect(reporter.lines.filter((line) => line.includes('continues after its end'))).toHaveLength(1);
     work.open();
     await clock.advance(OTHERS_FIRST_MS);
     expect([store.acquires.length, terms, leadership.isLeader()]).toEqual([2, 2, true]);

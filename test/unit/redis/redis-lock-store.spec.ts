@@ -94,7 +94,7 @@ describe('the store on Redis', () => {
     }
     expect(refused).toBe(refusals);
     expect(warn.mock.calls).toEqual(
-      refusals === 1 ? [[expect.stringMatching(/^Redis takes no command for several locks \(ERR proxy: /)]] : [],
+      refusals === 1 ? [[expect.stringMatching(/^Redis accepts no command for several locks \(ERR proxy: /)]] : [],
     );
   });
 

@@ -170,7 +170,7 @@ describe('a call whose fire is unknown', () => {
   it('is refused with an expression that never fires', async () => {
     const app = await started();
     const error = refusalOf(() => app.claimAt('never', Date.now()));
-    expect(error.message).toContain('the times of "0 0 31 2 *" cannot be worked out. Check that it ever fires');
+    expect(error.message).toContain('the times of "0 0 31 2 *" cannot be computed. Check that it ever fires');
     expect(error.cause).toBeInstanceOf(Error);
   });
 });

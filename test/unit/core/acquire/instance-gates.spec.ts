@@ -68,7 +68,7 @@ describe('a call that its process has no permit for', () => {
     await settled();
     expect(refused.error).toMatchObject({ code: 'LOCK_BUSY', key: 'k', perInstance: 5, permits: undefined });
     expect(refused.error.message).toBe(
-      'The lock "k" (read) is busy: this instance has as many permits as it may (`perInstance: 5`), and the call does not ' +
+      'The lock "k" (read) is busy: this instance has all permits that it may have (`perInstance: 5`), and the call does not ' +
         "wait. Try later, or let it wait (`waitMs`, and for a method `ifBusy: 'wait'`).",
     );
     expect(asked()).toBe(2);
@@ -85,7 +85,7 @@ describe('a call that its process has no permit for', () => {
     const whose = { waitedMs: 500, perInstance: 2, holder: undefined };
     expect(waiting.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', ...whose });
     expect(waiting.error.message).toBe(
-      'The lock "k" (read) was still busy after 500 ms: this instance has as many permits as it may (`perInstance: 2`), ' +
+      'The lock "k" (read) was still busy after 500 ms: this instance has all permits that it may have (`perInstance: 2`), ' +
         'with 1 waiting ahead. Wait longer (`waitMs`), or hold it for less time.',
     );
     expect(late).toMatchObject([{ key: 'k', waitedMs: 500 }]);

@@ -53,28 +53,28 @@ describe('the transfer token', () => {
   it.each<[string, unknown, string]>([
     ['nothing', undefined, 'got a value of type undefined'],
     ['an object', HOLD, 'got a value of type object'],
-    ['another text', 'order:7', 'got another one of 7 characters'],
-    ['an empty text', '', 'got another one of 0 characters'],
+    ['another text', 'order:7', 'got a text of 7 characters'],
+    ['an empty text', '', 'got a text of 0 characters'],
     ['a text of a newer version', forged('{}', 'lock2.'), 'got one of version 2'],
-    ['a text without its end', transferText(HOLD).slice(0, -1), 'was cut or changed on its way'],
-    ['a text that is too long', `lock1.${'a'.repeat(200_000)}`, 'got another one of 200006 characters'],
-    ['a text with another character', transferText(HOLD).replace('lock1.e', 'lock1.f'), 'was cut or changed'],
-    ['no JSON', forged('{'), 'was cut or changed'],
-    ['null', forged('null'), 'was cut or changed'],
-    ['no keys', withHold({ holds: [] }), 'was cut or changed'],
+    ['a text without its end', transferText(HOLD).slice(0, -1), 'was truncated or changed'],
+    ['a text that is too long', `lock1.${'a'.repeat(200_000)}`, 'got a text of 200006 characters'],
+    ['a text with another character', transferText(HOLD).replace('lock1.e', 'lock1.f'), 'was truncated or changed'],
+    ['no JSON', forged('{'), 'was truncated or changed'],
+    ['null', forged('null'), 'was truncated or changed'],
+    ['no keys', withHold({ holds: [] }), 'was truncated or changed'],
     ['too many keys', withHold({ holds: Array.from({ length: 17 }, (_, i) => ({ ...KEY!, key: `${i}` })) }), 'changed'],
-    ['a key twice', withHold({ holds: [KEY, KEY] }), 'was cut or changed'],
-    ['an attempt that is not one', withHold({ holds: [{ ...KEY!, attempt: 'a b.c' }] }), 'was cut or changed'],
-    ['a token that is not one', withHold({ holds: [{ ...KEY!, fencingToken: 0 }] }), 'was cut or changed'],
-    ['a key that is not one', withHold({ holds: [{ ...KEY!, key: '\uD800' }] }), 'was cut or changed'],
-    ['an unknown mode', withHold({ mode: 'upgrade' }), 'was cut or changed'],
-    ['an owner that is not one', withHold({ owner: 7 }), 'was cut or changed'],
-    ['a lease that is not one', withHold({ leaseMs: 'long' }), 'was cut or changed'],
-    ['more tokens than a grant has', withHold({ handedOn: 64 }), 'was cut or changed'],
+    ['a key twice', withHold({ holds: [KEY, KEY] }), 'was truncated or changed'],
+    ['an attempt that is not one', withHold({ holds: [{ ...KEY!, attempt: 'a b.c' }] }), 'was truncated or changed'],
+    ['a token that is not one', withHold({ holds: [{ ...KEY!, fencingToken: 0 }] }), 'was truncated or changed'],
+    ['a key that is not one', withHold({ holds: [{ ...KEY!, key: '\uD800' }] }), 'was truncated or changed'],
+    ['an unknown mode', withHold({ mode: 'upgrade' }), 'was truncated or changed'],
+    ['an owner that is not one', withHold({ owner: 7 }), 'was truncated or changed'],
+    ['a lease that is not one', withHold({ leaseMs: 'long' }), 'was truncated or changed'],
+    ['more tokens than a grant has', withHold({ handedOn: 64 }), 'was truncated or changed'],
   ])('is refused when it is %s, and is not shown', (_, text, expected) => {
     const error = thrownBy(() => readTransferText(text));
     expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toContain('Expected the text that `await lock.transfer()` has returned');
+    expect(error.message).toContain('Expected the transfer token that `await lock.transfer()` has returned');
     expect(error.message).toContain(expected);
     expect(error.message.length).toBeLessThan(250);
   });

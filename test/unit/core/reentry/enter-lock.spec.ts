@@ -360,7 +360,7 @@ describe('a nested call that is still inside when the outer work has returned', 
 
 describe('a call that is not awaited, inside a nested call for several keys', () => {
   it.each([
-    ['write', { error: expect.objectContaining({ code: 'LOCK_REENTRY', key: 'a', message: expect.stringMatching(/nobody awaited/) }) }],
+    ['write', { error: expect.objectContaining({ code: 'LOCK_REENTRY', key: 'a', message: expect.stringMatching(/not awaited/) }) }],
     ['read', { value: 'entered' }],
   ] as const)('that asks to %s the key that its own end keeps: %j', async (mode, expected) => {
     const { under, locker } = startLocker();

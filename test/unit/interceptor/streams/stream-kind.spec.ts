@@ -52,7 +52,7 @@ describe('a stream', () => {
     const refuse = () => refuseStream(result, 'Files.read');
     expect(refuse).toThrow(LockConfigurationError);
     expect(refuse).toThrow(
-      `Files.read is locked and returned ${kind}, which goes on after the lock is released. ` +
+      `Files.read is locked and returned ${kind}, which continues after the lock is released. ` +
         'Return an Observable of rxjs, an async iterable (`async function*`), or a promise of the whole result.',
     );
   });

@@ -129,7 +129,7 @@ const HOLDS: Record<string, Record<string, Change>> = {
   'fencing tokens rise with every grant, across clients and modes': {
     'fencing tokens repeat': mistold(({ fencingTokens }) => ({ fencingTokens: fencingTokens.map(() => 7) })),
   },
-  'a grant for writing reserves the tokens behind its own, if the store says so': {
+  'a grant for writing reserves the tokens after its own, if the store has `reservesTokens`': {
     'tokens are counted one by one': mistold(({ serverTimeMs }) => ({ fencingTokens: [serverTimeMs + (tokens += 1)] })),
   },
   'an owner that got several tokens for reading re-enters with the greatest': {
@@ -143,7 +143,7 @@ const HOLDS: Record<string, Record<string, Change>> = {
   'an owner that writes re-enters its lock with the same fencing token, on any client': {
     'owners mean nothing': misread(() => ({ owner: undefined })),
   },
-  'owners that differ in one character are different owners, and so is no owner': {
+  'owners that differ in one character are different owners, and differ from a missing owner': {
     'all attempts without an owner have the same one': misread(({ owner = '-' }) => ({ owner })),
   },
   'an owner that reads is refused for writing, and keeps reading': {
@@ -314,7 +314,7 @@ const WAITING: typeof HOLDS = {
       return { onWakeUp: (attempt, told) => woken.size < woken.add(attempt).size && listener.onWakeUp(attempt, told) };
     }),
   },
-  'a waiter for several keys holds back nobody behind the first busy one': {
+  'a waiter for several keys holds back no callers of the keys after the first busy one': {
     'a waiter for several keys takes those that are free': badAcquire(async (ask, request) => {
       const reply = await ask(request);
       if (reply.outcome === 'busy') for (const key of request.keys.slice(1)) await ask({ ...request, keys: [key] });
@@ -359,7 +359,7 @@ const WAITING: typeof HOLDS = {
       forceRelease: (key) => good.forceRelease(key).then(() => true),
     }),
   },
-  'a revocation up to a token leaves later holders alone': {
+  'a revocation up to a token spares later holders': {
     'a revocation ignores the token': (good) => ({ forceRelease: (key) => good.forceRelease(key) }),
   },
 };
@@ -398,7 +398,7 @@ const ADOPTIONS: typeof HOLDS = {
       return isAgain ? { outcome: 'lost', lastToken: asked.fencingToken, revoked: false } : good.adopt(asked);
     }),
   },
-  'what the first attempt still sends after the adoption changes nothing': {
+  'commands of the first attempt after the adoption change nothing': {
     'the first attempt is forgotten': badAdopt(async (asked, store, good) => {
       const reply = await good.adopt(asked);
       lockOf(store, asked.key).ended.clear();
@@ -433,7 +433,7 @@ const ADOPTIONS: typeof HOLDS = {
       return reply.outcome === 'lost' ? { ...reply, revoked: false } : reply;
     }),
   },
-  'waiters go on waiting while a hold is adopted, and are served when it is released': {
+  'waiters continue to wait while a hold is adopted, and are served when it is released': {
     'an adoption lets the next one in': badAdopt(async (asked, store, good) => {
       const reply = await good.adopt(asked);
       await store.release({ key: asked.key, attempt: asked.attempt, holdAtLeastMs: 0, leaseMs: 0 });
@@ -443,13 +443,13 @@ const ADOPTIONS: typeof HOLDS = {
 };
 
 const SEMAPHORES: typeof HOLDS = {
-  'a request takes as many permits as it says, all of them or none, until its hold ends': {
+  'a request takes its number of permits, all of them or none, until its hold ends': {
     'each request takes one permit': misread(() => ({ take: 1 })),
   },
-  'a waiter for many permits is not overtaken by those who need few': {
+  'a waiter for many permits is not overtaken by waiters for few': {
     'those who need few permits overtake those who need many': misread(() => ({ fair: false })),
   },
-  'the permits of an operator count for all requests, until there are none of them any more': {
+  'the permits of an operator apply to all requests, until the operator removes them': {
     'the permits of an operator do not count': () => ({ setPermits: async () => undefined }),
     'the permits of an operator stay forever': (good) => ({
       setPermits: async (key, permits) => (permits === null ? undefined : good.setPermits(key, permits)),
@@ -460,10 +460,10 @@ const SEMAPHORES: typeof HOLDS = {
       setPermits: (key, permits) => good.setPermits(key, permits === null ? null : Math.max(permits, 5)),
     }),
   },
-  'more permits wake those who wait': {
+  'more permits wake waiters': {
     'no waiter is notified of more permits': badWakeUps(() => ({ onWakeUp: () => undefined })),
   },
-  'more permits let in those who wait': {
+  'more permits admit waiters': {
     'permits are only lowered': (good, store) => ({
       async setPermits(key, permits) {
         const { permits: before = Infinity } = lockOf(store, key) ?? {};
@@ -471,7 +471,7 @@ const SEMAPHORES: typeof HOLDS = {
       },
     }),
   },
-  'the state of a semaphore tells how many permits are used and free': {
+  'the state of a semaphore reports the used and the free permits': {
     'the number of permits is missing': (good) => ({
       inspect: async (key) => ({ ...(await good.inspect(key)), permits: null }),
     }),
@@ -488,7 +488,7 @@ const JOBS: typeof HOLDS = {
   'a claim that waits is granted when it asks in its turn, and refused if another one has run its fire': {
     'a claim that waits hears nothing': badWakeUps(() => ({ onWakeUp: () => undefined })),
   },
-  'a fire that is older than all fires that are remembered is refused': {
+  'a fire that is older than all remembered fires is refused': {
     'fires are forgotten soon': (good, store) => ({
       acquire(request) {
         for (const job of lockOf(store, request.keys[0]!)?.jobs.values() ?? []) job.fires = job.fires.slice(-3);
@@ -502,7 +502,7 @@ const JOBS: typeof HOLDS = {
       return request.claim?.rerunOnLoss && reply.outcome === 'refused' ? ask({ ...request, claim: undefined }) : reply;
     }),
   },
-  'jobs that share a key have fires and runs of their own': {
+  'jobs that share a key have separate fires and runs': {
     'fires are known by their time only': misread(({ claim }) => ({
       claim: claim && { ...claim, job: 'Reports.noon' },
     })),
@@ -519,7 +519,7 @@ const JOBS: typeof HOLDS = {
   'lastRun() reports the last run of a job, and without a job the one that began last': {
     'the last run of any job is told for each': (good) => ({ lastRun: (key) => good.lastRun(key) }),
   },
-  'a fire that is running is refused with the attempt that claimed it, and nobody waits for it': {
+  'a fire that is running is refused with the attempt that claimed it, and no claim waits for it': {
     'the attempt that claimed a fire is missing': badAcquire(async (ask, request) => {
       const reply = await ask(request);
       return reply.outcome === 'refused' ? { ...reply, claimedBy: undefined } : reply;
@@ -565,7 +565,7 @@ const JOBS: typeof HOLDS = {
       },
     }),
   },
-  'inspect() reports the writer, since when it holds the lock and for how long': {
+  'inspect() reports the writer, the start of its hold and the rest of its lease': {
     'inspect mixes up the instance and the context of a holder': misread(({ holder }) => ({
       holder: holder.split(' ').toReversed().join(' '),
     })),
@@ -579,7 +579,7 @@ const JOBS: typeof HOLDS = {
   'list() yields the locks whose key contains a text, taken literally': {
     'list ignores the text': (good) => ({ list: ({ prefix, limit }) => good.list({ prefix, limit }) }),
   },
-  'closing a client frees nothing': {
+  'closing a client frees no lock': {
     'the close frees all locks': (good) => ({
       async close() {
         for await (const { key } of good.list({ prefix: '', limit: 1_000 })) await good.forceRelease(key);
@@ -601,19 +601,20 @@ const HISTORY: typeof HOLDS = {
       records: records.map((one) => ({ ...one, at: now })),
     })),
   },
-  'a batch that is sent twice is read once, and read() returns at most as many entries as it is asked for': {
+  'a batch that is sent twice is read once, and read() returns at most the requested number of entries': {
     'a batch that comes twice is there twice': badAppend(({ id }) => ({ id: `${id}-${Math.random()}` })),
     'the history has no limit': badRead((all, { key }) => all.filter((entry) => isAbout(entry, key))),
   },
-  'history.read() of a key returns what is about that key, also among several, and no other key with its text': {
-    'a key with a comma counts as several': badRead((all, { key = '', limit }) =>
-      all.filter((entry) => `, ${entry.key}, `.includes(key === '' ? '' : `, ${key}, `)).slice(0, limit),
-    ),
-    'the history of a key lacks the locks of several keys': badRead((all, { key, limit }) =>
-      all.filter((entry) => !key || entry.key === key).slice(0, limit),
-    ),
-  },
-  'history.read() returns what happened before a time, up to the limit': {
+  'history.read() of a key returns the entries of that key, also among several keys, and no entries of keys that contain its text':
+    {
+      'a key with a comma counts as several': badRead((all, { key = '', limit }) =>
+        all.filter((entry) => `, ${entry.key}, `.includes(key === '' ? '' : `, ${key}, `)).slice(0, limit),
+      ),
+      'the history of a key lacks the locks of several keys': badRead((all, { key, limit }) =>
+        all.filter((entry) => !key || entry.key === key).slice(0, limit),
+      ),
+    },
+  'history.read() returns the entries before a time, up to the limit': {
     'the history ignores the time': badRead((all, { limit }) => all.slice(0, limit)),
   },
 };
