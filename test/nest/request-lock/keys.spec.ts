@@ -235,7 +235,7 @@ const NO_OPTIONS: Record<string, unknown> = { null: null, 'a number': 5, 'a text
 
 const KEYS: Record<string, [key: unknown, words: string]> = {
   'an empty template': ['', 'the key template is an empty string'],
-  'a placeholder without an index': ['order:<id>', "'<id>' is no placeholder"],
+  'a placeholder without an index': ['order:<id>', "'<id>' is not a placeholder"],
   'a placeholder that is not closed': ['order:<0.params.id', 'is not closed'],
   'two placeholders that nothing separates': ['<0.params.a><0.params.b>', 'nothing separates'],
   'an empty list': [[], 'the list of keys is empty'],
