@@ -110,7 +110,7 @@ export function readTime(answer: unknown): number {
   const [seconds, micros, ...rest] = Array.isArray(answer) ? answer.map(String) : [];
   const isTime = [seconds, micros].every((part) => part !== undefined && /^\d+$/.test(part)) && rest.length === 0;
   if (isTime) return Number(seconds) * 1_000_000 + Number(micros);
-  throw new Error('the answer to TIME is no time');
+  throw new Error('the answer to TIME is not a time');
 }
 
 export function readScan(answer: unknown): [cursor: string, keys: string[]] {
@@ -123,5 +123,5 @@ export function readScan(answer: unknown): [cursor: string, keys: string[]] {
 /** The answer to WAIT: a number of replicas. */
 export function readWait(answer: unknown): number {
   if (Number.isSafeInteger(answer) && (answer as number) >= 0) return answer as number;
-  throw new Error('the answer to WAIT is no number');
+  throw new Error('the answer to WAIT is not a number');
 }

@@ -40,7 +40,7 @@ function listOf(value: unknown): readonly unknown[] {
 const isSlot = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < 16_384;
 
-const malformed = (): Error => new Error('the answer to CLUSTER SLOTS is no list of slots');
+const malformed = (): Error => new Error('the answer to CLUSTER SLOTS is not a list of slots');
 
 /** How a cluster is reached. */
 export interface ClusterPlan {

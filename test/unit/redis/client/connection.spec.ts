@@ -33,7 +33,7 @@ describe('the answer to TIME', () => {
   it.each([...NONSENSE, ['-1', '0'], ['x', '0'], ['1', ''], ['1', null], ['1e3', '0']])(
     'is refused: %j',
     async (answer) => {
-      await expect((await answering(answer)).time()).rejects.toThrow('the answer to TIME is no time');
+      await expect((await answering(answer)).time()).rejects.toThrow('the answer to TIME is not a time');
     },
   );
 });
@@ -59,7 +59,7 @@ describe('the answer to WAIT', () => {
   });
 
   it.each([null, undefined, '', '2', 'OK', [], [2], {}, Number.NaN, 1.5, -1])('is refused: %j', async (answer) => {
-    await expect((await answering(answer)).wait(1, 10)).rejects.toThrow('the answer to WAIT is no number');
+    await expect((await answering(answer)).wait(1, 10)).rejects.toThrow('the answer to WAIT is not a number');
   });
 });
 
@@ -145,12 +145,12 @@ describe('a cluster', () => {
   });
 
   it.each([null, 'OK', [1], [[0, 'x', []]], [[0, 99_999, ['h', 1]]], shard(7), shard('h', '1')])(
-    'refuses an answer that is no list of slots: %j',
+    'refuses an answer that is not a list of slots: %j',
     async (answer) => {
       const { cluster, errors } = await openCluster(answer);
       expect([cluster.status, errors[0]?.message]).toEqual([
         'closed',
-        'the answer to CLUSTER SLOTS is no list of slots',
+        'the answer to CLUSTER SLOTS is not a list of slots',
       ]);
       await cluster.close();
     },

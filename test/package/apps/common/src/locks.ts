@@ -209,7 +209,7 @@ async function closesWhatIsItsOwn(open: OpenInstance): Promise<void> {
   const lock = await a.locks.acquire(key);
   const waiting = later(b.locks.acquire(key));
   await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
-  // Those of commands and of wake-ups, beside the client that was passed in, which may connect only when it is used.
+  // Those of commands and of wake-ups, in addition to the client that was passed in, which may connect only when it is used.
   await b.client?.ping();
   assert.equal((await b.connections()).length, b.client ? 3 : 2);
   await b.app.close();
