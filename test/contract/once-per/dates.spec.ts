@@ -83,7 +83,7 @@ describe('a job whose fire is named by a function of its arguments', () => {
     const error = await rejection(reports.given(id, fire));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toBe(
-      `Reports.given: the function \`oncePer\` gave ${told}, expected a Date from 1970 on; return the time at which the ` +
+      `Reports.given: the function \`oncePer\` returned ${told}, expected a Date from 1970 on; return the time at which the ` +
         'job was due (it cannot be async).',
     );
     expect(await locks.lastRun(`given:${id}`)).toBeNull();
