@@ -1,4 +1,11 @@
-import { MAX_REDIRECTS, NODE_INFO_TIMEOUT_MS, reconnectDelayMs, SLOTS_REFRESH_MS, SLOTS_RETRY_MS } from '../timing.js';
+import {
+  CONNECT_TIMEOUT_MS,
+  MAX_REDIRECTS,
+  NODE_INFO_TIMEOUT_MS,
+  reconnectDelayMs,
+  SLOTS_REFRESH_MS,
+  SLOTS_RETRY_MS,
+} from '../timing.js';
 import { readRedirect } from '../connection/redis-errors.js';
 import { type ClientParts, unsentError } from './client-library.js';
 import { slotOf } from './cluster-slots.js';
@@ -155,13 +162,15 @@ export class OwnCluster extends OwnClient implements ClusterClient {
   }
 
   protected override open(): void {
-    this.#over = new AbortController();
+    // A question that is still under way must end with the cluster.
+    if (this.#over.signal.aborted) this.#over = new AbortController();
     void this.#refreshOnce();
   }
 
   protected override drop(): Promise<unknown> {
     this.#cancelRefresh();
     this.#over.abort();
+    this.#refresh = null;
     return Promise.all([...this.#nodes.keys()].map((name) => this.#remove(name)));
   }
 
@@ -228,7 +237,11 @@ export class OwnCluster extends OwnClient implements ClusterClient {
 
   #refreshOnce(): Promise<void> {
     if (this.status === 'idle' || this.status === 'ended') return Promise.resolve();
-    return (this.#refresh ??= this.#refreshNow(this.#over.signal).finally(() => (this.#refresh = null)));
+    if (this.#refresh) return this.#refresh;
+    const refresh = this.#refreshNow(this.#over.signal).finally(() => {
+      if (this.#refresh === refresh) this.#refresh = null;
+    });
+    return (this.#refresh = refresh);
   }
 
   async #refreshNow(signal: AbortSignal): Promise<void> {
@@ -254,7 +267,9 @@ export class OwnCluster extends OwnClient implements ClusterClient {
    */
   async #askForSlots(signal: AbortSignal): Promise<Shard[]> {
     const { clock, random } = this.parts;
-    const known = [...[...this.#nodes.values()].map(({ at }) => at), ...(await this.plan.seeds())];
+    const seeds = await this.#findSeeds();
+    signal.throwIfAborted();
+    const known = [...[...this.#nodes.values()].map(({ at }) => at), ...seeds];
     const order = [...new Map(known.map((at) => [addressText(at), at])).values()].map((at) => ({
       at,
       rank: random.fraction(),
@@ -292,6 +307,16 @@ export class OwnCluster extends OwnClient implements ClusterClient {
       signal.removeEventListener('abort', cancelAll);
       for (const connection of opened) connection.disconnect();
     });
+  }
+
+  /** DNS may be down, or stay silent: the nodes that are known are asked without it. */
+  async #findSeeds(): Promise<readonly ServerAddress[]> {
+    try {
+      return await inTime(this.plan.seeds(), CONNECT_TIMEOUT_MS, this.parts.clock);
+    } catch (error) {
+      if (this.#nodes.size === 0) throw error;
+      return [];
+    }
   }
 
   async #askNode(at: ServerAddress, opened: Set<OwnConnection>): Promise<Shard[]> {

@@ -3,7 +3,7 @@ import { OwnCluster } from '../../../../lib/redis/client/cluster.js';
 import { OwnConnection, type SessionListener } from '../../../../lib/redis/client/connection.js';
 import { type RedisNatMap } from '../../../../lib/redis/client/redis-connection.js';
 import { type ServerAddress } from '../../../../lib/redis/client/server-address.js';
-import { GREETING_MS } from '../../../../lib/redis/timing.js';
+import { CONNECT_TIMEOUT_MS, GREETING_MS } from '../../../../lib/redis/timing.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { type Answering, type FakeSession, planOfFake } from '../../../support/redis/fake-session.js';
@@ -142,6 +142,63 @@ describe('a cluster', () => {
     const { cluster } = await openCluster(shard('10.0.0.2', 7_001, [0, 1]));
     expect([cluster.masterAddressOf('lock:a'), cluster.masterOf('lock:a')]).toEqual([undefined, undefined]);
     await cluster.close();
+  });
+
+  /** A cluster whose named nodes a test answers for: each time that they are asked for, it gets a function that names them. */
+  function clusterBySeeds() {
+    const [clock, questions, sessions] = [
+      new FakeClock(),
+      [] as ((nodes: readonly ServerAddress[]) => void)[],
+      [] as FakeSession[],
+    ];
+    const answer: Answering = ([command]) => (command === 'cluster' ? shard('10.0.0.2') : 'OK');
+    const seeds = () => new Promise<readonly ServerAddress[]>((resolve) => void questions.push(resolve));
+    const plan = { seeds, node: (at: ServerAddress) => planOfFake(at, answer, sessions) };
+    return { cluster: new OwnCluster(plan, partsWith(clock)), clock, questions, sessions };
+  }
+
+  it('opens nothing when it is closed while DNS is asked for its nodes, and connects when it is opened again', async () => {
+    const { cluster, clock, questions, sessions } = clusterBySeeds();
+    const failed = rejection(cluster.connect());
+    await cluster.close();
+    await failed;
+    const ready = cluster.connect();
+    questions[0]!([AT]);
+    await settled();
+    expect([sessions, cluster.status]).toEqual([[], 'connecting']);
+    questions[1]!([AT]);
+    await ready;
+    await cluster.close();
+    expect([sessions.some((session) => session.isWritable), clock.timers]).toEqual([false, 0]);
+  });
+
+  it('opens nothing when it is closed while a question continues that began before its connection was lost', async () => {
+    const { cluster, clock, questions, sessions } = clusterBySeeds();
+    const ready = cluster.connect();
+    questions[0]!([AT]);
+    await ready;
+    await settled();
+    cluster.refreshSlots(() => undefined);
+    cluster.reconnect();
+    await clock.advance(100);
+    await cluster.close();
+    questions[1]!([AT]);
+    await settled();
+    expect([cluster.status, sessions.some((session) => session.isWritable), clock.timers]).toEqual(['ended', false, 0]);
+  });
+
+  it('asks the nodes that it knows while DNS stays silent', async () => {
+    const { cluster, clock, questions } = clusterBySeeds();
+    const ready = cluster.connect();
+    questions[0]!([AT]);
+    await ready;
+    await settled();
+    let isDone = false;
+    cluster.refreshSlots(() => (isDone = true));
+    await clock.advance(CONNECT_TIMEOUT_MS);
+    expect([isDone, cluster.status]).toEqual([true, 'ready']);
+    await cluster.close();
+    expect(clock.timers).toBe(0);
   });
 
   it.each([null, 'OK', [1], [[0, 'x', []]], [[0, 99_999, ['h', 1]]], shard(7), shard('h', '1')])(
