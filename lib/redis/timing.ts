@@ -16,6 +16,9 @@ export const SENTINEL_COMMAND_TIMEOUT_MS = 1_000;
 /** How long a server may stay silent after it accepted a connection; ioredis has no limit for that. */
 export const GREETING_MS = 2_000;
 
+/** How often a server is asked whether it has loaded its data: ioredis would wait up to 10 s, longer than the connection lasts. */
+export const LOADING_RETRY_MS = 200;
+
 /** How long an orderly end of a socket may take before it is destroyed: an old connection must not delay a new one. */
 export const DISCONNECT_TIMEOUT_MS = 100;
 

@@ -5,6 +5,7 @@ import {
   CONNECT_TIMEOUT_MS,
   DISCONNECT_TIMEOUT_MS,
   IOREDIS_CONNECT_TIMEOUT_MS,
+  LOADING_RETRY_MS,
   SENTINEL_COMMAND_TIMEOUT_MS,
 } from '../timing.js';
 import {
@@ -44,6 +45,10 @@ const OWN_OPTIONS: RedisOptions = {
   reconnectOnError: null,
   retryStrategy: () => null,
   commandTimeout: undefined,
+  // CLUSTER SLOTS and WAIT answer with numbers.
+  stringNumbers: false,
+  // While a server loads its data, ioredis asks again after this time, by a timer that outlives the connection and keeps the process alive.
+  maxLoadingRetryTime: LOADING_RETRY_MS,
   disconnectTimeout: DISCONNECT_TIMEOUT_MS,
 };
 
@@ -55,7 +60,6 @@ const NOT_FOR_SENTINELS: RedisOptions = {
   db: 0,
   connectionName: undefined,
   socketTimeout: undefined,
-  stringNumbers: false,
   protocol: 2,
   replyMapping: undefined,
   himportFieldsets: undefined,
