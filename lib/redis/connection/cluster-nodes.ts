@@ -52,7 +52,12 @@ export class ClusterNodes {
         this.listener.onReady(node);
         this.listener.onChange();
       };
-      const stops = [node.on('ready', onReady), node.on('closed', () => this.listener.onLoss())];
+      const stops = [
+        node.on('ready', onReady),
+        node.on('closed', () => this.listener.onLoss()),
+        // It has left the cluster: what waits for it may go to the node that has its slots now.
+        node.on('ended', () => this.listener.onChange()),
+      ];
       return () => {
         for (const stop of stops) stop();
       };
