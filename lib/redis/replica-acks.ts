@@ -29,6 +29,7 @@ export class ReplicaAcks {
   readonly #connections = new Map<string, AckConnection>();
 
   readonly #inOurContext = AsyncLocalStorage.snapshot();
+  #isClosed = false;
 
   constructor(
     private readonly client: RedisClient,
@@ -39,8 +40,13 @@ export class ReplicaAcks {
    * Sends an acquire or an adoption again and resolves with its reply; with a grant only if enough replicas have it.
    * @throws LockStoreError with the number of replicas that have it
    */
-  confirm(call: ScriptCall): Promise<string[]> {
+  async confirm(call: ScriptCall): Promise<string[]> {
     const { client } = this;
+    // Nothing would close a connection that is opened now.
+    if (this.#isClosed)
+      throw new LockStoreError(`The connection was closed before the lock "${call.key}" was confirmed.`, {
+        key: call.key,
+      });
     if (client.isCluster) return this.#confirmOnNode(client, call);
     const connection = this.#connections.get(ONLY_MASTER) ?? this.#open(ONLY_MASTER, () => client.duplicate())!;
     return connection.confirm(call);
@@ -52,6 +58,7 @@ export class ReplicaAcks {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await Promise.all([...this.#connections.values()].map((connection) => connection.commands.close()));
   }
 
