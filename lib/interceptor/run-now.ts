@@ -23,8 +23,13 @@ export async function runNow<T>(work: () => Promise<T> | T): Promise<T> {
     throw new LockConfigurationError(`Expected the work of runNow() to be a function, got ${typeof work}.`);
   }
   const run = { isTaken: false };
-  const result = await asked.run(run, work);
-  if (run.isTaken) return result;
+  try {
+    const result = await asked.run(run, work);
+    if (run.isTaken) return result;
+  } finally {
+    // A call that the function has left behind, as in a timer, is a usual one: it claims its fire.
+    run.isTaken = true;
+  }
   throw new LockConfigurationError(
     'The function of runNow() called no method with `oncePer` that returns a promise: it did not run a job. Pass a function ' +
       'that calls one: `runNow(() => reports.noon())`.',

@@ -42,6 +42,17 @@ describe('a run by hand', () => {
     expect(await locks.lastRun(`report:${id}`)).toEqual(last);
   });
 
+  it('ends with its function: a job that is called later from there claims its fire', async () => {
+    const { reports } = await start();
+    const [id, ready] = [freshKey(), gate()];
+    let later: Promise<string | undefined> = Promise.resolve(undefined);
+    const leaveBehind = (): void => void (later = ready.opened.then(() => reports.daily(id)));
+    expect(await rejection(runNow(leaveBehind))).toBeInstanceOf(LockConfigurationError);
+    ready.open();
+    expect(await later).toBe(id);
+    expect(await reports.daily(id)).toBeUndefined();
+  });
+
   it('holds the lock of the job: what it meets is rejected, and a fire meanwhile is skipped', async () => {
     const [a, b] = [await start(), await start()];
     const [id, ready, done] = [freshKey(), gate(), gate()];
