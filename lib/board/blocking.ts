@@ -1,10 +1,10 @@
 import { type LockHolder, type LockState, type LockWaiter } from '../core/store/lock-state.js';
 import { callerView, instanceOf, readAt } from './query.js';
 
-/** A lock that somebody waits for: below it the callers that wait, and below those the locks that they hold up in turn. */
+/** A lock with waiting callers. Below it are these callers, and below each of them the locks that it holds and others wait for. */
 interface BlockedLock {
   readonly key: string;
-  /** Whether it is in the tree at another place, which has what is below it. */
+  /** Whether it is elsewhere in the tree, together with what is below it. */
   readonly isElsewhere: boolean;
   readonly holders: readonly object[];
   readonly waiters: readonly { readonly holdsUp: readonly BlockedLock[] }[];
@@ -13,8 +13,8 @@ interface BlockedLock {
 }
 
 /**
- * Who blocks whom, of locks that are waited for. A caller holds up what its owner holds; of a call without an owner, no more is known than
- * what its instance holds, perhaps by other calls. Each lock is in the tree once.
+ * Who blocks whom, for locks with waiters. A caller blocks others by the holds of its owner; without an owner, by all holds of its
+ * instance, perhaps of other calls. Each lock is in the tree once.
  */
 export function blockingTree(states: readonly LockState[], shown: number): readonly BlockedLock[] {
   const placed = new Set<LockState>();
@@ -30,7 +30,7 @@ export function blockingTree(states: readonly LockState[], shown: number): reado
     const { key, holders, queue } = state;
     if (isElsewhere) return { key, isElsewhere, holders: [], waiters: [], more: 0 };
     const nowMs = readAt(state);
-    // Of the callers of one instance, the first has what they hold up.
+    // Of the callers of one instance, only the first lists what they block.
     const mentioned = new Set<LockState>();
     const waiters = queue.slice(0, shown).map((waiter) => {
       const [caller, waitedMs] = callerView(waiter, nowMs);
@@ -46,12 +46,12 @@ export function blockingTree(states: readonly LockState[], shown: number): reado
     return { key, isElsewhere, holders: shownHolders, waiters, more };
   };
   const heldUp = new Set(states.flatMap((state) => state.queue.flatMap((waiter) => heldUpBy(waiter, state))));
-  // Those that hold up each other have no root: any of them is one.
+  // Callers that block each other do not have a root: take any of them.
   const first = states.filter((state) => !heldUp.has(state)).map(nodeOf);
   return [...first, ...states.flatMap((state) => (placed.has(state) ? [] : nodeOf(state)))];
 }
 
-/** What names a caller: its owner, or else its instance. An owner without a name is the attempt. */
+/** The id of a caller: its owner, or else its instance. An owner without a name is the attempt. */
 const namesOf = (caller: LockHolder | LockWaiter): string[] => {
   const instance = `instance ${instanceOf(caller)}`;
   return caller.owner === caller.attempt ? [instance] : [`owner ${caller.owner}`, instance];

@@ -44,22 +44,22 @@ import { BoardTopics, OwnLosses } from './topics.js';
 import { pageText, STYLE } from './page/page.js';
 import { SCRIPT } from './page/script.js';
 
-/** Provider tokens: the settings of a board, and where it is; internal. */
+/** Provider tokens: the settings of a board, and its path; internal. */
 export const BOARD_SETTINGS = Symbol.for('nestjs-redis-lock:board-settings');
 export const BOARD_MOUNT = Symbol.for('nestjs-redis-lock:board-mount');
 
-/** How long a browser waits before it connects again, in milliseconds. */
+/** How long a browser waits before it reconnects, in milliseconds. */
 const RETRY = Buffer.from('retry: 1000\n');
-/** How long the answer waits for the end of a run by hand, which goes on. */
+/** How long the answer waits for a run by hand to end. The run itself continues after that. */
 const RUN_ANSWER_MS = 1_000;
-/** As many characters as `by` of `forceRelease` may have. */
+/** The maximum length of `by` of `forceRelease`, in characters. */
 const MAX_USER = 128;
 
 const MOCKED =
   'Expected RedisLockBoardModule to find the RedisLockService of a RedisLockModule, got a mock of it. In a test, import ' +
   'RedisLockTestingModule.forRoot() instead, or leave the board out.';
 
-/** The routes of a board. Each answers the request by itself: what interceptors of the app return would break the page. */
+/** The routes of a board. Each writes its response itself: the results of the app's interceptors would break the page. */
 class BoardController implements OnModuleInit, OnModuleDestroy {
   readonly #feeds: Feeds;
   #service: RedisLockService | undefined;
@@ -76,7 +76,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     this.#feeds = new Feeds(settings.refreshMs);
   }
 
-  /** @throws LockConfigurationError when the app has no such lock module */
+  /** @throws LockConfigurationError when the app does not have this lock module */
   onModuleInit(): void {
     const { connection } = this.settings;
     const service = findLockService(this.moduleRef, connection, 'RedisLockBoardModule');
@@ -126,7 +126,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const { connection = null, refreshMs, canForceRelease, canRunNow } = this.settings;
     const about = eventText('board', { connection, refreshMs, canForceRelease, canRunNow });
     const stream = beginEvents(response);
-    // Nest answers HEAD by the same route: a stream that carries nothing would never end.
+    // Nest answers HEAD with the same route: an empty stream would never end.
     if (request.method === 'HEAD') return void stream.end();
     this.#feeds.connect(stream, JSON.stringify(query), () => this.#topics!.read(query), Buffer.concat([RETRY, about]));
   }
@@ -179,7 +179,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     clearTimeout(timer);
   }
 
-  /** Who acts by a request; undefined: it was refused. */
+  /** The user behind a request; undefined: it was refused. */
   async #actor(request: BoardRequest, response: BoardResponse): Promise<string | undefined> {
     const problem = whyNoAction(request);
     const user = problem === undefined ? await this.#userOf(request) : undefined;
@@ -195,7 +195,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     if (!user) return 'board';
     try {
       const name = await user(request);
-      // The way over bytes replaces half characters, which the history refuses.
+      // The conversion to bytes replaces lone surrogates, which the history refuses.
       if (typeof name === 'string' && name !== '') return Buffer.from(name.slice(0, MAX_USER)).toString();
       logger.error('The function `actions.user` of RedisLockBoardModule gave no name.');
     } catch (error) {
@@ -217,10 +217,10 @@ function statusOf(error: unknown): number {
   throw error;
 }
 
-/** What `@ApiExcludeController()` of @nestjs/swagger sets: the routes of a board are no part of the API of the app. */
+/** What `@ApiExcludeController()` of @nestjs/swagger sets: it keeps the routes of a board out of the API of the app. */
 const EXCLUDED_FROM_OPENAPI = ['swagger/apiExcludeController', [true]] as const;
 
-/** Makes the controller of one board: paths and guards of a controller belong to its class. */
+/** Creates the controller of one board: paths and guards of a controller belong to its class. */
 export function createBoardController({ path, guards }: BoardMount): Type<unknown> {
   @Controller({ path, version: VERSION_NEUTRAL })
   @UseGuards(...(guards as Type[]))

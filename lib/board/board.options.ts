@@ -3,10 +3,10 @@ import { LockConfigurationError } from '../core/lock.errors.js';
 import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
 import { checkIsObject, readOptions, refuse, shortened } from '../core/read-options.js';
 
-/** A guard of Nest, as `@UseGuards` takes it: a class with the method `canActivate`, which Nest builds, or an object that has it. */
+/** A guard of Nest, as for `@UseGuards`: a class with the method `canActivate`, which Nest instantiates, or an object with it. */
 export type BoardGuard = Type<CanActivate> | CanActivate;
 
-/** What a reader of the board may do beside reading. */
+/** What a reader of the board may do in addition to reading. */
 export interface BoardActions {
   /**
    * Whether the board can take a lock away from its holders.
@@ -19,8 +19,8 @@ export interface BoardActions {
    */
   runNow?: boolean;
   /**
-   * Names who acts, for the log and the history, from the request: `(request) => request.user.name`. It may return a promise. Who it
-   * cannot name (it throws or rejects, or the name is empty) may not act. Without it, the board acts as `board`.
+   * Returns the user for the log and the history, from the request: `(request) => request.user.name`, or a promise of it. If it
+   * throws, rejects or returns an empty name, the action is refused. Without it, the board acts as `board`.
    */
   user?: (request: any) => string | Promise<string>;
 }
@@ -30,7 +30,7 @@ export interface RedisLockBoardFactoryOptions {
   /** What a reader may do; nothing by default. */
   actions?: BoardActions;
   /**
-   * How often the board asks Redis while a page is open, in milliseconds; less often when the answers are slow.
+   * How often the board queries Redis while a page is open, in milliseconds; less often when the answers are slow.
    * @default 2_000
    */
   refreshMs?: number;
@@ -43,14 +43,14 @@ export interface RedisLockBoardMountOptions {
    * @default 'locks'
    */
   path?: string;
-  /** Who may open the board: a guard, or several, which must all agree. They protect every route of it. */
+  /** Who may open the board: one guard, or several, which must all agree. They protect all its routes. */
   guard?: BoardGuard | readonly BoardGuard[];
   /**
-   * Lets the board be mounted without a guard: everybody who reaches the app sees its locks.
+   * Mounts the board without a guard: every client that reaches the app sees its locks.
    * @default false
    */
   unguarded?: boolean;
-  /** The name of the lock module whose locks it shows; left out, the default one. */
+  /** The name of the lock module whose locks it shows; without it, the default module. */
   connection?: string;
   /** Modules that export what the guards inject. */
   imports?: ModuleMetadata['imports'];
@@ -61,7 +61,7 @@ export interface RedisLockBoardOptions extends RedisLockBoardMountOptions, Redis
 
 /** The options of `RedisLockBoardModule.forRootAsync`. */
 export interface RedisLockBoardAsyncOptions extends RedisLockBoardMountOptions {
-  /** The tokens of what `useFactory` gets. */
+  /** The tokens of the arguments of `useFactory`. */
   inject?: FactoryProvider['inject'];
   useFactory: (...args: any[]) => RedisLockBoardFactoryOptions | Promise<RedisLockBoardFactoryOptions>;
 }
@@ -77,7 +77,7 @@ export interface BoardSettings {
 
 /** The checked options of where a board is, and who may open it; internal. */
 export interface BoardMount {
-  /** Without a slash at either end. */
+  /** Without leading or trailing slashes. */
   readonly path: string;
   readonly guards: readonly BoardGuard[];
   readonly connection: string | undefined;
@@ -95,7 +95,7 @@ const MOUNT_NAMES = [
 const OF = 'RedisLockBoardModule';
 const REFRESH = { min: 250, max: 60_000 };
 
-/** Literal segments: a parameter or a wildcard would move the files of the page. */
+/** Literal segments: a parameter or a wildcard would change the paths of the page's files. */
 const PATH = /^\/?[\w.~-]+(\/[\w.~-]+)*\/?$/;
 
 /** @throws LockConfigurationError */
@@ -111,7 +111,7 @@ export function readAsyncOptions(options: RedisLockBoardAsyncOptions): RedisLock
 }
 
 /**
- * Checks what a factory returned, or the same part of other options.
+ * Checks the result of a factory, or the same part of other options.
  * @throws LockConfigurationError
  */
 export function settingsOf(options: RedisLockBoardFactoryOptions, connection: string | undefined): BoardSettings {
@@ -160,14 +160,14 @@ function checkIsGuard(guard: unknown): void {
     checkIsObject(guard);
     if (typeof (guard as Partial<CanActivate>).canActivate === 'function') return;
   } catch {
-    // Told below.
+    // Reported below.
   }
   refuse('guard', guard, 'a guard of Nest (a class or an object with `canActivate`), or a list of them');
 }
 
-/** Nest builds whatever class it gets, and then asks only what has the method: a board would be open to everybody. */
+/** Nest instantiates any class, and uses it as a guard only if it has the method. Otherwise the board would be open to all. */
 function checkIsGuardClass(guard: Function): void {
-  // Nest takes a function that has the method itself for an object.
+  // Nest treats a function that has the method itself as an object.
   const owners = [guard, guard.prototype] as (Partial<CanActivate> | undefined)[];
   if (owners.some((owner) => typeof owner?.canActivate === 'function')) return;
   throw new LockConfigurationError(

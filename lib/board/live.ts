@@ -1,7 +1,7 @@
 import { LockStoreError } from '../core/lock.errors.js';
 import { messageOf } from '../core/reporter.js';
 
-/** The parts of a response of Node that we use. With fastify, it is the `raw` one. */
+/** The parts of a Node response that we use. With fastify, it is the `raw` one. */
 export interface RawResponse {
   readonly writableEnded: boolean;
   readonly destroyed: boolean;
@@ -13,28 +13,28 @@ export interface RawResponse {
   once(event: 'drain', listener: () => void): unknown;
 }
 
-/** After so many messages during which a reader took nothing, it is dropped. The page connects again by itself. */
+/** A reader that takes nothing during this number of messages is dropped. The page reconnects by itself. */
 const MAX_MISSED = 5;
 
-/** How long a stream lasts: the guard is asked again for the next one, so that nobody reads on for long after the end of a session. */
+/** How long a stream lasts. The guard checks the next one, so a reader cannot continue long after the end of its session. */
 const MAX_AGE_MS = 60_000;
 
-/** How much of a message is given to the response at a time, which copies it. */
+/** The chunk size of a message: the response copies each chunk. */
 const CHUNK_BYTES = 16_384;
 
-/** One server-sent event, encoded once for all pages. JSON has no line breaks of its own. */
+/** One server-sent event, encoded once for all pages. JSON contains no raw line breaks. */
 export const eventText = (name: string, data: object): Buffer =>
   Buffer.from(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
 
-/** Has the page connect again at once. */
+/** Makes the page reconnect at once. */
 const AGAIN = eventText('again', {});
 
-/** Sent once per interval, however long Redis takes: a page that hears nothing of the app reports that. */
+/** Sent once per interval, however long Redis takes: a page without messages reports that the app does not answer. */
 const ALIVE = eventText('alive', {});
 
 /**
- * A page that listens to server-sent events. A reader that is slower than the messages misses some, and is dropped when it takes
- * nothing: never is more than one message kept for it, which it shares with the other pages.
+ * A page that listens to server-sent events. A reader slower than the messages misses some, and is dropped when it takes
+ * nothing: at most one message is kept for it, which it shares with the other pages.
  */
 class PageStream {
   #rest: Buffer | null = null;
@@ -43,7 +43,7 @@ class PageStream {
 
   constructor(private readonly response: RawResponse) {}
 
-  /** Returns whether the reader is still there. */
+  /** Returns whether the reader is still connected. */
   send(message: Buffer): boolean {
     if (this.response.writableEnded || this.response.destroyed) return false;
     if (performance.now() - this.#openedAt >= MAX_AGE_MS) {
@@ -57,7 +57,7 @@ class PageStream {
     return false;
   }
 
-  /** A reader that does not read would keep the server of the app from closing. */
+  /** A stuck reader would prevent the server of the app from closing. */
   end(last?: Buffer): void {
     if (this.#rest) this.response.destroy();
     else this.response.end(last);
@@ -80,19 +80,19 @@ class PageStream {
   };
 }
 
-/** A poll that takes long is followed by a pause of this many times as long: the board never keeps a Redis busy. */
+/** After a slow poll, the pause is longer by this factor, so that the board never keeps Redis busy. */
 const PAUSE_PER_POLL = 4;
 
 /** What a feed needs to know. */
 interface FeedOptions {
   readonly refreshMs: number;
-  /** Asks for what the pages show. */
+  /** Reads what the pages show. */
   readonly read: () => Promise<object>;
-  /** Called when nobody reads any more. */
+  /** Called when the last reader has gone. */
   readonly onIdle: () => void;
 }
 
-/** Asks for one thing again and again while pages read it, once for all of them, and tells them. */
+/** Polls one thing while pages read it, once for all of them, and sends them the result. */
 class Feed {
   readonly #readers = new Set<PageStream>();
   #timer: NodeJS.Timeout | undefined;
@@ -170,19 +170,19 @@ class Feed {
 /** How many pages of one process may be open at once. */
 const MAX_PAGES = 100;
 
-/** The feeds of a board by their topic. Nothing is asked for that nobody reads. */
+/** The feeds of a board by their topic. Only topics with readers are polled. */
 export class Feeds {
   readonly #feeds = new Map<string, Feed>();
   #isClosed = false;
 
   constructor(private readonly refreshMs: number) {}
 
-  /** Whether a page can be opened now. */
+  /** Whether another page can be opened now. */
   get isOpen(): boolean {
     return !this.#isClosed && this.#pages < MAX_PAGES;
   }
 
-  /** Tells a page about a topic until it goes away. `head` is what it is told first. */
+  /** Sends a topic to a page until the page goes away. `head` is sent first. */
   connect(response: RawResponse, topic: string, read: () => Promise<object>, head: Buffer): void {
     const feed = this.#feedOf(topic, read);
     const page = new PageStream(response);

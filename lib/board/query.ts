@@ -3,12 +3,12 @@ import { type LockHolder, type LockState, type LockWaiter } from '../core/store/
 
 export const instanceOf = ({ host, pid }: { readonly host: string; readonly pid: number }): string => `${host}:${pid}`;
 
-/** When a lock was read, by the clock of its store as far as that has one. */
+/** When a lock was read, by the clock of its store, if it has one. */
 export const readAt = ({ readAt: at }: LockState): number => at?.getTime() ?? Date.now();
 
-// What a page asks for.
+// The queries of a page.
 
-/** What orders the locks, the first first. */
+/** The sort order of the locks. */
 export const SORTS = {
   key: () => 0,
   held: ({ holders }) => earliest(holders),
@@ -24,16 +24,16 @@ const earliest = (callers: readonly { readonly since: Date }[]): number =>
 /** A place in a sorted list of locks: behind the lock with this rank and key. */
 export type Place = readonly [rank: number, key: string];
 
-/** A question of a page: the parts of its address, which were checked. */
+/** A query of a page: the checked parts of its address. */
 export interface BoardQuery {
   readonly view: 'locks' | 'instances' | 'blocking' | 'lock' | 'history' | 'jobs' | 'losses';
   readonly key: string;
-  /** What the key contains. */
+  /** A part of the key. */
   readonly q: string;
-  /** What the owner, the method or the note of a holder or waiter contains, and its instance; in any case of letters. */
+  /** A part of the owner, the method or the note of a holder or waiter, and of its instance; case-insensitive. */
   readonly holder: string;
   readonly instance: string;
-  /** How the lock is held; `waited`: somebody waits for it. */
+  /** How the lock is held; `waited`: at least one caller waits for it. */
   readonly mode: string;
   readonly event: string;
   readonly sort: keyof typeof SORTS;
@@ -48,7 +48,7 @@ const VIEWS = ['locks', 'instances', 'blocking', 'lock', 'history', 'jobs', 'los
 const MODES = ['', 'read', 'write', 'free', 'unknown', 'waited'];
 const MAX_TEXT = 1_024;
 
-/** Reads a question; a text says what is wrong with it. */
+/** Parses a query; returns a text that describes the error if it is invalid. */
 export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery | string {
   const text = (name: string): string => (typeof given[name] === 'string' ? given[name] : '');
   for (const name of ['q', 'key', 'holder', 'instance', 'mode', 'event', 'sort', 'after', 'before']) {
@@ -85,12 +85,12 @@ export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery 
 
 type Filters = Pick<BoardQuery, 'holder' | 'instance'>;
 
-/** Whether a query asks for a caller. */
+/** Whether a query filters callers. */
 export const isCaller = ({ holder, instance }: Filters, caller: LockHolder | LockWaiter): boolean =>
   `${caller.owner}\n${caller.where}\n${caller.note}`.toLowerCase().includes(holder) &&
   instanceOf(caller).toLowerCase().includes(instance);
 
-/** Whether a query asks for a lock. */
+/** Whether a query filters locks. */
 export function isLock(query: BoardQuery, state: LockState): boolean {
   const { q, mode, holder, instance } = query;
   if (!state.key.includes(q)) return false;
@@ -98,14 +98,14 @@ export function isLock(query: BoardQuery, state: LockState): boolean {
   return (holder === '' && instance === '') || [...state.holders, ...state.queue].some((one) => isCaller(query, one));
 }
 
-/** Whether a query asks for an entry of the history. */
+/** Whether a query filters entries of the history. */
 export const isEntry = ({ q, holder, instance, event }: BoardQuery, entry: LockHistoryEntry): boolean =>
   entry.key.includes(q) &&
   (event === '' || entry.event === event) &&
   instanceOf(entry).toLowerCase().includes(instance) &&
   `${entry.where ?? ''}\n${entry.note ?? ''}\n${entry.by ?? ''}`.toLowerCase().includes(holder);
 
-/** A caller as a page gets it, and for how long it holds or waits. An owner without a name is left out. */
+/** A caller as sent to a page, with the time that it has held or waited. An owner without a name is left out. */
 export const callerView = (caller: LockHolder | LockWaiter, nowMs: number) => {
   const { attempt, where, note, mode, take, since } = caller;
   const owner = caller.owner === attempt ? '' : caller.owner;

@@ -11,8 +11,8 @@ import {
 } from './board.options.js';
 
 /**
- * A page that shows the locks of the app: who holds what, who waits, and what was lost. Import it beside `RedisLockModule`, with a
- * guard that says who may open it.
+ * A page that shows the locks of the app: who holds what, who waits, and what was lost. Import it next to `RedisLockModule`, with
+ * a guard that decides who may open it.
  */
 @Module({})
 export class RedisLockBoardModule {
@@ -27,7 +27,7 @@ export class RedisLockBoardModule {
   }
 
   /**
-   * The same with a factory, which decides on `actions` and `refreshMs` when the app starts. Nest needs the other options earlier.
+   * The same with a factory, which sets `actions` and `refreshMs` when the app starts. Nest needs the other options earlier.
    * @throws LockConfigurationError
    */
   static forRootAsync(options: RedisLockBoardAsyncOptions): DynamicModule {

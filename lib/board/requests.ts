@@ -4,11 +4,11 @@ import { type RawResponse } from './live.js';
 export interface BoardResponse {
   /** With fastify: the response of Node. */
   readonly raw?: RawResponse;
-  /** With fastify: says that it is answered by other means. */
+  /** With fastify: marks the request as answered outside of fastify. */
   hijack?(): unknown;
 }
 
-/** No scripts, styles or images but those of the board; no frames around it, and no form of it leads anywhere. */
+/** Only scripts, styles and images of the board; no frames around it, and no form submissions. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -31,8 +31,8 @@ const HEADERS = {
 };
 
 /**
- * The response of Node, which is the same on all platforms. Interceptors of the app, which may wrap what routes return, do not touch
- * what is written to it.
+ * The response of Node, which is the same on all platforms. Interceptors of the app, which may wrap the results of routes, do not
+ * affect what is written to it.
  */
 function rawOf(response: BoardResponse): RawResponse {
   response.hijack?.();
@@ -56,7 +56,7 @@ export const answerJson = (response: BoardResponse, body: object, status = 200):
 export const refuseRequest = (response: BoardResponse, status: number, error: string): void =>
   answerJson(response, { error }, status);
 
-/** Begins an answer of server-sent events. Neither a proxy nor a compression may hold them back. */
+/** Begins a response of server-sent events. Neither proxies nor compression may buffer it. */
 export function beginEvents(response: BoardResponse): RawResponse {
   const raw = rawOf(response);
   raw.writeHead(200, {
@@ -73,29 +73,29 @@ export interface BoardRequest {
   readonly method?: string;
   readonly url?: string;
   readonly originalUrl?: string;
-  /** With the port. From X-Forwarded-Host only if the app trusts the proxy: a script that CORS lets in can send that header, too. */
+  /** With the port. From X-Forwarded-Host only if the app trusts the proxy: a script that CORS admits can also send that header. */
   readonly host?: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** A form of another site cannot send it, and a script of another site only with the consent of this one (CORS). */
+/** A form on another site cannot send it, and a script of another site only with the consent of this one (CORS). */
 const ACTION_HEADER = 'x-lock-board';
 
 /**
- * Whether a request was made by another site, as far as the browser tells. Browsers leave out Sec-Fetch-Site where the app is neither
+ * Whether a request was made by another site, according to the browser. Browsers omit Sec-Fetch-Site where the app is neither
  * on https nor on the local host, and Origin where a page of the app itself reads.
  */
 export function isOfAnotherSite({ headers, host }: BoardRequest): boolean {
   const { 'sec-fetch-site': site, origin } = headers;
   if (site !== undefined) return site !== 'same-origin' && site !== 'none';
   if (origin === undefined) return false;
-  // A browser leaves out the usual port, which a proxy may name.
+  // A browser omits the default port, which a proxy may include.
   const [, scheme = '', place = ''] = /^(https?):\/\/(.+)$/i.exec(String(origin)) ?? [];
   const usual = scheme.toLowerCase() === 'https' ? /:443$/ : /:80$/;
   return place === '' || place.replace(usual, '').toLowerCase() !== host?.replace(usual, '').toLowerCase();
 }
 
-/** Why a request is no action of our own page; undefined: it is one. */
+/** Why a request is not an action of our page; undefined if it is one. */
 export function whyNoAction(request: BoardRequest): string | undefined {
   const { headers } = request;
   if (headers[ACTION_HEADER] === undefined) return `It has no header \`${ACTION_HEADER}\`.`;
@@ -107,8 +107,8 @@ export function whyNoAction(request: BoardRequest): string | undefined {
 }
 
 /**
- * Returns what the links of the page begin with, so that they work under a global prefix, behind a proxy and with a slash at the
- * end: relative to `…/locks` they need the name of that folder. An app may take a path in any case, and any path with a slash.
+ * Returns the prefix of the links of the page, so that they work under a global prefix, behind a proxy and with a trailing
+ * slash: relative to `…/locks` they need the name of that folder. An app may accept a path in any case, and any path with a slash.
  */
 export function linkBase({ originalUrl, url = '' }: BoardRequest, path: string): string {
   const [pathname = ''] = (originalUrl ?? url).toLowerCase().split('?');

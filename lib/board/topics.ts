@@ -27,26 +27,26 @@ import {
   SORTS,
 } from './query.js';
 
-/** How many holders and waiters of a lock a list shows, and how many the page of that lock. */
+/** The number of holders and waiters per lock, in a list and on the page of a lock. */
 const SHOWN_IN_LIST = 20;
 const SHOWN_OF_ONE = 1_000;
 
-/** How many locks one answer reads, and how many a page of a list has. */
+/** The number of locks that one answer reads, and that a page of a list has. */
 const MAX_READ = 10_000;
 const LOCKS_PER_PAGE = 500;
 const MAX_JOBS = 200;
 
-/** How many losses an instance without a history remembers. */
+/** The number of losses that an instance without a history remembers. */
 const MAX_LOSSES = 200;
 
-/** How many entries a page of the history has, that of all locks and that of one. */
+/** The number of entries on a page of the history, of all locks and of one. */
 const ENTRIES_PER_PAGE = 200;
 const ENTRIES_OF_ONE = 50;
 
-/** How many entries one answer searches when it looks for some of them: they all come from Redis. */
+/** The number of entries that one search reads: they all come from Redis. */
 const ENTRIES_SEARCHED = 2_000;
 
-// What a page gets. Times are milliseconds, and the page counts them on from there; tokens are texts, since the page only shows them.
+// What a page gets. Times are milliseconds, which the page advances; tokens are texts, since the page only shows them.
 
 /** A lock with at most `shown` holders and waiters. */
 function lockView(state: LockState, shown: number) {
@@ -65,13 +65,13 @@ function lockView(state: LockState, shown: number) {
     queue: queue.slice(0, shown).map((waiter) => {
       const [caller, waitedMs] = callerView(waiter, nowMs);
       const { place, until } = waiter;
-      // null: it is not known when it gives up.
+      // null: the end of its wait is unknown.
       return { ...caller, place, waitedMs, leftMs: until && Math.max(0, until.getTime() - nowMs) };
     }),
   };
 }
 
-/** An entry of the history. What it does not report is empty, or null. */
+/** An entry of the history. Missing values are empty, or null. */
 function entryView(entry: LockHistoryEntry) {
   const { id, at, event, key, where = '', note = '', mode = '', ms = null, reason = '', by = '', count = null } = entry;
   const token = String(entry.fencingToken ?? '');
@@ -124,12 +124,12 @@ export class OwnLosses {
   }
 }
 
-/** What the topics are read from. The store, not the service, names the locks: it answers all instances alike. */
+/** The sources of the topics. The store, not the service, lists the locks: its answer does not depend on the instance. */
 interface Sources {
   readonly service: Pick<RedisLockService, 'lastRun' | 'history'>;
-  /** `jobs` finds those of all apps that have run, if it can. */
+  /** `jobs` lists the jobs of all apps that have run, if the store can. */
   readonly store: LockStore & OperatorStore;
-  /** Whether there is a history to read: without one, Redis is not asked for it. */
+  /** Whether there is a history: without one, Redis is not asked for it. */
   readonly hasHistory: boolean;
   /** The jobs of this app. */
   readonly jobs: readonly Job[];
@@ -191,7 +191,7 @@ export class BoardTopics {
     return { instances: instances.sort((a, b) => (a.instance < b.instance ? -1 : 1)), ...counts };
   }
 
-  /** Who holds what others wait for, as a tree. */
+  /** Who holds the locks that others wait for, as a tree. */
   async blocking(query: BoardQuery): Promise<object> {
     const { states, counts } = await this.#states({ ...query, mode: 'waited' });
     return { roots: blockingTree(states, SHOWN_IN_LIST), ...counts };
@@ -208,12 +208,12 @@ export class BoardTopics {
     return { lock: lockView(state, SHOWN_OF_ONE), history };
   }
 
-  /** What has happened to all locks. */
+  /** The events of all locks. */
   async history(query: BoardQuery): Promise<object> {
     return { history: await this.#history(query, ENTRIES_PER_PAGE) };
   }
 
-  /** The losses that the history has; without one, those of this instance. */
+  /** The losses in the history; without one, those of this instance. */
   async losses(query: BoardQuery): Promise<object> {
     const wanted = { ...query, event: 'lost' };
     const history = await this.#history(wanted, ENTRIES_PER_PAGE);
@@ -222,7 +222,7 @@ export class BoardTopics {
     return { history: { entries, limit: MAX_LOSSES, searched: null, older: null }, isOwn: true };
   }
 
-  /** The jobs of this app, and behind them those of other apps that have run, with their last run. */
+  /** The jobs of this app with their last run, followed by those of other apps that have run. */
   async jobs({ q, instance }: BoardQuery): Promise<object> {
     const { jobs } = this.sources;
     const own = jobs.filter(({ name, key }) => `${name}\n${key}`.includes(q));
@@ -239,11 +239,11 @@ export class BoardTopics {
     return { jobs: shown, hasMore: own.length + others.length > MAX_JOBS };
   }
 
-  /** The locks that a query asks for. They are counted, whether a page shows them or not. */
+  /** The locks that match a query. They are counted even if the page does not show them. */
   async #states(query: BoardQuery) {
     const states: LockState[] = [];
     let read = 0;
-    // One more than is read tells that there are more.
+    // One more than needed is read, to detect that there are more.
     for await (const state of this.sources.store.list({ prefix: '', contains: query.q, limit: MAX_READ + 1 })) {
       read += 1;
       if (read <= MAX_READ && isLock(query, state)) states.push(state);
@@ -253,13 +253,13 @@ export class BoardTopics {
     return { states, counts: { total: states.length, held, waiting, hasMore: read > MAX_READ, limit: MAX_READ } };
   }
 
-  /** A page of the entries that a query asks for, with the place of the next older one; null without a history. */
+  /** A page of the entries that match a query, with the place of the next older one; null without a history. */
   async #history(query: BoardQuery, limit: number, key?: string) {
     if (!this.sources.hasHistory) return null;
     const { q, holder, instance, event, before } = query;
     const isSearch = `${q}${holder}${instance}${event}` !== '';
     const looks = isSearch ? ENTRIES_SEARCHED : limit + 1;
-    // Some entries of the page before may have the time at which it ends.
+    // Some entries of the previous page may have the time at which it ends.
     const options = { limit: before ? looks + ENTRIES_PER_PAGE : looks, ...(key !== undefined && { key }) };
     const read = await this.sources.service.history({ ...options, ...(before && { before: new Date(before.at + 1) }) });
     const rest = before ? read.slice(read.findIndex(({ id }) => id === before.id) + 1) : read;
@@ -286,7 +286,7 @@ export class BoardTopics {
     const { jobs: own, store } = this.sources;
     const others: (JobOfKey | UnreadableKey)[] = [];
     const idOf = (one: JobOfKey | UnreadableKey): string => `${'job' in one ? one.job : ''} ${one.key}`;
-    // One more than is shown tells that there are more.
+    // One more than is shown is read, to detect that there are more.
     for await (const found of (hasFires(store) && store.jobs?.({ prefix: '', limit: MAX_JOBS + own.length + 1 })) ||
       []) {
       const isOwn = 'problem' in found ? () => true : (name: string) => name === found.job;
@@ -302,13 +302,13 @@ export class BoardTopics {
     });
   }
 
-  /** The time of the store, which this lock is read for. */
+  /** The time of the store, which is the reason to read this lock. */
   async #now(key: string): Promise<number> {
     return this.sources.store.inspect(key).then(readAt, () => Date.now());
   }
 }
 
-/** A run, as a page gets it. */
+/** A run, as sent to a page. */
 const runView = ({ fire, instance, started, ended, outcome }: LastRun, nowMs: number): object => ({
   fire: fire.getTime(),
   instance,

@@ -8,7 +8,7 @@ interface LocalRequest {
 const LOCAL_HOST = /^(127\.0\.0\.1|localhost)(:\d+)?$/;
 
 /**
- * Lets in the pages and commands of this machine, and no page of another site. An app in production asks instead who is signed in,
+ * Admits the pages and commands of this machine, but no page of another site. An app in production checks instead who is signed in,
  * and what that user may do.
  */
 @Injectable()

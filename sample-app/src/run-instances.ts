@@ -20,7 +20,7 @@ import { Standstill } from './runner/standstill.js';
 const EXTRA_MS = 60_000;
 
 const print = (line: string): void => console.log(line);
-// A terminal that was closed takes no more lines.
+// A closed terminal does not accept lines.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 /** Returns the number of fires to run for; `Infinity` without `--fires`. */
@@ -34,7 +34,7 @@ function wantedFires(): number {
 /** Starts the page on which a reader watches the instances, and breaks them. */
 async function startPlayground(parts: PlaygroundParts): Promise<INestApplication> {
   const logger = ['warn', 'error', 'fatal'] as const;
-  // Pages that are open do not keep it from ending.
+  // Open pages do not prevent its end.
   const app = await NestFactory.create(PlaygroundModule.forRoot(parts), {
     logger: [...logger],
     forceCloseConnections: true,
@@ -62,7 +62,7 @@ async function runInstances(folder: string, wanted: number, interrupted: AbortSi
   });
   const onEnd = (): void => (group.living.length > 0 ? board.recheck() : over.abort());
   const given = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379';
-  // What is encrypted does not pass through it.
+  // An encrypted connection does not pass through it.
   const wire = given.startsWith('redis:') ? await RedisWire.to(given) : null;
   const [redisUrl, keyPrefix] = [wire?.url ?? given, `${basename(folder)}:`];
   const env = { DATABASE_FILE: join(folder, 'lottery.db'), LOCK_PREFIX: keyPrefix, REDIS_URL: redisUrl };
@@ -80,7 +80,7 @@ async function runInstances(folder: string, wanted: number, interrupted: AbortSi
     await Promise.race([run(), aborted(interrupted)]);
   } finally {
     await group.stop();
-    // One that failed to start has said so.
+    // An instance that failed to start has reported it.
     await playground.then((app) => app.close()).catch(() => undefined);
     wire?.close();
   }
@@ -113,7 +113,7 @@ function check(file: string, fires: readonly number[], wanted: number, standstil
 async function main(): Promise<number> {
   const wanted = wantedFires();
   const interruption = new AbortController();
-  // A terminal sends Ctrl-C to the instances, too. They stop at the first signal, and so does this process.
+  // A terminal also sends Ctrl-C to the instances. They stop at the first signal, and so does this process.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interruption.abort());
   const folder = mkdtempSync(join(tmpdir(), 'sample-app-'));
   const file = join(folder, 'lottery.db');

@@ -23,7 +23,7 @@ async function leading(instances: readonly Instance[]): Promise<Instance | undef
   return all.find(({ status }) => status.leads)?.one;
 }
 
-/** Waits until an instance leads, among these, and has written a report of its own. */
+/** Waits until one of these instances leads and has written its report. */
 async function leaderOf({ sql }: Deployment, instances: readonly Instance[]): Promise<Instance> {
   const found = async (): Promise<Instance | undefined> => {
     const leader = await leading(instances);

@@ -5,7 +5,7 @@ const SHOWN_VIOLATIONS = 20;
 /** How long after a fault an interruption still counts as its own. */
 const ATTRIBUTED_MS = 4_000;
 
-/** What a run did, for people to read. */
+/** A readable report of what a run did. */
 export function report(history: History, violations: readonly Violation[]): string {
   return [...operations(history), '', ...faultTable(history), '', ...verdict(violations, history)].join('\n');
 }
@@ -46,7 +46,7 @@ const isGranted = ({ grantedAt }: Call): boolean => grantedAt !== undefined;
 
 const count = (list: readonly unknown[]): string => list.length.toLocaleString('en');
 
-/** How many calls there are of each name that they have. */
+/** The number of calls by name. */
 function by(calls: readonly Call[], nameOf: (call: Call) => string | undefined): string {
   const names = calls.map(nameOf).filter((name) => name !== undefined);
   const counts = groupBy(names, (name) => name);

@@ -54,7 +54,7 @@ async function list(connection: unknown): Promise<string[]> {
   return JSON.parse(stdout) as string[];
 }
 
-/** A message of a worker about one key of the resource; `token` is undefined for clients that have none. */
+/** A message of a worker about one key of the resource; `token` is undefined for clients without tokens. */
 export interface ResourceRequest {
   readonly read?: string;
   readonly write?: string;
@@ -74,8 +74,8 @@ interface Register {
 }
 
 /**
- * What the locks protect: two counters per key, which the workers count up by reading, working and writing. One takes every
- * write; the other refuses tokens that are smaller than the greatest that it has seen.
+ * The resource under the locks: two counters per key, which the workers increase by reading, working and writing. One accepts every
+ * write; the other rejects tokens smaller than the greatest one seen.
  */
 export class Resource {
   readonly #registers = new Map<string, Register>();
@@ -122,7 +122,7 @@ export const TOPOLOGY_NAMES = Object.keys(TOPOLOGIES);
 
 export const OURS = 'nestjs-redis-lock';
 
-/** The others are peers, to see what the same faults do to them. */
+/** The others are peers, to compare them under the same faults. */
 export const CLIENTS = [OURS, 'redlock', 'redis-semaphore'];
 
 /** How many replicas a master has on each topology. */
@@ -147,7 +147,7 @@ export interface RunOptions {
   readonly only?: readonly string[];
   /** Keeps the history even if no rule was broken. */
   readonly keep: boolean;
-  /** What the workers do beside the calls of their lanes. */
+  /** What the workers do in addition to the calls of their lanes. */
   readonly worker?: Partial<WorkerSettings>;
 }
 
@@ -169,7 +169,7 @@ export async function run(options: RunOptions): Promise<boolean> {
   return violations.length === 0;
 }
 
-/** Starts the servers and the workers, has `act` happen to them, ends the workers, and looks what is left. */
+/** Starts the servers and the workers, lets `act` disturb them, ends the workers, and checks what is left. */
 export async function record(
   options: RunOptions,
   recorder: Recorder,

@@ -30,7 +30,7 @@ export class ChaosServer {
     private readonly removeFiles: () => void,
   ) {}
 
-  /** Starts a server that keeps its data, if it is told to; with the library, its clock can be stepped. */
+  /** Starts a server, optionally with persistent data; with the library, its clock can be stepped. */
   static async start(shim: string | undefined): Promise<ChaosServer> {
     const folder = makeFolder();
     const clock = new ClockFile(join(folder.path, 'clock'));
@@ -79,7 +79,7 @@ export class ChaosServer {
     this.server = await this.launch(this.server.port, keepData, more);
   }
 
-  /** Sends one command on a connection of its own; undefined if the server does not carry it out. */
+  /** Sends one command on a separate connection; undefined if the server does not execute it. */
   async send(command: string, ...args: (string | number)[]): Promise<unknown> {
     const client = new Redis({
       host: HOST,

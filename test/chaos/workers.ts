@@ -17,7 +17,7 @@ export interface WorkerSettings {
   /** How long after the end of the app its client may keep sockets and timers. */
   readonly lingersMs: number;
   readonly pauseMs: number;
-  /** What it does beside the calls of its lanes. */
+  /** What it does in addition to the calls of its lanes. */
   readonly does: readonly Deed[];
   readonly seed: number;
   /** How long unused locks are remembered. */
@@ -44,7 +44,7 @@ export class Worker {
     private readonly settings: WorkerSettings,
     private readonly recorder: Recorder,
     private readonly resource: Resource,
-    /** Somebody gets what it sends to another worker. */
+    /** The receiver of what it sends to another worker. */
     private readonly passOn: (parcel: Parcel) => void,
   ) {}
 

@@ -9,12 +9,12 @@ import { leaders, oneRunPerFire, somethingTested, transfers } from './deeds.js';
 const FIRST_ANSWER_MS = 1_000;
 
 /**
- * What a busy machine may add to a time limit: timers of Node and of Redis run late when two cores have twenty processes.
- * Longer standstills of a process are recorded, and taken off.
+ * The time that a busy machine may add to a time limit: timers of Node and of Redis are late when two cores run twenty processes.
+ * Longer standstills of a process are recorded, and subtracted.
  */
 const LATE_MS = 1_500;
 
-/** Every call settles in its time: an acquisition within its wait, a call on a hold within the bound that its caller gave. */
+/** Every call settles in time: an acquisition within its wait, a call on a hold within the bound set by its caller. */
 function callsSettle(history: History): Violation[] {
   const acquisitions = [...history.calls.values()].map((call) => ({
     op: call.op,
@@ -35,7 +35,7 @@ function callsSettle(history: History): Violation[] {
   });
 }
 
-/** A process that was asked to end has ended by itself, and has left nothing. */
+/** A process that was asked to end has ended by itself, and has not left anything open. */
 function nothingLeft(history: History): Violation[] {
   const violation = (t: number, text: string): Violation => ({ rule: 'nothing-left', t, text });
   const ofProcesses = [...history.processes.values()].flatMap(({ name, stuckAt, closedLeft = [] }) => [
@@ -45,7 +45,7 @@ function nothingLeft(history: History): Violation[] {
   return [...ofProcesses, ...history.left.map((what) => violation(history.endedAt, what))];
 }
 
-/** A process sees no unhandled rejection and no warning, and ends only when it is told to. */
+/** A process sees no unhandled rejection and no warning, and ends only when asked to. */
 function noStrayErrors(history: History): Violation[] {
   const errors = history.unhandled.map(({ process, t, text }) => stray(t, `${process}: ${text}`));
   const ends = [...history.processes.values()].flatMap(({ name, code, signal, endedAt, closingAt }) => {
@@ -85,7 +85,7 @@ interface Waiter extends Span {
   readonly call: Call;
 }
 
-/** A free lock is granted to a live waiter, however many messages are lost. */
+/** A free lock is granted to a live waiter, even if any number of messages is lost. */
 function noLostWakeUp(history: History): Violation[] {
   const quiet = new Map<string, Span[]>();
   for (const { worker } of history.processes.values()) quiet.set(worker, faultsOf(history, worker));
@@ -119,7 +119,7 @@ function starvation(
   });
 }
 
-/** When a call may have kept the key from others, by its own report or as a hold or a place that nobody knows of. */
+/** When a call may have kept the key from others, by its report, or by a hold or a place that is not in any report. */
 function possibleHold(history: History, call: Call, faults: readonly Span[]): Span[] {
   const { endedAt = Infinity } = history.process(call.process);
   const { grantedAt, failedAt, lostAt, leaseMs, until } = call;
@@ -148,7 +148,7 @@ function waitsIn(history: History, call: Call, gap: Span, faults: readonly Span[
   return without({ from, to }, [...faults, ...standstillsOf(process)]).map((span) => ({ ...span, call }));
 }
 
-/** A process that nothing disturbs any more is granted locks again, and a run without a grant proves nothing. */
+/** An undisturbed process is granted locks again, and a run without a grant proves nothing. */
 function recovery(history: History): Violation[] {
   const ofLanes = [...history.calls.values()].filter(({ fire, leads }) => fire === undefined && !leads);
   const granted = ofLanes.filter(({ grantedAt }) => grantedAt !== undefined);
@@ -159,7 +159,7 @@ function recovery(history: History): Violation[] {
   return ready.flatMap((process) => barren(history, process, grants.get(process.name) ?? []));
 }
 
-/** The times in which a process was granted nothing. What counts of them is when nothing disturbed it, all together. */
+/** The times in which a process was granted nothing, counting the undisturbed parts only. */
 function barren(history: History, process: Process, granted: readonly Call[]): Violation[] {
   const { name, worker, readyAt, endedAt = Infinity, closingAt = Infinity } = process;
   const end = Math.min(endedAt, closingAt, history.stoppingAt);
@@ -177,7 +177,7 @@ function barren(history: History, process: Process, granted: readonly Call[]): V
   });
 }
 
-/** A call has asked Redis this long after it could, also on a busy machine. */
+/** The time in which a call has certainly asked Redis, also on a busy machine. */
 const ASKS_WITHIN_MS = 500;
 
 /**
@@ -269,7 +269,7 @@ class Places {
   }
 }
 
-/** What differs between the topologies and the clients. */
+/** The differences between the topologies and the clients. */
 export interface Scope {
   /** Independent masters decide. */
   readonly isQuorum: boolean;

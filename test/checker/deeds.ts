@@ -2,12 +2,12 @@ import { type Deed } from './events.js';
 import { faultsOf, groupBy, lossesOf, touches } from './spans.js';
 import { type Call, type History, type Span, type Violation } from './history.js';
 
-/** The last extension of the first process may be under way for so long, although it was answered by another try. */
+/** The maximum delay of the last extension of the first process, although another attempt was answered. */
 const LATE_MS = 1_000;
 
 /**
- * A lock that changes hands (docs/adr/020): the first handle counts as released, and the hold goes on with its fencing token. Its text
- * works once, until its lease is over. That nobody else gets the lock meanwhile, is the rule of exclusion.
+ * A transferred lock (docs/adr/020): the first handle counts as released, and the hold continues with its fencing token. Its text
+ * works once, until its lease is over. That no other call gets the lock meanwhile is the rule of exclusion.
  */
 export function transfers(history: History): Violation[] {
   return [...history.calls.values()].flatMap((call) => [
@@ -53,7 +53,7 @@ function ofText(history: History, from: Call): Violation[] {
   ];
 }
 
-/** What forgets the first adoption lets in a second one. */
+/** A loss of the first adoption permits a second one. */
 function twice(history: History, from: Call, granted: readonly Call[]): Violation[] {
   const inOrder = granted.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
   const losses = from.keys.flatMap((key) => lossesOf(history, key).faults);
@@ -69,7 +69,7 @@ const isTooLate = (history: History, from: Call, { process, calledAt, grantedAt 
   calledAt > from.transferredAt! + from.leaseMs + LATE_MS &&
   isQuiet(history, [from.process, process], { from: from.calledAt, to: grantedAt! });
 
-/** Whether it failed although the lease was not over, and nobody else had the text. */
+/** Whether it failed although the lease was not over, and no other process had the text. */
 function isRefused(
   history: History,
   from: Call,
@@ -81,13 +81,13 @@ function isRefused(
   return others.length === 0 && isQuiet(history, [from.process, process], { from: from.calledAt, to: failedAt! });
 }
 
-/** No fault concerned the processes, or might still. */
+/** Whether no fault affected the processes, or might still affect them. */
 const isQuiet = (history: History, processes: readonly string[], span: Span): boolean =>
   processes.flatMap((name) => faultsOf(history, history.process(name).worker)).every((fault) => !touches(fault, span));
 
 /**
- * A leader (docs/adr/019) does not lead any more when it was told so, and its process leads again only when the work of its last term
- * has ended. One at a time, rising tokens and the telling are rules of locks: a term is a hold.
+ * A leader (docs/adr/019) no longer leads after its notification, and its process leads again only when the work of its last term
+ * has ended. Exclusion, rising tokens and notification are rules of locks: a term is a hold.
  */
 export function leaders(history: History): Violation[] {
   const terms = [...history.calls.values()].filter(({ leads, grantedAt }) => leads && grantedAt !== undefined);
@@ -133,13 +133,13 @@ const isForgotten = (history: History, first: Call, second: Call): boolean =>
     ({ from, to }) => Math.min(first.calledAt, second.calledAt) <= to && second.grantedAt! >= from,
   );
 
-/** What there must be of each deed. */
+/** The required number of each kind of event. */
 const TESTED: Record<Deed, { readonly what: string; readonly isDone: (call: Call) => boolean }> = {
   transfers: { what: 'no lock was adopted', isDone: ({ adopts }) => adopts !== undefined },
   leads: { what: 'nobody was elected', isDone: ({ leads }) => leads },
 };
 
-/** A run in which the workers have done nothing of what they do proves nothing about it. */
+/** A run in which the workers did not do all that they should proves nothing about it. */
 export function somethingTested(history: History): Violation[] {
   const granted = [...history.calls.values()].filter(({ grantedAt }) => grantedAt !== undefined);
   const deeds = new Set([...history.processes.values()].flatMap(({ does = [] }) => does));

@@ -1,4 +1,4 @@
-/** What the processes of a run write down. `t` and all other moments are milliseconds of the monotonic clock of this machine. */
+/** The events that the processes of a run record. All times are milliseconds of the monotonic clock of this machine. */
 export type ChaosEvent = WorkerEvent | NemesisEvent;
 
 export type Mode = 'read' | 'write';
@@ -20,7 +20,7 @@ export interface CallEvent extends OfCall {
   readonly mode: Mode;
   readonly leaseMs: number;
   readonly waitMs: number;
-  /** Its caller aborts it then. */
+  /** When its caller aborts it. */
   readonly abortAfterMs?: number;
   /** At most this many readers; 0: any number. */
   readonly permits?: number;
@@ -34,7 +34,7 @@ export interface CallEvent extends OfCall {
   readonly fire?: number;
 }
 
-/** A process goes on with a lock that another call has transferred, or tries to. */
+/** A process adopts a lock that another call has transferred, or tries to. */
 export interface AdoptsEvent
   extends OfCall, Pick<CallEvent, 'keys' | 'mode' | 'leaseMs' | 'permits' | 'take' | 'owner'> {
   readonly e: 'adopts';
@@ -49,20 +49,20 @@ export interface CampaignsEvent extends OfCall {
   readonly leaseMs: number;
 }
 
-/** What a worker may do beside the calls of its lanes. */
+/** What a worker may do in addition to the calls of its lanes. */
 export type Deed = 'transfers' | 'leads';
 
 export type WorkerEvent =
   | CallEvent
   | AdoptsEvent
   | CampaignsEvent
-  /** `until`: how long the holder can prove its lease; null if its client never says. A token per key. */
+  /** `until`: how long the holder can prove its lease; null if its client never reports it. A token per key. */
   | (OfCall & { readonly e: 'granted'; readonly tokens: readonly number[] | null; readonly until: number | null })
   | (OfCall & { readonly e: 'proof'; readonly until: number })
   | (OfCall & { readonly e: 'failed'; readonly code: string })
-  /** The holder was told of the loss. */
+  /** The holder was notified of the loss. */
   | (OfCall & { readonly e: 'lost'; readonly reason: string })
-  /** The holder looked, and did not hold the lock any more. */
+  /** The holder looked, and no longer held the lock. */
   | (OfCall & { readonly e: 'unheld' })
   /** The holder looked, held the lock, and wrote to the resource. */
   | (OfCall & { readonly e: 'act' })
@@ -77,7 +77,7 @@ export type WorkerEvent =
   | (OfCall & { readonly e: 'transferred'; readonly asked: number; readonly leaseMs: number; readonly mode?: Mode })
   /** Some time after the transfer: whether its handle held the lock still, or released it. */
   | (OfCall & { readonly e: 'spent'; readonly isHeld: boolean })
-  /** The leader was told that its term is over. */
+  /** The leader was notified that its term is over. */
   | (OfCall & { readonly e: 'demoted'; readonly reason: string })
   /** A call on a hold, and its end; it must settle within `withinMs`. */
   | (OfCall & { readonly e: 'asks'; readonly what: string; readonly withinMs: number })
@@ -85,7 +85,7 @@ export type WorkerEvent =
   /** The event loop was blocked until now. */
   | (At & { readonly e: 'lag'; readonly from: number })
   | (At & { readonly e: 'ready'; readonly does?: readonly Deed[] })
-  /** Something that a process must never see: an unhandled rejection, a warning. */
+  /** An event that must never occur in a process: an unhandled rejection, a warning. */
   | (At & { readonly e: 'unhandled'; readonly text: string })
   /** A call that acquires nothing failed, such as a look at a lock. */
   | (At & { readonly e: 'error'; readonly what: string; readonly code: string; readonly text?: string })
@@ -100,7 +100,7 @@ export interface FaultEvent extends At {
   readonly e: 'fault';
   readonly id: number;
   readonly kind: string;
-  /** The worker that it hits; without one, it hits all of them. */
+  /** The affected worker; without it, all of them. */
   readonly worker?: string;
   /** What servers may forget while it lasts. */
   readonly forgets?: Forgets;
@@ -122,13 +122,13 @@ export type NemesisEvent =
   | (At & { readonly e: 'stuck'; readonly of: string })
   /** After all processes had ended and all leases were over. */
   | (At & { readonly e: 'left'; readonly what: string })
-  /** The fenced resource, in the end: the writes it confirmed, and those that its value has. */
+  /** The fenced resource at the end: the confirmed writes, and those contained in its value. */
   | (At & { readonly e: 'resource'; readonly key: string } & ResourceTotals);
 
 export interface ResourceTotals {
   readonly confirmed: number;
   readonly counted: number;
-  /** Writes that came with a token that was too small. */
+  /** Writes rejected for too small a token. */
   readonly refused: number;
   /** The same for the register that takes every write. */
   readonly plainConfirmed: number;

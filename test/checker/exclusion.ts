@@ -21,7 +21,7 @@ interface Holder {
   readonly belief: Span;
 }
 
-/** Two holders never believe to hold one key, except that readers share; and never more readers than there are permits. */
+/** Two holders never both believe to hold one key, unless they are readers; and never more readers than permits. */
 export function exclusion(history: History): Violation[] {
   return [...grantsByKey(history)].flatMap(([key, calls]) => {
     const losses = lossesOf(history, key);
@@ -66,7 +66,7 @@ function whileRunning(history: History, span: Span, holders: readonly Holder[]):
   );
 }
 
-/** Those count that were granted before it: a token says so, even if they learn of it later. */
+/** Holders granted before it count: the token proves the order, even if they learn of the grant later. */
 function tooMany({ limits }: History, key: string, holders: readonly Holder[], losses: Losses): Violation | undefined {
   const { call, belief } = holders.at(-1)!;
   if (call.permits === 0 || call.mode === 'write') return undefined;
@@ -97,7 +97,7 @@ export function lossTold(history: History): Violation[] {
   });
 }
 
-/** When the holder had been told, or did not hold the lock any more by its own doing. */
+/** When the holder had been notified, or had given up the lock itself. */
 function endOf(history: History, { lostAt, releasingAt, process }: Call): number {
   const { endedAt = Infinity } = history.process(process);
   return Math.min(lostAt ?? Infinity, releasingAt ?? Infinity, endedAt, history.endedAt);
@@ -116,7 +116,7 @@ function told(
 ): Violation | undefined {
   const { tellingMs } = history.limits;
   const span = { from: next.grantedAt! - tellingMs, to: endOf(history, first) };
-  // A clock that stood still meanwhile is late for as long as that.
+  // A clock that stood still meanwhile is late by that time.
   const sleptMs = covered({ from: first.grantedAt!, to: span.to }, history.process(first.process).sleeps);
   const lateMs = span.to - next.grantedAt! - stoodStill(history, first.process, span) - sleptMs;
   if (first.until === Infinity || lateMs <= tellingMs) return undefined;

@@ -10,7 +10,7 @@ interface Latest {
 const NONE: Latest = { token: 0, call: undefined };
 
 /**
- * Each grant has a token that is greater than those of all earlier ones of its key. A grant is earlier if it was there before the call
+ * Each grant has a greater token than all earlier ones of its key. A grant is earlier if it existed before the call
  * began, or if the two holders exclude each other and it was proven first: the tokens are the order of the grants, and there is no
  * other one. In a quorum, two readers may have the same token, and a token may be smaller after a loss of data: the node forgets the
  * greater one that the clock of another node made, and the third node of a bare majority may never have heard of it. So may a server
@@ -52,7 +52,7 @@ export const fencing =
     });
   };
 
-/** Who has the same token, and is not of the same owner. */
+/** A call with the same token, but another owner. */
 function twinOf(call: Call, key: string, first: Map<number | undefined, Call>): Latest | undefined {
   const token = tokenOf(call, key);
   const twin = first.get(token);
@@ -81,7 +81,7 @@ function conflictsBefore(grants: readonly Call[], key: string): Map<Call, readon
 }
 
 /**
- * The calls that may have joined a hold of their owner instead of getting a token of their own: another call of that owner may
+ * The calls that may have joined a hold of their owner instead of getting a new token: another call of that owner may
  * have had a hold then. While an address moves, two servers may each have a hold of one owner, and calls join either of them.
  */
 function joining(history: History, key: string, ownedCalls: readonly Call[]): Set<Call> {
@@ -104,14 +104,14 @@ function joining(history: History, key: string, ownedCalls: readonly Call[]): Se
   return joined;
 }
 
-/** When the hold of a call is over on the server, as far as clocks keep time; and whether that is the end of its lease. */
+/** When the hold of a call ends on the server, if clocks are right; and whether that is the end of its lease. */
 interface End {
   readonly calledAt: number;
   readonly at: number;
   readonly isOfLease: boolean;
 }
 
-/** Without an answer, a release may not have come: then the hold lasts until its lease ends. */
+/** A release without an answer may not have arrived: then the hold lasts until its lease ends. */
 function endOf(history: History, call: Call): End {
   const { calledAt, leaseMs, transferredAt, releasedAt, wasHeld, failedAt = Infinity, until } = call;
   if (transferredAt !== undefined) return { calledAt, at: until + leaseMs, isOfLease: false };
@@ -121,8 +121,8 @@ function endOf(history: History, call: Call): End {
 }
 
 /**
- * Whether a hold may be there for a call that asks in this span. If its lease has ended, it is there again when the clock of its
- * server steps back. The history does not say which of several servers has the hold: the steps of all of them count.
+ * Whether a hold may be there for a call that asks in this span. If its lease has ended, it exists again when the clock of its
+ * server steps back. The history does not record which of several servers has the hold: the steps of all of them count.
  */
 function mayBeThere({ calledAt, at, isOfLease }: End, asked: Span, stepsBack: readonly Fault[]): boolean {
   if (at >= asked.from || !isOfLease) return at >= asked.from;

@@ -9,7 +9,7 @@ import {
   type ResourceTotals,
 } from './events.js';
 
-/** The rules, each named after its promise in docs/guarantees.md; `nothing-tested`: the run is worth nothing. */
+/** The rules, each named after its promise in docs/guarantees.md; `nothing-tested`: the run proves nothing. */
 type RuleName =
   | 'exclusion'
   | 'permits'
@@ -40,23 +40,23 @@ export interface Span {
   to: number;
 }
 
-/** One call, and what became of it. */
+/** One call, and its outcome. */
 export interface Call {
   readonly op: string;
   readonly process: string;
   readonly keys: readonly string[];
   readonly mode: Mode;
   readonly permits: number;
-  /** How many of them it takes. */
+  /** The number of permits that it takes. */
   readonly take: number;
   readonly owner: string | undefined;
   readonly fair: boolean | 'strict';
-  /** Calls of one line stand in one queue of their process; the first of them has a place in the queue in Redis (docs/adr/022). */
+  /** Calls of one line share one queue of their process; the first of them has a place in the queue in Redis (docs/adr/022). */
   readonly line: string;
   readonly fire: number | undefined;
   readonly waitMs: number;
   readonly abortAfterMs: number | undefined;
-  /** The call whose lock it goes on with. */
+  /** The call whose lock it adopts. */
   readonly adopts: string | undefined;
   /** It is the term of a leader. */
   readonly leads: boolean;
@@ -65,7 +65,7 @@ export interface Call {
   leaseMs: number;
   grantedAt?: number;
   tokens?: readonly number[];
-  /** The latest moment up to which the holder could prove its lease; Infinity if its client never says. */
+  /** Until when the holder could prove its lease; Infinity if its client never reports it. */
   until: number;
   readsFrom?: number;
   failedAt?: number;
@@ -76,7 +76,7 @@ export interface Call {
   releasingAt?: number;
   releasedAt?: number;
   wasHeld?: boolean;
-  /** When its text was there; from then on, its hold is that of the call that adopts it. */
+  /** When its text existed; from then on, its hold belongs to the call that adopts it. */
   transferredAt?: number;
   /** The mode that it had then. */
   transferredMode?: Mode | undefined;
@@ -112,7 +112,7 @@ export interface Process {
   /** Its worker: the name without the number of the process. */
   readonly worker: string;
   readyAt?: number;
-  /** What it does beside its calls. */
+  /** What it does in addition to its calls. */
   does?: readonly Deed[];
   closingAt?: number;
   closedLeft?: readonly string[];
@@ -122,7 +122,7 @@ export interface Process {
   stuckAt?: number;
   /** When it could not run: it was stopped, or its event loop was blocked. In order. */
   readonly standstills: Span[];
-  /** Those in which its monotonic clock stood still, too. */
+  /** Those in which its monotonic clock also stood still. */
   readonly sleeps: Span[];
   suspendedAt?: number;
 }
@@ -134,11 +134,11 @@ export const standstillsOf = ({ standstills, suspendedAt }: Process): readonly S
 /** Why a leader steps down by itself; any other reason is a loss. */
 const STEPS_DOWN = ['resigned', 'stopped', 'shutdown'];
 
-/** What the machine of a run may add to what is promised. */
+/** Tolerances of the machine of a run. */
 export interface Limits {
   /** A report of one process to another, and its line in the history. */
   readonly tellingMs: number;
-  /** After a fault, until all is as before. */
+  /** The recovery time after a fault. */
   readonly recoveryMs: number;
   /** Two reads of one clock. */
   readonly roundingMs: number;
@@ -272,7 +272,7 @@ export class History {
   }
 }
 
-/** Redis has it for so long at least: the extension reached it later than it was asked for. */
+/** The minimum end of the lease in Redis: the extension arrived later than it was requested. */
 function transfer(call: Call, { t, asked, leaseMs, mode }: Extract<ChaosEvent, { e: 'transferred' }>): void {
   const until = Math.max(call.until, asked + leaseMs);
   Object.assign(call, { transferredAt: t, transferredMode: mode, releasingAt: t, until });
@@ -303,7 +303,7 @@ const adoptionOf = ({ from, ...event }: AdoptsEvent): Call => ({
   adopts: from,
 });
 
-/** Nobody promises an order among those who want to lead. */
+/** The order among candidates for a lead is not promised. */
 const termOf = ({ key, ...event }: CampaignsEvent): Call => ({
   ...callOf({ ...event, e: 'call', keys: [key], mode: 'write', waitMs: Infinity, fair: false }),
   leads: true,

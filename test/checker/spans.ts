@@ -1,7 +1,7 @@
 import { type Call, type Fault, type History, type Span, standstillsOf } from './history.js';
 import { TOKENS_OF_A_WRITER } from '../../lib/core/store/lock-store.js';
 
-/** What `Map.groupBy` does, which Node 20 lacks. */
+/** A replacement for `Map.groupBy`, which Node 20 lacks. */
 export function groupBy<T, K>(list: Iterable<T>, keyOf: (one: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const one of list) {
@@ -54,7 +54,7 @@ export const overlaps = (a: Span, b: Span): boolean => a.from < b.to && b.from <
  *   its holder lives. The holder learns of it at its next renewal, and in any case when its lease ends (docs/guarantees.md,
  *   "What is not promised" and "Failover"). So a holder of before the loss may overlap with one of after it, for a lease. A
  *   fire whose record was lost may run again. Tokens are excused on a quorum only, the fenced resource never.
- * - A process that stands still (SIGSTOP, a blocked event loop) cannot tell anybody anything. `held` is false all the same,
+ * - A process that stands still (SIGSTOP, a blocked event loop) cannot notify its holders. `held` is false nevertheless,
  *   so exclusion is not excused for clients that prove their lease.
  * - While a fault lasts, and for `recoveryMs` after it, a call may wait longer than the bound of a wake-up.
  */
@@ -89,7 +89,7 @@ export function stoodStill(history: History, process: string, span: Span): numbe
   return covered(span, [...standstillsOf(history.process(process)), ...history.standstills]);
 }
 
-/** When a fault concerned a worker, or might still; without a worker, all faults. */
+/** When a fault affected a worker, or might still; without a worker, all faults. */
 export function faultsOf(history: History, worker: string | undefined, recoveryMs = history.limits.recoveryMs): Span[] {
   const spans = history.faults
     .filter((fault) => worker === undefined || fault.worker === undefined || fault.worker === worker)
@@ -98,9 +98,9 @@ export function faultsOf(history: History, worker: string | undefined, recoveryM
 }
 
 /**
- * How long a holder believes to hold its lock: until its proof ends, it learns better, it releases, or it dies, but at least until it
- * last looked and held it. If it has transferred the lock, nobody else may have it until another process adopts it, or until the lease
- * is over, whatever becomes of this process.
+ * How long a holder believes to hold its lock: until its proof ends, it learns of the loss, it releases, or it dies, but at least
+ * until it last looked and held it. If it has transferred the lock, no other call may have it until another process adopts it, or
+ * until the lease is over, whatever becomes of this process.
  */
 export function beliefOf(history: History, call: Call): Span {
   if (call.transferredAt !== undefined) {

@@ -6,7 +6,7 @@ export type Fields<E extends ChaosEvent['e']> = Omit<Extract<ChaosEvent, { e: E 
 
 const LEASE_MS = 1_000;
 
-/** Writes a history by hand: `at(t)` says when, the process is the first word of the call's name. */
+/** Writes a history by hand: `at(t)` sets the time, the process is the first word of the call's name. */
 export class Story {
   readonly events: ChaosEvent[] = [];
 
@@ -42,7 +42,7 @@ export class Story {
     return this.of(t, op, 'adopts', { from, keys: ['a'], mode: 'write', leaseMs: LEASE_MS, ...fields });
   }
 
-  /** A term of a leader, from its election until it is told of its end, and until the end of its work. */
+  /** A term of a leader, from its election until it is notified of its end, and until the end of its work. */
   led(from: number, to: number, op: string, token: number, { reason = 'resigned', workEndsAt = to } = {}): this {
     return this.of(from - 1, op, 'campaigns', { key: 'lead', leaseMs: LEASE_MS })
       .granted(from, op, token, to - from + 100)

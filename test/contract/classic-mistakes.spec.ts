@@ -91,7 +91,7 @@ describe('classic mistake: GET, then DEL', () => {
 
   it('keeps the new hold when a release races with the end of the lease', async () => {
     const [a, b] = [await startApp(), await startApp()];
-    // So many at once have to be granted within their leases, on several masters too.
+    // All of them have to be granted within their leases, also on several masters.
     const [leaseMs, races] = topology.supports.oneRecord ? [300, 60] : [600, 20];
     const race = async (i: number): Promise<{ old: Lock; next: Lock }> => {
       const key = freshKey();

@@ -10,7 +10,7 @@ import { rejection } from '../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
 const READ = { mode: 'read', ...PATIENT } as const;
-/** The writer keeps its place; on a quorum it may give it up and ask anew when a node hears late of the downgrade. */
+/** The writer keeps its place; on a quorum it may give it up and ask again when a node hears late of the downgrade. */
 const STILL_WAITING = topology.supports.queue ? { waiters: 1 } : {};
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];

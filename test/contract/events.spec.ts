@@ -45,7 +45,7 @@ class Work {
 
 type Told = { [Name in LockEventName]: LockEventMap[Name][] };
 
-/** All that an app tells from now on. */
+/** All events that an app emits from now on. */
 function record({ locks }: LockApp): Told {
   const told = Object.fromEntries(EVENT_NAMES.map((name) => [name, []])) as unknown as Told;
   for (const name of EVENT_NAMES) locks.events.on(name, (event) => told[name].push(event as never));

@@ -13,7 +13,7 @@ const LONG_MS = 120_000;
 
 interface Candidate extends LockApp {
   readonly leadership: Leadership;
-  /** What it was told, in order. */
+  /** Its notifications, in order. */
   readonly told: string[];
 }
 

@@ -81,7 +81,7 @@ describe('a lock that changes hands', () => {
     const text = await (await a.locks.acquire(key, LONG)).transfer();
     const tries = await Promise.allSettled([a, b, a, b].map(({ locks }) => locks.adopt(text)));
     const granted = tries.filter(({ status }) => status === 'fulfilled');
-    // On a quorum, the votes may be split; then nobody has it, as after a failure.
+    // On a quorum, the votes may be split; then neither has it, as after a failure.
     if (topology.supports.queue) expect(granted).toHaveLength(1);
     else expect(granted.length).toBeLessThanOrEqual(1);
     for (const one of tries) {
@@ -89,7 +89,7 @@ describe('a lock that changes hands', () => {
     }
     const late = await rejection<LockLostError>(b.locks.adopt(text));
     expect(late.code).toBe('LOCK_LOST');
-    // A node of a quorum may have used up tokens of its own since.
+    // A node of a quorum may have used up further tokens since.
     expect(topology.supports.oneRecord ? ['expired'] : ['expired', 'taken']).toContain(late.reason);
     const [winner] = granted as [PromiseFulfilledResult<Lock>?];
     if (!winner) return;
@@ -143,7 +143,7 @@ describe('a lock that changes hands', () => {
     const text = await (await a.locks.acquire(key, LONG)).transfer();
     await a.locks.forceRelease(key);
     expect(await rejection(b.locks.adopt(text))).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
-    // If it does not listen yet, its next renewal tells it.
+    // If it does not listen yet, its next renewal notifies it.
     const lock = await b.locks.adopt(await (await a.locks.acquire(other, { leaseMs: 9_000 })).transfer());
     const { signal } = lock;
     await a.locks.forceRelease(other);

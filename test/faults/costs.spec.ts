@@ -134,7 +134,7 @@ interface Scene {
   readonly options?: LockOptions;
 }
 
-/** Each caller has a place of its own. */
+/** Each caller has a separate place. */
 const EACH: LockOptions = { fair: 'strict' };
 
 interface WaitingCosts {
@@ -150,7 +150,7 @@ async function costOf(
   admin: Redis,
   { waiters, heldMs, names = 1, places = waiters, options = EACH }: Scene,
 ): Promise<WaitingCosts> {
-  // In the order in which all wait for them: everybody stands in the queue of the first.
+  // In the common order of all waiters: all of them are in the queue of the first key.
   const keys = Array.from({ length: names }, () => freshKey()).sort();
   const patient = { ...options, waitMs: 60_000, leaseMs: 120_000 };
   await admin.config('RESETSTAT');
@@ -185,7 +185,7 @@ describe('the costs of waiting', () => {
     async (heldMs) => {
       const { apps, admin } = await startThree();
       const { scripts, polls } = await costOf(apps, admin, { waiters: 20, heldMs });
-      // Acquires of one turn travel together; each release is one of its own, since each holder waits for the one before.
+      // Acquires of one turn travel together; each release is a separate command, since each holder waits for the one before.
       expect(scripts).toBeGreaterThanOrEqual(21 + 1);
       expect(scripts).toBeLessThanOrEqual(2 * 21 + polls + POLL_SLACK);
     },

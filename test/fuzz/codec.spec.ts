@@ -59,7 +59,7 @@ const grant = fc
 
 type Read = (reply: readonly string[]) => unknown;
 
-/** What a reader makes of a reply; undefined if it refuses it by an error of ours. */
+/** What a reader returns for a reply; undefined if it rejects it with one of our errors. */
 function readBy(read: Read, parts: readonly string[]): unknown {
   try {
     return read(parts);

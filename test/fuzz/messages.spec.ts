@@ -11,9 +11,9 @@ const LAST_TOKEN = 1_000;
 const HOLD_MS = 40;
 const WAIT_MS = 80;
 const OPTIONS = { leaseMs: 20_000, waitMs: WAIT_MS };
-/** So many lines may the log have, however many messages come. */
+/** The maximum number of lines in the log, for any number of messages. */
 const MAX_LINES = 20;
-/** So many commands are sent anyway: polls, renewals and releases. */
+/** The number of commands that are sent anyway: polls, renewals and releases. */
 const COMMANDS = 30;
 
 /** Stands for the attempt of the call in a message. */
@@ -181,13 +181,13 @@ const pushed: fc.Arbitrary<Pushed> = fc.record({
 });
 
 /**
- * A nil where ioredis calls `toString`: as an answer that nobody waits for, or as a part of a message. It throws where nobody
- * can catch that, in any application that uses it. No Redis sends such a thing.
+ * A nil where ioredis calls `toString`: as an unexpected answer, or as a part of a message. It throws where no application
+ * can catch the error. No Redis sends such a thing.
  */
 const isOfIoredis = (error: unknown): boolean =>
   error instanceof Error && /reading 'toString'/.test(error.message) && /ioredis.built.DataHandler/.test(error.stack!);
 
-/** Replies that nobody asked for. The connection may be replaced; the next call works. */
+/** Unsolicited replies. The connection may be replaced; the next call works. */
 async function checkPushed({ role, to, frames }: Pushed): Promise<void> {
   const backing = new Backing();
   const { answer, attempt } = serve(role, backing);

@@ -48,7 +48,7 @@ const jobs = fc.oneof(
   anyValue.filter(({ name }) => name !== 'a huge sparse array'),
 );
 
-/** What stands in for the registry of the scheduler. */
+/** A replacement for the registry of the scheduler. */
 const registry = fc.oneof(
   jobs.map(
     ({ name, make }) =>

@@ -26,7 +26,7 @@ const ERRORS = [
   'NOREPLICAS odd', 'MISCONF odd', 'EXECABORT odd', 'UNKILLABLE odd', '', ' ', 'x'.repeat(10_000),
 ]; // prettier-ignore
 
-/** Types of RESP3, and what is no protocol at all. */
+/** Types of RESP3, and invalid protocol. */
 const RAW = [
   '+OK\r\n', '+\r\n', '*-1\r\n', '_\r\n', '#t\r\n', '#x\r\n', ',nan\r\n', ',1.5\r\n', ',inf\r\n', '(123456789012345678901234567890\r\n',
   '=7\r\ntxt:abc\r\n', '!7\r\nERR odd\r\n', '%1\r\n$1\r\na\r\n:1\r\n', '~1\r\n:1\r\n', '>2\r\n$3\r\nodd\r\n$1\r\na\r\n',
@@ -168,7 +168,7 @@ async function withOne(scene: BareScene, use: (lock: Lock) => Promise<unknown>):
   }
 }
 
-/** Gives a lock away, and goes on with it. */
+/** Transfers a lock, and adopts it. */
 async function adopt({ locks }: BareScene, lock: Lock, backing: Backing): Promise<void> {
   const text = await lock.transfer();
   backing.onTransferred();

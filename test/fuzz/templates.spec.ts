@@ -78,7 +78,7 @@ const PLACES: fc.Arbitrary<Named> = named({
   nothing: () => [],
 });
 
-/** Decorators stand in source code, and nobody writes a proxy that throws, or a name of 100,000 characters, there. */
+/** Decorators are source code: a proxy that throws, or a name of 100,000 characters, does not occur there. */
 const isWritten = ({ name }: Named): boolean => !/proxy|a long string/.test(name);
 
 interface Decorated {

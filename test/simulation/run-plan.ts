@@ -43,7 +43,7 @@ const FIRST_ID = 1_000_000;
 /** How far time passes between two looks at it. */
 const STEP_MS = 20;
 
-/** One call of a lock that nobody holds. */
+/** One call of a lock without other holders. */
 const PROBE = { entry: 'tryAcquire', options: { mode: 'write', leaseMs: 2_000, waitMs: 0 }, holdMs: 0, at: 0 } as const;
 
 /**
@@ -91,7 +91,7 @@ const isDone = (call: Call | undefined): boolean =>
 
 const SENTINELS = 3;
 
-/** Joins the servers of a run; null if they know nothing of each other. */
+/** Joins the servers of a run; null if they are independent. */
 function buildTopology({ servers, world }: Network, { profile, seed }: Plan, watch: FailoverWatch): Topology | null {
   if (profile.topology === 'none') return null;
   const rng = new Rng(seed, 'topology');
@@ -160,7 +160,7 @@ class Simulation implements Stage {
   readonly #campaigner: Campaigner;
   readonly #apps: (Application | undefined)[];
   readonly #starts: number[];
-  /** Until when something is still going on. */
+  /** Until when something is still in progress. */
   #busyUntil = 0;
 
   constructor(

@@ -19,7 +19,7 @@ class Invoices extends WorkerHost implements OnModuleDestroy {
     console.log(JSON.stringify({ customer: job.data.customer, instance: process.pid, from, to: Date.now() }));
   }
 
-  /** Before the locks end: otherwise jobs would fail during a deployment. */
+  /** Runs before the locks end: otherwise jobs would fail during a deployment. */
   async onModuleDestroy(): Promise<void> {
     await this.worker.close();
   }

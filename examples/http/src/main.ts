@@ -6,7 +6,7 @@ import { Locked, LockExceptionFilter, RedisLockModule } from 'nestjs-redis-lock'
 
 @Controller('orders')
 class Orders {
-  /** A second call for the same order waits for the first one, on whatever instance; another order does not. */
+  /** A second call for the same order waits for the first one, on any instance; a call for another order does not. */
   @Post(':id/charge')
   @Locked('order:<0>', { waitMs: 10_000 })
   async charge(@Param('id') id: string) {

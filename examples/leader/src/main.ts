@@ -4,7 +4,7 @@ import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Leader, type LeaderHooks, type LeaderTerm, RedisLockModule } from 'nestjs-redis-lock';
 
-/** One instance reads the feed. When it ends, another goes on at once; when it dies, after the lease. */
+/** One instance reads the feed. When it shuts down, another takes over at once; when it crashes, after at most one lease. */
 @Leader('feed', { leaseMs: 10_000 })
 @Injectable()
 class Feed implements LeaderHooks {

@@ -60,9 +60,9 @@ class Playground {
 
 @Module({
   imports: [
-    // In the memory of this process. With a Redis, write its URL here.
+    // In the memory of this process. To use Redis, write its URL here.
     RedisLockModule.forRoot({ connection: 'memory', history: true }),
-    // Anyone who reaches this app sees its locks: in a real app, pass a guard.
+    // Every client of this app sees its locks: in a real app, pass a guard.
     RedisLockBoardModule.forRoot({ path: 'locks', unguarded: true }),
   ],
   controllers: [Playground],

@@ -1,7 +1,7 @@
 import Database from 'libsql';
 import { keptUntil, type LockRecord, newRecord, settle } from './lock-record.js';
 
-/** How long the first steps may wait for other processes that take them at the same time. */
+/** How long the first statements may wait for other processes that run them at the same time. */
 const SET_UP_MS = 10_000;
 
 /** How long a command may wait for the transactions of other processes. It blocks the process, so it is short. */
@@ -19,17 +19,17 @@ export class LockDatabase {
   readonly #sql: Database.Database;
   #forgotAt = 0;
 
-  /** `now`: the clock of the machine, in milliseconds since the epoch. Its processes share it, so it is that of all leases. */
+  /** `now`: the clock of the machine, in milliseconds since the epoch. All processes share it, so it measures all leases. */
   constructor(
     file: string,
     private readonly keepMs: number,
     private readonly now: () => number,
   ) {
     this.#sql = new Database(file, { timeout: SET_UP_MS });
-    // Readers do not wait for the writer then, nor does it wait for them.
+    // In this mode, readers and the writer do not wait for each other.
     this.#sql.pragma('journal_mode = WAL');
     this.#sql.exec(SCHEMA);
-    // When the machine stops without warning, the last grants may be forgotten; but so are the processes that got them.
+    // When the machine stops without warning, the last grants may be lost; but so are the processes that got them.
     this.#sql.pragma('synchronous = NORMAL');
     this.#sql.pragma(`busy_timeout = ${BUSY_MS}`);
   }
@@ -40,7 +40,7 @@ export class LockDatabase {
     work: (records: readonly LockRecord[], now: number, wereHeld: Set<string>) => T,
   ): T {
     const run = this.#sql.transaction(() => {
-      // Read inside of the transaction: the time of a command is never before that of the command ahead of it.
+      // Read inside of the transaction: the time of a command is never before that of the previous command.
       const now = this.#time();
       this.#forget(now);
       const records = keys.map((key) => this.#load(key));
@@ -50,11 +50,11 @@ export class LockDatabase {
       for (const [i, key] of keys.entries()) this.#save(key, records[i]!, now);
       return result;
     });
-    // The lock for writing comes first: two transactions that have read could not both go on to write.
+    // Take the write lock first: two transactions that have read could not both continue with a write.
     return run.immediate();
   }
 
-  /** Looks at a record, and changes nothing. */
+  /** Reads a record without changing anything. */
   look<T>(key: string, work: (record: LockRecord, now: number) => T): T {
     const now = this.#time();
     const record = this.#load(key);
@@ -64,7 +64,7 @@ export class LockDatabase {
 
   /** The keys that begin with a prefix. */
   keys(prefix: string): string[] {
-    // Bytes of UTF-8 are compared, so all keys with the prefix come one after another; but there is no last text of them.
+    // UTF-8 bytes are compared, so all keys with the prefix are adjacent; but there is no last text with the prefix.
     const rows = this.#sql.prepare('SELECT key FROM locks WHERE key >= ? ORDER BY key').all(prefix) as {
       key: string;
     }[];

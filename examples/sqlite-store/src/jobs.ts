@@ -3,7 +3,7 @@ import { liveHold, type Job, type LockRecord } from './lock-record.js';
 
 const FIRES_REMEMBERED = 16;
 
-/** A claim as the database sees it: the clock of a process means nothing there, so the call comes with its age. */
+/** A claim from the view of the database, where the clock of a process means nothing: it contains the age of the call. */
 export type Claim = Omit<FireClaim, 'calledAt'> & { readonly ageMs: number };
 
 const jobOf = ({ jobs }: LockRecord, name: string | undefined): Job | undefined =>
@@ -20,7 +20,7 @@ export function isClaimed(record: LockRecord, claim: Claim, now: number): boolea
   const fire = fireOf(claim, now);
   const repeats = claim.rerunOnLoss && run !== undefined && run.outcome === undefined;
   if (claim.kind === 'gap') return run !== undefined && Math.abs(now - run.fire) < claim.ms && !repeats;
-  // A fire that is older than all that are remembered may have been granted, too.
+  // A fire older than all remembered ones may also have been granted.
   const isKnown = fires.includes(fire) || (fires.length === FIRES_REMEMBERED && fire < fires[0]!);
   return isKnown && !(repeats && run.fire === fire);
 }
@@ -32,7 +32,7 @@ export function claimedBy(record: LockRecord, claim: Claim, now: number): string
   return claim.kind === 'gap' || run.fire === fireOf(claim, now) ? run.attempt : undefined;
 }
 
-/** Begins the run of a fire that was granted; returns the fire. A grant that is sent again has begun it before. */
+/** Begins the run of a granted fire; returns the fire. A repeated grant has already begun it. */
 export function startRun(
   record: LockRecord,
   claim: Claim,
@@ -61,6 +61,6 @@ export function endRun(record: LockRecord, { job: name, attempt, runOutcome }: R
   } else Object.assign(run, { outcome: runOutcome, ended: now });
 }
 
-/** Whether the run of a job is under way: its outcome may still come. */
+/** Whether the run of a job is in progress: its outcome may still come. */
 export const isRunning = (record: LockRecord, { run }: Job): boolean =>
   run?.outcome === undefined && liveHold(record, run?.attempt) !== undefined;

@@ -1,10 +1,10 @@
 import type { LockMode } from 'nestjs-redis-lock';
 import type { AcquireRequest } from 'nestjs-redis-lock/store';
 
-/** What a request asks for, as far as it decides whether the lock can be entered. */
+/** The parts of a request that decide whether the lock can be entered. */
 export type Wanted = Pick<AcquireRequest, 'attempt' | 'owner' | 'mode' | 'permits' | 'take' | 'fair'>;
 
-/** One hold. With token 0 it is parked: it belongs to nobody, and keeps the lock taken until `holdAtLeastMs` is over. */
+/** One hold. With token 0 it is parked: it has no holder, and keeps the lock taken until `holdAtLeastMs` is over. */
 export interface Hold {
   readonly attempt: string;
   readonly owner?: string | undefined;
@@ -15,7 +15,7 @@ export interface Hold {
   mode: LockMode;
   token: number;
   until: number;
-  /** The longest that may be left of it: if more is left, the clock of the machine was set back. */
+  /** The maximum remaining lease: if more is left, the clock of the machine was set back. */
   leaseMs: number;
 }
 
@@ -50,21 +50,21 @@ export interface LockRecord {
   token: number;
   holds: Hold[];
   waiters: Waiter[];
-  /** The attempts that were released or revoked lately: an acquire of theirs that is sent again must not get the lock. */
+  /** Recently released or revoked attempts: if their acquire is sent again, it must not get the lock. */
   ended: { readonly attempt: string; readonly isRevoked: boolean }[];
   jobs: Job[];
-  /** How many permits there are, if an operator has set that. */
+  /** The number of permits, if an operator has set it. */
   permits?: number | undefined;
 }
 
 const ENDED_REMEMBERED = 32;
 
-/** For how long the permits that an operator has set outlast the last use of the lock. */
+/** How long the permits set by an operator outlast the last use of the lock. */
 const PERMITS_KEPT_MS = 30 * 24 * 3_600_000;
 
 export const newRecord = (): LockRecord => ({ token: 0, holds: [], waiters: [], ended: [], jobs: [] });
 
-/** Ends what is over. Each command does so first, so nothing has to happen at the moment when a lease ends. */
+/** Drops what has expired. Each command does so first, so nothing has to happen at the end of a lease. */
 export function settle(record: LockRecord, now: number): void {
   for (const lease of [...record.holds, ...record.waiters]) lease.until = Math.min(lease.until, now + lease.leaseMs);
   record.holds = record.holds.filter(({ until }) => until > now);

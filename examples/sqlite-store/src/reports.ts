@@ -3,7 +3,7 @@ import { readHolderText, waitsUntil } from 'nestjs-redis-lock/store';
 import { isRunning } from './jobs.js';
 import { type LockRecord } from './lock-record.js';
 
-// What people see of a record.
+// A record in readable form.
 
 export function stateOf(key: string, record: LockRecord, now: number): LockState {
   const { holds, waiters, token } = record;
@@ -41,7 +41,7 @@ export function stateOf(key: string, record: LockRecord, now: number): LockState
   };
 }
 
-/** How many there are is what an operator has set, or what the last reader counted. */
+/** The number of permits: set by an operator, or by the last reader. */
 function permitsOf({ holds, permits }: LockRecord): LockPermits | null {
   const readers = holds.filter(({ mode }) => mode === 'read');
   const allowed = permits ?? (readers.at(-1)?.permits || undefined);

@@ -22,20 +22,20 @@ import {
   wasRevoked,
 } from './lock-record.js';
 
-// What a command does to the record of a lock. These functions know neither SQL nor time: they get settled records, and `now`.
+// How commands change the record of a lock. These functions use neither SQL nor a clock: they get settled records, and `now`.
 
 export type Acquire = Omit<AcquireRequest, 'claim'> & { readonly claim?: Claim | undefined };
 
 type Taking = Pick<Wanted, 'mode' | 'take'>;
 
-/** Whether these holds leave room for one more; `permits`: how many an operator has set. */
+/** Whether these holds leave room for one more; `permits`: the number set by an operator. */
 function admits(holds: readonly Taking[], wanted: Wanted, permits = wanted.permits || Infinity): boolean {
   if (wanted.mode === 'write') return holds.length === 0;
   const taken = [...holds, wanted].reduce((sum, { take = 1 }) => sum + take, 0);
   return holds.every((hold) => hold.mode === 'read') && taken <= permits;
 }
 
-/** Whether it takes more permits than an operator has left. Such a request waits for nothing, and holds nobody back. */
+/** Whether it takes more permits than an operator has left. Such a request does not wait, and does not block others. */
 const exceeds = ({ permits = Infinity }: LockRecord, { mode, take = 1 }: Taking): boolean =>
   mode === 'read' && take > permits;
 
@@ -48,7 +48,7 @@ function tokenOfOwner({ holds, permits }: LockRecord, wanted: Wanted): number | 
 }
 
 /**
- * Whether a request can be granted now. A fair one counts those who wait before it as holders: a writer among them holds it back,
+ * Whether a request can be granted now. A fair one counts the waiters before it as holders: a writer among them holds it back,
  * and readers do not.
  */
 export function canEnter(record: LockRecord, wanted: Wanted): boolean {
@@ -81,7 +81,7 @@ export function acquire(records: readonly LockRecord[], request: Acquire, now: n
   return { ...busyReply(records[busy]!, request.attempt, now), isFull };
 }
 
-/** Whether as many others wait as a request accepts that has no place yet. */
+/** Whether the queue is full for a request that does not have a place yet. */
 function isQueueFull({ waiters }: LockRecord, { attempt, waiterLeaseMs, maxWaiters = 0 }: Acquire): boolean {
   if (waiterLeaseMs === 0 || maxWaiters === 0) return false;
   return waiters.length >= maxWaiters && !waiters.some((waiter) => waiter.attempt === attempt);
@@ -116,7 +116,7 @@ function take(record: LockRecord, request: Acquire, now: number): Hold {
   leaveQueue(record, attempt);
   const known = liveHold(record, attempt);
   if (known) return stretch(known, leaseMs, now);
-  // Microseconds since the epoch: tokens go on rising when the record was forgotten.
+  // Microseconds since the epoch: tokens keep rising even after the record was forgotten.
   const token = tokenOfOwner(record, request) ?? Math.max(record.token + 1, now * 1_000);
   record.token = Math.max(record.token, token);
   const terms = { attempt, owner, holder, mode, permits, take: count };
@@ -171,7 +171,7 @@ export function renew(record: LockRecord, request: RenewRequest, now: number): R
   return { outcome: 'renewed', remainingMs: hold.until - now };
 }
 
-/** Gives the hold of `from` to another attempt. One that has it already has sent its command again. */
+/** Gives the hold of `from` to another attempt. If that attempt already has it, its command was repeated. */
 export function adopt(record: LockRecord, request: AdoptRequest, now: number): AdoptReply {
   const { attempt, from, holder, fencingToken, leaseMs } = request;
   let hold = heldWith(record, request);
@@ -224,9 +224,9 @@ function endHold(record: LockRecord, hold: Hold, parkedUntil: number, now: numbe
   else Object.assign(hold, { token: 0, until: parkedUntil, leaseMs: parkedUntil - now });
 }
 
-/** Ends all holds; returns whether there were any. Those who wait go on waiting. */
+/** Ends all holds; returns whether there were any. Waiters continue to wait. */
 export function forceRelease(record: LockRecord, upToToken: number): boolean {
-  // What is kept for `holdAtLeastMs` has no token any more: the time of its grant is compared.
+  // A hold kept for `holdAtLeastMs` no longer has a token: compare the time of its grant.
   const isSeen = ({ token, since }: Hold): boolean => (token || Math.min(since * 1_000, record.token)) <= upToToken;
   const revoked = record.holds.filter(isSeen);
   for (const { attempt } of revoked) rememberEnd(record, attempt, true);
@@ -234,7 +234,7 @@ export function forceRelease(record: LockRecord, upToToken: number): boolean {
   return revoked.length > 0;
 }
 
-/** Sets how many permits there are, whatever the requests say; null: they say it again. */
+/** Sets the number of permits, overriding the requests; null: the requests decide again. */
 export function setPermits(record: LockRecord, permits: number | null): void {
   record.permits = permits ?? undefined;
 }

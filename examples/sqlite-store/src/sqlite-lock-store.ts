@@ -23,9 +23,9 @@ const MAX_KEY_BYTES = 1_024;
 
 export interface SqliteLockStoreOptions {
   readonly keyPrefix?: string;
-  /** For at least how long the last fencing token of an unused lock is remembered, in milliseconds. */
+  /** How long the last fencing token of an unused lock is remembered at least, in milliseconds. */
   readonly keepMs?: number;
-  /** How often a process looks whether it is the turn of one of its calls, in milliseconds. */
+  /** How often a process checks whether it is the turn of one of its calls, in milliseconds. */
   readonly pollMs?: number;
   readonly clock?: Clock;
 }
@@ -74,11 +74,11 @@ export class SqliteLockStore implements LockStore {
     this.#watch.listener = listener;
   }
 
-  /** A database that cannot be opened is tried again by the first command, whose caller gets the error. */
+  /** If the database cannot be opened, the first command tries again, and its caller gets the error. */
   open(): void {
     if (this.#isOpen || this.#isClosed) return;
     this.#isOpen = true;
-    // In a turn of its own: the module does not expect it before `open` has returned.
+    // Deferred: the module does not expect it before `open` has returned.
     void Promise.resolve().then(() => this.#watch.listener?.onListening());
   }
 
@@ -177,7 +177,7 @@ export class SqliteLockStore implements LockStore {
 
   /**
    * Every error becomes a `LockStoreError`; `key` is null when it is about no single lock. A transaction that has not begun has changed nothing: the call may try again, or end
-   * without a release. After any other error, nobody knows.
+   * without a release. After any other error, the outcome is unknown.
    */
   #run<T>(key: string | null, work: (database: LockDatabase) => T): T {
     try {

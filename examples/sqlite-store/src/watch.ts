@@ -12,8 +12,8 @@ export interface WatchParts {
 }
 
 /**
- * SQLite tells nobody that something has changed. So as long as attempts of this process hold locks or wait for them, the watch looks
- * again and again: first whether anybody has written at all, which costs next to nothing.
+ * SQLite does not notify readers of changes. So while attempts of this process hold locks or wait for them, the watch polls:
+ * first whether any process has written at all, which costs next to nothing.
  */
 export class Watch {
   listener: WakeUpListener | undefined;
@@ -53,7 +53,7 @@ export class Watch {
     try {
       this.#look();
     } catch {
-      // The database is busy or away: look again next time. Calls that wait ask by themselves, if less often.
+      // The database is busy or unavailable: try again next time. Waiting calls also ask by themselves, but less often.
       this.#version = -1;
     }
     if (this.#attempts.size > 0) this.#cancel ??= this.parts.clock.setTimer(() => this.#poll(), this.parts.pollMs);
@@ -73,7 +73,7 @@ export class Watch {
   }
 }
 
-/** What to tell an attempt; `gone`: nothing more, since its holds and places have ended. */
+/** What to send to an attempt; `gone`: nothing, since its holds and places have ended. */
 function wakeUpOf(attempt: string, records: readonly LockRecord[]): WakeUp | 'gone' | undefined {
   if (records.some((record) => wasRevoked(record, attempt))) return { kind: 'revoked' };
   const waiting = records.flatMap((record) => {

@@ -17,7 +17,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sqlite-store-'));
 afterEach(closeAll);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Compiles the store for processes of its own; returns its URL. */
+/** Compiles the store for separate processes; returns its URL. */
 function compiledStore(): string {
   const dist = join(example, 'dist');
   mkdirSync(dist, { recursive: true });

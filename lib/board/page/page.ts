@@ -2,7 +2,7 @@
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M4 7V5a4 4 0 0 1 8 0v2h1v8H3V7zm2 0h4V5a2 2 0 0 0-4 0z' fill='%232563a8'/%3E%3C/svg%3E";
 
-/** The page. `base` is what its links begin with; nothing of a lock is in it. */
+/** The page. `base` is the prefix of its links; it contains no data of locks. */
 export const pageText = (base: string): string => `<!doctype html>
 <html lang="en">
 <head>

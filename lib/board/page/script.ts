@@ -1,12 +1,12 @@
 import { UNPRINTABLE } from '../../core/printable.js';
 
 /**
- * The script of the page, as one ES module. It is kept as text: browsers run it as it is, and neither a bundler nor a compiler of the
- * app has to find a file for it. test/unit/board/script.spec.ts checks it as TypeScript checks JavaScript.
+ * The script of the page, as one ES module. It is a text: browsers run it unchanged, and neither a bundler nor a compiler of the
+ * app has to find a file for it. test/unit/board/script.spec.ts type-checks it as JavaScript.
  */
 export const SCRIPT = String.raw`// How the page makes elements. Every text goes through a text node, so a key can bring no markup.
 
-/** Makes an element. Attributes that are undefined are left out; texts become text nodes. */
+/** Creates an element. Attributes that are undefined are left out; texts become text nodes. */
 function el(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [attribute, value] of Object.entries(attributes)) {
@@ -18,12 +18,12 @@ function el(name, attributes = {}, ...children) {
 
 const byId = (id) => document.getElementById(id);
 
-/** Changes a text only when it differs, so that a screen reader and a selection are left alone. */
+/** Changes a text only when it differs, so that screen readers and selections are not disturbed. */
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Shows characters that are invisible, or turn the direction of a text, by their code. */
+/** Shows characters that are invisible, or change the text direction, by their code. */
 const printable = (text) =>
   text.replace(/${UNPRINTABLE.source}| (?= *$)/gu, (char) => '\\u{' + char.codePointAt(0).toString(16) + '}');
 
@@ -46,12 +46,12 @@ function duration(ms) {
 
 const count = (number, one, many) => number + ' ' + (number === 1 ? one : many);
 
-// In the zone of the reader, and in UTC, which logs have.
+// In the time zone of the reader, and in UTC, which logs use.
 const utc = (ms) => new Date(ms).toISOString().slice(0, 19).replace('T', ' ') + ' UTC';
 const clockTime = (ms) => new Date(ms).toLocaleTimeString() + ' (' + utc(ms).slice(11) + ')';
 const dateTime = (ms) => new Date(ms).toLocaleString();
 
-/** The address of a view, with its search, or a page of it. */
+/** The address of a view, with its search or page. */
 const addressOf = (path, params = {}) => {
   const search = new URLSearchParams(Object.entries(params).filter(([, value]) => value)).toString();
   return '#/' + path + (search && '?' + search);
@@ -69,10 +69,10 @@ function setLink(link, key) {
   link.title = printable(key);
 }
 
-/** What goes on between two messages: lease bars and ages, by the element that shows them. */
+/** What changes between two messages: lease bars and ages, by the element that shows them. */
 const ticking = new Map();
 
-/** Calls update now and twice a second with the milliseconds since the state came, until the element is gone or gets another one. */
+/** Calls update now and twice a second with the age of the state in milliseconds, until the element is removed or reused. */
 function live(element, update) {
   const { cameAt } = stream;
   const updateNow = () => update(performance.now() - cameAt);
@@ -87,18 +87,18 @@ setInterval(() => {
   }
 }, 500);
 
-/** Tells a screen reader something; each time it is told, even if the text is the same as before. */
+/** Announces a text to screen readers, also when it is the same as before. */
 function tell(text) {
   const news = byId('news');
   news.append(el('p', {}, text));
   if (news.childElementCount > 5) news.firstElementChild.remove();
 }
 
-// Tables whose rows stay where they are when only their contents change.
+// Tables whose rows keep their place when only their contents change.
 
 /**
  * Makes a table. A column has a title and make(cell), which returns a function that shows an item in the cell. The first column
- * names the row. update(items) shows these items; idOf tells which row an item has.
+ * names the row. update(items) shows these items; idOf returns the row of an item.
  */
 function makeTable(caption, columns, idOf) {
   const rows = new Map();
@@ -149,7 +149,7 @@ const textColumn = (title, textOf, options = {}) => ({
   },
 });
 
-/** A column of times in the zone of the reader, with UTC beside them; msOf may return null. */
+/** A column of times in the time zone of the reader, followed by UTC; msOf may return null. */
 const timeColumn = (title, msOf) => ({
   title,
   number: true,
@@ -165,7 +165,7 @@ const timeColumn = (title, msOf) => ({
   },
 });
 
-/** A column of links to locks; without a key, there is none. */
+/** A column of links to locks; without a key, it has no link. */
 const keyColumn = (title, keyOf) => ({
   title,
   make: (cell) => {
@@ -179,7 +179,7 @@ const keyColumn = (title, keyOf) => ({
   },
 });
 
-/** A column of durations that go on; msOf may return null. */
+/** A column of durations that keep growing; msOf may return null. */
 const ageColumn = (title, msOf) => ({
   title,
   number: true,
@@ -193,7 +193,7 @@ const ageColumn = (title, msOf) => ({
   },
 });
 
-/** A column of what is left of a time, then the text over; with a bar if there is anything to measure it by. */
+/** A column of remaining times, then the text over; with a bar if its full length is known. */
 const leftColumn = (title, msOf, over, fullOf = () => 0) => ({
   title,
   number: true,
@@ -214,7 +214,7 @@ const leftColumn = (title, msOf, over, fullOf = () => 0) => ({
   },
 });
 
-/** Marks a row for a moment when what it shows belongs to another than before. */
+/** Highlights a row briefly when its holder has changed. */
 const marking = (column, ownerOf) => ({
   ...column,
   make: (cell) => {
@@ -234,7 +234,7 @@ const marking = (column, ownerOf) => ({
 
 // The connection to the app: one stream of server-sent events at a time, for what the page shows.
 
-/** An address beside this script: it works under any prefix, and behind any proxy. */
+/** An address relative to this script: it works under any prefix, and behind any proxy. */
 const urlOf = (path, query = {}) => {
   const url = new URL(path, import.meta.url);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
@@ -243,12 +243,12 @@ const urlOf = (path, query = {}) => {
 
 const TRY_AGAIN_MS = 2000;
 
-/** A machine that is busy for a moment is no trouble. */
+/** A short delay of a busy machine is not reported. */
 const MIN_SILENCE_MS = 3000;
 
 const stream = { source: null, topic: '', timer: 0, state: null, cameAt: 0, heardAt: 0, isBroken: false, error: null, about: {}, onState: () => {} };
 
-/** Listens to a topic: what the query names. Goes on with what it has if that is the same. */
+/** Subscribes to the topic that the query names. Keeps the current subscription if the topic is the same. */
 function listen(query, onState) {
   const topic = String(urlOf('events', query));
   stream.onState = onState;
@@ -266,7 +266,7 @@ function listen(query, onState) {
 function connect() {
   clearTimeout(stream.timer);
   stream.source?.close();
-  // A browser has six connections to a host: a tab that is not seen leaves them to the others.
+  // A browser has six connections to a host: a hidden tab leaves them to the others.
   if (document.hidden) return;
   const source = (stream.source = new EventSource(stream.topic));
   stream.heardAt = performance.now();
@@ -298,14 +298,14 @@ function connect() {
   source.addEventListener('error', () => {
     stream.isBroken = true;
     showTrouble();
-    // A browser does not try again after an answer that is no stream, such as one of a proxy.
+    // A browser does not retry after an answer that is not a stream, such as one of a proxy.
     if (source.readyState === EventSource.CLOSED) stream.timer = setTimeout(connect, TRY_AGAIN_MS);
   });
 }
 
 document.addEventListener('visibilitychange', connect);
 
-/** The app sends something once per refresh: after two without anything, it has stopped, or the way to it is cut. */
+/** The app sends a message once per refresh: after two without one, it has stopped, or the connection is cut. */
 setInterval(() => {
   const silentMs = performance.now() - stream.heardAt;
   if (document.hidden || silentMs < Math.max(2 * (stream.about.refreshMs ?? 0), MIN_SILENCE_MS)) return;
@@ -314,7 +314,7 @@ setInterval(() => {
   connect();
 }, 250);
 
-/** Says what is wrong, and how old the page is meanwhile. */
+/** Shows what is wrong, and how old the data of the page is. */
 function showTrouble() {
   const { isBroken, error, state } = stream;
   byId('banner').hidden = !isBroken && !error;
@@ -348,7 +348,7 @@ function actionButton(label, question, onDone) {
   return button;
 }
 
-/** The button that takes a lock away from the holders that are shown. */
+/** The button that takes a lock away from the displayed holders. */
 const releaseButton = (seen, onDone) =>
   actionButton('Force release', () => {
     const { key, token, holders } = seen();
@@ -378,7 +378,7 @@ async function post(path, content) {
   }
 }
 
-/** Asks; resolves to whether the answer is yes. The first button has the focus, and Escape means no. */
+/** Asks for confirmation; resolves to the answer. The first button has the focus, and Escape means no. */
 function confirmed(question, texts, yes) {
   return new Promise((resolve) => {
     const no = el('button', { type: 'button', autofocus: '' }, 'Cancel');
@@ -409,10 +409,10 @@ function confirmed(question, texts, yes) {
 
 // The views of all locks.
 
-/** The longest lease that the page saw of each hold, by attempt: the bars are measured by it. Those last seen are the last. */
+/** The longest lease of each hold that the page has seen, by attempt: the full length of its bar. The most recent are last. */
 const fullLeases = new Map();
 
-/** As many as the list of all locks and the view of one can show. */
+/** The maximum that the list of all locks and the view of one lock can show. */
 const MAX_FULL_LEASES = 11000;
 
 function fullLease({ attempt, remainingMs }) {
@@ -435,7 +435,7 @@ const SORTS = [
 const MODES = [['', 'any'], ['write', 'write'], ['read', 'read'], ['waited', 'somebody waits'], ['free', 'free'], ['unknown', 'unreadable']];
 const EVENTS = [['', 'any'], ...['acquired', 'waited', 'released', 'lost', 'forced', 'skipped', 'failed', 'dropped'].map((one) => [one, one])];
 
-/** What a list can be searched by: the label, and the choices if there are some. */
+/** What a list can be searched by: the label, and the choices, if any. */
 const FILTERS = {
   q: ['Show keys with'],
   holder: ['Owner, method or note'],
@@ -485,8 +485,8 @@ const lockPager = () => pager('after', ['First page', 'Next page']);
 const historyPager = () => pager('before', ['Newest entries', 'Older entries']);
 
 /**
- * A view with a heading, and the sentence empty in place of its table when that is empty. about gives a sentence on what is shown.
- * Both sentences depend on the state; until there is one, the view says nothing.
+ * A view with a heading, and the sentence empty instead of its table when that is empty. about returns a sentence on what is shown.
+ * Both sentences depend on the state; until it has arrived, the view shows neither.
  */
 function listView({ title, table, itemsOf, about = () => '', empty, filters = [], pages, nextOf, notice }) {
   const summary = el('p', { class: 'soft', hidden: '' });
@@ -508,7 +508,7 @@ function listView({ title, table, itemsOf, about = () => '', empty, filters = []
   };
 }
 
-/** The rows of one lock: a holder each, and how many are not shown. */
+/** The rows of one lock: one for each holder, and the number of hidden ones. */
 function holdersOf(lock) {
   const { holders, holderCount } = lock;
   const more = holderCount - holders.length;
@@ -547,7 +547,7 @@ function heldView() {
   });
 }
 
-/** The rows of those who wait for one lock, and how many are not shown; that row follows those. */
+/** The rows of the waiters of one lock, followed by the number of hidden ones. */
 function waitersOf(lock) {
   const { queue, queueCount } = lock;
   const more = queueCount - queue.length;
@@ -607,7 +607,7 @@ function instancesView() {
   });
 }
 
-/** A column of several links to locks, and of how many more there are. */
+/** A column of several links to locks, and the number of further ones. */
 const linksColumn = (title, keysOf, moreOf) => ({
   title,
   make: (cell) => {
@@ -631,7 +631,7 @@ function linkTo(key) {
 const callerText = (one) =>
   printable([one.instance, workOf(one) === '–' ? '' : workOf(one), one.owner && '(owner ' + one.owner + ')'].filter(Boolean).join(' '));
 
-/** How long ago something began: it goes on by itself. */
+/** The time since something began: it updates by itself. */
 function age(ms) {
   const text = el('span');
   const beganAt = stream.cameAt - ms;
@@ -639,7 +639,7 @@ function age(ms) {
   return text;
 }
 
-/** A lock in the tree of who blocks whom: its holders, below them who waits for it, and below those what they hold up in turn. */
+/** A lock in the tree: its holders, below them its waiters, and below those what they block in turn. */
 function blockedLock({ key, isElsewhere, holders, waiters, more }) {
   if (isElsewhere) return el('li', {}, linkTo(key), ' (see its other place in this tree)');
   const who = holders.flatMap((one, at) => [at > 0 ? ', ' : ' held by ', callerText(one), ' for ', age(one.heldMs)]);
@@ -663,7 +663,7 @@ function blockingView() {
   );
   let before = '';
   const update = ({ roots }) => {
-    // It is made anew only when it differs: a link keeps the focus.
+    // Rebuilt only when it differs, so that a link keeps the focus.
     const now = JSON.stringify(roots, (name, value) => (name.endsWith('Ms') ? 0 : value));
     if (now !== before) tree.replaceChildren(...roots.map(blockedLock));
     before = now;
@@ -753,7 +753,7 @@ function lossesView() {
 
 const NO_HISTORY = 'This app keeps no history of its locks: the option history: true of RedisLockModule turns it on.';
 
-/** How far a search has come. */
+/** The progress of a search. */
 const searchedText = (history) =>
   history?.searched && history.older ? 'At most ' + history.searched + ' entries are searched at a time: go on with the older entries.' : '';
 
@@ -905,10 +905,10 @@ const VIEWS = {
   history: { title: 'History', make: historyView, query: { view: 'history' } },
 };
 
-/** The view that is shown: its path and search in the address, and what it asks the app. */
+/** The current view: its path and search in the address, and its query to the app. */
 let shown = { path: '', params: {}, query: {} };
 
-/** The view that an address names; the held locks for any other address. */
+/** The view of an address; the held locks for any other address. */
 function viewOf(hash) {
   const [, path, search] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash);
   const params = Object.fromEntries(new URLSearchParams(search));
@@ -933,7 +933,7 @@ function showSummary(state) {
   setText(byId('summary'), (state.hasMore ? 'At least ' : '') + text + more + ' ' + at);
 }
 
-/** Asks the app for what is shown, with the search of the address. */
+/** Queries the app for the current view, with the search of the address. */
 function ask() {
   setText(byId('summary'), 'Asking Redis…');
   const wanted = Object.entries({ ...shown.query, ...shown.params }).filter(([, value]) => value !== '');
@@ -943,7 +943,7 @@ function ask() {
   });
 }
 
-/** Changes the search of the view, which begins at its first page. */
+/** Changes the search of the view, which returns to its first page. */
 function showSearch(params) {
   shown.params = Object.fromEntries(Object.entries(params).filter(([, value]) => value !== ''));
   history.replaceState(null, '', addressOf(shown.path, shown.params));
@@ -964,7 +964,7 @@ function showView() {
     else link.removeAttribute('aria-current');
   }
   ask();
-  // Who follows a link reads on at the new heading.
+  // After following a link, the reader continues at the new heading.
   if (!isFirst) element.querySelector('h2').focus();
   isFirst = false;
 }

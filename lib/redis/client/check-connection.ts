@@ -12,7 +12,7 @@ import {
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** What ioredis 5.3 to 6 and iovalkey know; an option that is not here may only be misspelt. */
+/** The options of ioredis 5.3 to 6 and iovalkey; any other option may be a typo. */
 const OF_PLACE = { url: true, host: true, port: true, path: true, sentinels: true };
 
 const OF_ACCESS = {
@@ -41,10 +41,10 @@ const OF_CLUSTER = {
 
 const CLUSTER = '`cluster: [{ host, port }]`';
 
-/** That of the client would not apply to channels, and two instances that differ in it would not exclude each other. */
+/** The prefix of a client would not apply to channels, and two instances with different prefixes would not exclude each other. */
 const KEY_PREFIX = 'the `keyPrefix` of the module, beside `connection`,';
 
-/** What other libraries and modules call these options. */
+/** The names of these options in other libraries and modules. */
 const WRITE: Readonly<Record<string, string>> = {
   uri: 'url', connectionString: 'url', redisUrl: 'url', hostname: 'host', server: 'host', ip: 'host', address: 'host', user: 'username', pass: 'password', auth: 'password',
   auth_pass: 'password', database: 'db', socket: '{ host, port } themselves', nodes: CLUSTER, rootNodes: CLUSTER, startupNodes: CLUSTER,
@@ -58,8 +58,8 @@ const PLACES = ['url', 'host', 'path', 'sentinels', 'cluster'];
 const NUMBERS = ['connectTimeout', 'disconnectTimeout', 'socketTimeout', 'commandTimeout', 'sentinelCommandTimeout', 'keepAlive', 'family', 'db']; // prettier-ignore
 
 /**
- * Checks options of a connection: each has a known name, and together they say where Redis is. What a library does not know, it
- * ignores, and connects to this machine.
+ * Checks the options of a connection: each must have a known name, and together they must locate Redis. A library ignores
+ * an option that it does not support, and connects to this machine.
  * @throws LockConfigurationError
  */
 function checkOptions(options: Given, name: string): void {
@@ -105,7 +105,7 @@ function checkNode(address: unknown, name: string): void {
   checkPlace(copy, name, ['host']);
 }
 
-/** A variable that is not set is the usual reason for a place that is undefined. */
+/** An unset environment variable is the usual reason for an undefined address. */
 function checkPlace(given: Given, name: string, places = PLACES): void {
   for (const place of ['url', 'host', 'path']) {
     const value = given[place];
@@ -131,7 +131,7 @@ function checkPlace(given: Given, name: string, places = PLACES): void {
   );
 }
 
-/** Node throws for a time limit that is a text when the connection begins, where nothing catches it. */
+/** With a time limit given as text, Node throws when the connection begins, where the error cannot be caught. */
 function checkNumbers(given: Given, name: string): void {
   const wrong = NUMBERS.find((option) => isSet(given[option]) && !Number.isFinite(given[option]));
   if (wrong === undefined || (wrong === 'db' && /^\d+$/.test(String(given[wrong])))) return;
@@ -168,8 +168,8 @@ function isNear(one: string, other: string): boolean {
 }
 
 /**
- * Whether an object has its properties itself. A promise, a `URL` or another library's client has none that is an option, and
- * options that are inherited or made by a class are lost when they are copied: all of these would lead to this machine.
+ * Whether an object has its own properties. A promise, a `URL` or another library's client has no options as own properties, and
+ * options that are inherited or defined by a class are lost when they are copied: all of these would lead to this machine.
  */
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null) return false;
@@ -180,7 +180,7 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
 
 const nameOf = (value: object): string => (value as { readonly constructor?: Function }).constructor?.name ?? '';
 
-/** A connection or an address that cannot be used, for error texts. */
+/** An unusable connection or address, for error texts. */
 function describe(value: unknown): string {
   if (typeof value === 'string') {
     return /^https?:/.test(value)
@@ -199,7 +199,7 @@ const isSet = (value: unknown): boolean => value !== undefined && value !== null
 
 /**
  * Checks the option `connection` before anything connects.
- * @throws LockConfigurationError that says what was given; never a URL, which may hold a password
+ * @throws LockConfigurationError that names what was given, but never a URL, which may contain a password
  */
 export function checkConnection(connection: unknown): void {
   reading('The option `connection`', () => checkAll(connection));
@@ -238,13 +238,13 @@ function checkOne(connection: unknown, name: string, forms = FORMS): void {
   checkSupported(connection, name);
   const library = libraryOf(connection);
   if (library) return checkClient(library, connection as object, name);
-  // The copy, as the libraries get one: it lacks what is hidden, or made by a proxy.
+  // The copy, as the libraries get it: it lacks properties that are not enumerable, or made by a proxy.
   if (isPlainObject(connection)) return checkOptions({ ...connection }, name);
   if (typeof connection === 'string' && isRedisUrl(connection)) return void withoutUrl(connection, name);
   throw new LockConfigurationError(`Expected ${name} to be ${forms}, got ${describe(connection)}.`);
 }
 
-/** Clients that look like one of a supported library, and are not. */
+/** Clients that look like those of a supported library, but are not. */
 const UNSUPPORTED: readonly { readonly what: string; readonly write: string; is(value: Record<string, unknown>): boolean }[] = [
   {
     what: 'one of redis 3',
@@ -294,13 +294,13 @@ function checkSupported(value: unknown, name: string): void {
   );
 }
 
-/** Whether two descriptions name one server. Another name of the same host is noticed later, by the run id of its server. */
+/** Whether two descriptions name one server. Different names of one host are detected later, by the run id of the server. */
 function sameAddress(a: unknown, b: unknown): boolean {
   const known = new Set(addressesOf(a));
   return addressesOf(b).some((address) => known.has(address));
 }
 
-/** Two groups of sentinels are the same when they have the name and a sentinel in common: each knows its masters by name. */
+/** Two groups of sentinels are the same when they share the name and a sentinel: each identifies its masters by name. */
 function addressesOf(node: unknown): readonly string[] {
   const { sentinels, name, path, host, port } = placeOf(node);
   if (!Array.isArray(sentinels)) return [path ?? addressOf({ host, port }, 6379)];

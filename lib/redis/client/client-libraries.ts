@@ -5,10 +5,10 @@ import { nodeRedisLibrary } from './node-redis.js';
 import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisConnection } from './redis-connection.js';
 
-/** The first one that is installed opens the connections of our own. */
+/** The first installed one opens our connections. */
 const LIBRARIES: readonly ClientLibrary[] = [ioredisLibrary, iovalkeyLibrary, nodeRedisLibrary];
 
-/** The library that a value is meant to be a client of; undefined for options, a URL and anything else. */
+/** The library of a client; undefined for options, a URL and anything else. */
 export const libraryOf = (value: unknown): ClientLibrary | undefined =>
   LIBRARIES.find((library) => library.isClient(value));
 

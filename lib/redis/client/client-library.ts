@@ -6,7 +6,7 @@ import { type Reporter } from '../../core/reporter.js';
 import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisConnectionOptions } from './redis-connection.js';
 
-/** What `connection` may be, for error texts. */
+/** The accepted values of `connection`, for error texts. */
 export const FORMS =
   'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or a client of ioredis, iovalkey or node-redis';
 
@@ -17,28 +17,28 @@ export interface ClientParts {
   readonly reporter: Reporter;
 }
 
-/** Where a client leads, in the words of the options. */
+/** Where a client leads, in the format of the options. */
 export type ServerPlace = Pick<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels' | 'name'>;
 
-/** The clients of one store, behind which a library works. */
+/** The clients of one store, as an adapter of a library. */
 export interface Clients {
   /**
    * Opens a duplicate of a client of the application, with the database of its options and without its key prefix; it connects when
-   * `connect` is called. Nothing that becomes of the client reaches it.
+   * `connect` is called. It does not depend on what happens to the original client.
    */
   copyOf(client: object): RedisClient;
   /**
-   * Opens a connection of our own; it connects when `connect` is called.
+   * Opens a connection owned by this library; it connects when `connect` is called.
    * @throws LockConfigurationError for a URL that cannot be read, or for an option without a counterpart in the library
    */
   open(connection: RedisAddress): RedisClient;
 }
 
-/** A library of Redis clients behind the port. */
+/** An adapter of a library of Redis clients. */
 export interface ClientLibrary {
   readonly name: string;
   /**
-   * Whether a value is meant to be a client of this library: it has methods that no options and no other clients have. Never by
+   * Whether a value looks like a client of this library: it has methods that neither options nor other clients have. Not by
    * `instanceof`: the application and this package may load two copies. `checkClient` checks whether the store can use it.
    */
   isClient(value: unknown): value is object;
@@ -57,7 +57,7 @@ export const hasMethod = (value: unknown, name: string): boolean =>
 
 /**
  * Checks a client before the first lock fails on it.
- * @throws LockConfigurationError that calls the client `called`
+ * @throws LockConfigurationError that names the client `called`
  */
 export function checkClient({ name, methods }: ClientLibrary, client: object, called: string): void {
   const missing = methods.filter((method) => !hasMethod(client, method));
@@ -69,7 +69,7 @@ export function checkClient({ name, methods }: ClientLibrary, client: object, ca
 }
 
 /**
- * Checks what a client returned as its duplicate.
+ * Checks the duplicate that a client returned.
  * @throws LockConfigurationError
  */
 export function checkDuplicate<T extends object>(duplicate: T | undefined, method: string): T {
@@ -80,7 +80,7 @@ export function checkDuplicate<T extends object>(duplicate: T | undefined, metho
   );
 }
 
-/** The duplicates of a client lack its key prefix: locks would move when an application changes it. */
+/** The duplicates of a client do not use its key prefix: otherwise, changing it would change the names of the locks. */
 export function warnOfKeyPrefix(
   options: { readonly keyPrefix?: unknown } | undefined,
   { reporter }: ClientParts,
@@ -92,9 +92,9 @@ export function warnOfKeyPrefix(
   reporter.warn(`${text} Write it in the \`keyPrefix\` of the module, where all instances have the same.`);
 }
 
-// How an adapter tells the store, in the same words for every library, that a command had no connection.
+// How adapters report that a command had no connection, with the same words for every library.
 
-/** There was no connection to send a command by, and nothing of it will be sent. */
+/** There was no connection for a command, and none of it will be sent. */
 export const unsentError = (): Error => named('UnsentError', 'there was no connection to send it by');
 
 /** The connection was lost before the answer came. */
@@ -103,7 +103,7 @@ export const lostError = (cause?: unknown): Error => named('LostError', 'the con
 const named = (name: string, message: string, cause?: unknown): Error =>
   Object.assign(new Error(message, { cause }), { name });
 
-// What servers answer is checked here, whichever library received it.
+// The answers of servers are checked here, for all libraries.
 
 /** The answer to TIME, in microseconds. */
 export function readTime(answer: unknown): number {

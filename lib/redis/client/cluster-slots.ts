@@ -11,7 +11,7 @@ const CRC_OF_BYTE = Uint16Array.from({ length: 256 }, (_, byte) => {
 export function slotOf(key: string): number {
   const tag = tagOf(key);
   let crc = 0;
-  // A cluster is asked for the slot with each command, and nearly all keys are ASCII, which needs no buffer.
+  // A cluster needs the slot for each command, and nearly all keys are ASCII, which needs no buffer.
   for (let i = 0; i < tag.length; i++) {
     const code = tag.charCodeAt(i);
     if (code > 0x7f) return slotOfBytes(Buffer.from(tag));
@@ -24,7 +24,7 @@ const slotOfBytes = (bytes: Buffer): number => bytes.reduce(next, 0) % SLOTS;
 
 const next = (crc: number, byte: number): number => ((crc << 8) & 0xffff) ^ CRC_OF_BYTE[(crc >> 8) ^ byte]!;
 
-/** What stands between the first `{` and the next `}`, unless that is nothing. */
+/** The text between the first `{` and the next `}`, unless it is empty. */
 function tagOf(key: string): string {
   const open = key.indexOf('{');
   const close = open < 0 ? -1 : key.indexOf('}', open + 1);

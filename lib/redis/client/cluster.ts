@@ -14,7 +14,7 @@ import { type ClusterClient, type Operands, type SingleClient } from './redis-cl
 import { type RedisNatMap } from './redis-connection.js';
 import { addressText, namedBy, reachedBy, type ServerAddress } from './server-address.js';
 
-/** Which master serves some slots, and its replicas, by the addresses that they announce. */
+/** The master of some slots, and its replicas, by the addresses that they announce. */
 interface Shard {
   readonly from: number;
   readonly to: number;
@@ -68,7 +68,7 @@ interface Node {
 type Attach = (node: SingleClient) => () => void;
 
 /**
- * A cluster by connections of our own. The cluster clients of the libraries queue commands, send them again and hide which node has
+ * A cluster over our connections. The cluster clients of the libraries queue commands, resend them and hide which node has
  * them, so only their options are used.
  */
 export class OwnCluster extends OwnClient implements ClusterClient {
@@ -77,14 +77,14 @@ export class OwnCluster extends OwnClient implements ClusterClient {
   readonly #nodes = new Map<string, Node>();
   /** The master of each slot. */
   readonly #masters: (ServerAddress | undefined)[] = [];
-  /** What is attached to each node, and what it left there. */
+  /** What is attached to each node, and the functions that detach it. */
   readonly #attached = new Map<Attach, Map<OwnConnection, () => void>>();
-  /** The connections to subscribe by, each with the address of its node. */
+  /** The subscriber connections, each with the address of its node. */
   readonly #subscribers = new Map<OwnConnection, string>();
-  /** The question for the slots that is under way. */
+  /** The pending query for the slots. */
   #refresh: Promise<void> | null = null;
   #isRefreshDue = false;
-  /** How many questions in a row had no answer. */
+  /** How many queries in a row had no answer. */
   #unanswered = 0;
   #over = new AbortController();
   #cancelRefresh = (): void => undefined;
@@ -136,7 +136,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     return OwnConnection.opened({ ...this.plan.node(address), endsForGood: true }, this.parts);
   }
 
-  /** A node of a cluster hears what is published at any of them. One that left the cluster may stay up, but hears no more. */
+  /** A node of a cluster receives what is published at any of them. One that left the cluster may stay up, but receives no more. */
   openSubscriber(): OwnConnection | null {
     const nodes = [...this.#nodes.values()];
     const node = nodes[Math.floor(this.parts.random.fraction() * nodes.length)];
@@ -189,7 +189,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
         return await node.send(words);
       } catch (error) {
         const redirect = readRedirect(error, at!);
-        // A node that has lost the others says so, while they may have another master for its slots.
+        // A node that has lost contact to the others reports it, while they may have another master for its slots.
         if ((error as Error).message.startsWith('CLUSTERDOWN')) this.#refreshSoon();
         if (!redirect || redirects === MAX_REDIRECTS || this.status === 'ended') throw error;
         at = this.reachedBy(redirect.address);
@@ -211,7 +211,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     let node = this.#nodes.get(name);
     if (!node) {
       const connection = new OwnConnection(this.plan.node(at), this.parts);
-      // The slots of a node that is gone may have another master.
+      // The slots of a removed node may have another master.
       connection.on('closed', () => this.#refreshSoon());
       node = { at, connection, isMaster };
       this.#nodes.set(name, node);
@@ -261,9 +261,9 @@ export class OwnCluster extends OwnClient implements ClusterClient {
   }
 
   /**
-   * Asks one node after the other, and does not wait for long for one that hangs: resolves with the first answer, and rejects with the
-   * last error when there is none. At random, because a node that has lost the others answers, too, as if all were as before. The nodes
-   * that the application named may be the ones that do not answer.
+   * Asks one node after the other, without waiting long for one that hangs. Resolves with the first answer, or rejects with the
+   * last error. The order is random, because a node that has lost the others still answers as if nothing had happened. The nodes
+   * that the application named may be the ones that do not respond.
    */
   async #askForSlots(signal: AbortSignal): Promise<Shard[]> {
     const { clock, random } = this.parts;
@@ -329,7 +329,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     return readShards(await inTime(node.send(['cluster', 'slots']), NODE_INFO_TIMEOUT_MS, this.parts.clock), at);
   }
 
-  /** Takes over what a node has answered: connects to masters, and leaves nodes that are gone. */
+  /** Applies the answer of a node: connects to masters, and disconnects from removed nodes. */
   #update(shards: readonly Shard[]): void {
     const gone = new Set(this.#nodes.keys());
     this.#masters.length = 0;
@@ -344,7 +344,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     for (const [subscriber, at] of this.#subscribers) if (!this.#nodes.has(at)) subscriber.disconnect();
   }
 
-  /** Nobody has told the slots: commands go on by the connections that there are, and nodes say if a slot has moved. */
+  /** The slots are unknown: commands use the existing connections, and nodes report whether a slot has moved. */
   #onUnanswered(error: Error): void {
     if (this.status !== 'ready' || !this.nodes('all').some((node) => node.isWritable)) return this.lose(error);
     this.#unanswered += 1;
@@ -364,7 +364,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
   }
 }
 
-/** Nothing waits for a node that was lost: its slots may have another master by then. */
+/** Commands do not wait for a lost node: its slots may have another master by then. */
 async function untilWritable(node: OwnConnection): Promise<void> {
   if (node.status === 'closed' || node.status === 'ended') throw unsentError();
   await node.connect().catch(() => {

@@ -13,23 +13,23 @@ import {
 import { type ServerAddress } from './server-address.js';
 
 /**
- * One socket to one server by a client of a library, which connects at once and never reconnects: what a library does about a lost
- * connection, a silent server and the commands of both differs too much.
+ * One socket to one server by a client of a library, which connects at once and never reconnects: the libraries differ too much
+ * in how they handle a lost connection, a silent server and the commands of both.
  */
 export interface Session {
   readonly isWritable: boolean;
-  /** Where it leads; null for a Unix socket, and while that is not known. */
+  /** Where it leads; null for a Unix socket, and while that is unknown. */
   readonly peer: ServerAddress | null;
-  /** Rejects in the words of the port. What is not written when the session ends is never sent. */
+  /** Rejects with the errors of the port. What is not written when the session ends is never sent. */
   send(words: Operands): Promise<unknown>;
   subscribe(channel: string): Promise<unknown>;
-  /** Ends at once, whatever it is doing; resolves when its socket has ended. */
+  /** Ends at once, in any state; resolves when its socket has ended. */
   end(): Promise<unknown>;
   /** The socket, where the library writes each command by itself. */
   readonly stream?: { cork?(): void; uncork?(): void } | undefined;
 }
 
-/** Receives what becomes of a session; after `onOver`, nothing counts. */
+/** Receives the events of a session; after `onOver`, all others are ignored. */
 export interface SessionListener {
   onConnected(): void;
   onReady(): void;
@@ -37,25 +37,25 @@ export interface SessionListener {
   onOver(error?: Error): void;
 }
 
-/** What a connection leads to. */
+/** The target of a connection. */
 export interface Target {
   open(listener: SessionListener): Session;
-  /** Behind Sentinel: a server that is a replica is left before it gets a command, and reported. */
+  /** Behind Sentinel: a server that is a replica is reported, and the connection closed before it gets a command. */
   onReplica?(): void;
 }
 
-/** How a connection is opened, each time that it is. */
+/** How a connection is opened, each time. */
 export interface ConnectionPlan {
-  /** For people: never a password. */
+  /** For log texts: never contains a password. */
   readonly address: string;
   /** Whether it stays closed once it has ended. */
   readonly endsForGood: boolean;
   readonly connectTimeout: number;
-  /** After so many failed tries in a row, it ends; without a number, never. */
+  /** After this number of failed attempts in a row, it ends; without a number, never. */
   readonly maxFailures?: number;
-  /** Where it leads now: behind Sentinel, a question. `signal`: the answer is of no use any more. */
+  /** The current address: behind Sentinel, this needs a query. `signal`: the answer is no longer needed. */
   readonly target: Target | ((signal: AbortSignal) => Promise<Target>);
-  /** `repeat` reports the present master once more. */
+  /** `repeat` reports the present master again. */
   readonly watchMaster?: (onMaster: (leadsToMaster: LeadsToMaster) => void) => MasterWatch & { repeat(): void };
 }
 
@@ -70,7 +70,7 @@ export async function inTime<T>(answer: Promise<T>, ms: number, clock: Clock): P
   return Promise.race([answer, late]).finally(() => cancel());
 }
 
-/** What a connection and a cluster of our own have in common: they are opened again and again until they are told to end. */
+/** What our connections and clusters have in common: they reconnect until they are closed. */
 export abstract class OwnClient {
   readonly #events = new EventEmitter().setMaxListeners(0);
   #status: ClientStatus = 'idle';
@@ -190,7 +190,7 @@ export abstract class OwnClient {
     else if (this.#status === 'closed') this.#retry();
   }
 
-  /** It could not even begin, so that nothing is lost. */
+  /** It could not even begin, so nothing is lost. */
   protected fail(error: Error): void {
     this.#status = 'closed';
     this.emit('error', error);
@@ -204,7 +204,7 @@ export abstract class OwnClient {
   }
 }
 
-/** A connection of our own: one session after the other. */
+/** A connection owned by this library: one session after the other. */
 export class OwnConnection extends OwnClient implements SingleClient {
   readonly isCluster = false;
   #session: Session | null = null;
@@ -279,12 +279,12 @@ export class OwnConnection extends OwnClient implements SingleClient {
     return this.send(words);
   }
 
-  /** It is valid for the next command only, which reports a refusal. */
+  /** Applies to the next command only, which reports a refusal. */
   asking(): void {
     this.send(['asking']).catch(ignore);
   }
 
-  /** By as many promises as a script: its answer counts before that of a script behind it. */
+  /** Takes the same number of promise steps as a script, so its answer counts before that of a later script. */
   info(section?: 'server'): Promise<string> {
     return this.send(section ? ['info', section] : ['info']) as Promise<string>;
   }
@@ -370,12 +370,12 @@ export class OwnConnection extends OwnClient implements SingleClient {
       if (isOver) void session.end();
       else this.#session = session;
     } catch (error) {
-      // The application may have changed the options of its client since.
+      // The application may have changed the options of its client since then.
       void end(() => this.#onLoss(error as Error));
     }
   }
 
-  /** What does not say which role it has counts as a master. */
+  /** A server that does not report its role counts as a master. */
   async #checkRole(onMaster: () => void, onReplica: () => void): Promise<void> {
     const info = await this.#session!.send(['info', 'replication']).catch(() => '');
     if (/^role:slave/m.test(String(info))) onReplica();

@@ -26,12 +26,12 @@ import { type RedisAddress, type RedisClusterOptions } from './redis-connection.
 import { planBySentinels } from './sentinels.js';
 import { addressText, type ServerAddress } from './server-address.js';
 
-/** Makes a client of the library, of the same copy as the one of the application, with some options changed. */
+/** Creates a client of the library, from the same copy as the one of the application, with some options changed. */
 type Make = (changes: RedisOptions) => Redis;
 
 /**
- * Whatever the application chose for its own connections: ours queue nothing, send nothing again, never reconnect by themselves, and
- * have no other deadlines than those of the store.
+ * Overrides what the application chose for its own connections: ours do not queue, resend or reconnect by themselves, and
+ * only have the deadlines of the store.
  */
 const OWN_OPTIONS: RedisOptions = {
   lazyConnect: true,
@@ -52,7 +52,7 @@ const OWN_OPTIONS: RedisOptions = {
   disconnectTimeout: DISCONNECT_TIMEOUT_MS,
 };
 
-/** What a client may have chosen for its commands, or to reach the master, and what a sentinel does not know. */
+/** Options that a client may have for its commands, or to reach the master, and that a sentinel does not support. */
 const NOT_FOR_SENTINELS: RedisOptions = {
   sentinels: undefined,
   path: undefined,
@@ -77,7 +77,7 @@ function openSession(client: Redis, listener: SessionListener): Session {
     listener.onConnected();
   });
   client.on('ready', () => {
-    // ioredis sends SELECT, too, and takes the connection as ready when it is refused.
+    // ioredis also sends SELECT, and takes the connection as ready when it is refused.
     if (db === 0) return listener.onReady();
     client.select(db).then(
       () => listener.onReady(),
@@ -99,7 +99,7 @@ function openSession(client: Redis, listener: SessionListener): Session {
     get stream() {
       return client.stream;
     },
-    // Each promise more costs all commands: redis-errors.ts reads the errors of ioredis.
+    // Each additional promise slows down all commands: redis-errors.ts reads the errors of ioredis.
     send: ([name, ...words]) => client.call(String(name), ...words),
     subscribe: (channel) => client.subscribe(channel),
     end: () => {
@@ -116,7 +116,7 @@ const namedAfter = (error: Error, db: number): Error =>
   Object.assign(new Error(`${error.message} (SELECT ${db})`), { name: error.name });
 
 /**
- * A server that refuses a connection says why and closes it. ioredis takes that line for the answer to a command of its own, and
+ * A server that refuses a connection sends the reason and closes it. ioredis takes that line for the answer to its own command, and
  * drops it; here it becomes the error of the connection.
  */
 function reportGreeting({ stream }: Redis, listener: SessionListener): void {
@@ -129,11 +129,11 @@ function reportGreeting({ stream }: Redis, listener: SessionListener): void {
     const [, text] = /^-(.*)\r\n$/.exec(received) ?? [];
     if (text !== undefined) listener.onOver(Object.assign(new Error(text), { name: 'ReplyError' }));
   };
-  // What stands in for ioredis in a test may have no real socket.
+  // A replacement for ioredis in a test may not have a real socket.
   (stream as Partial<Redis['stream']>).on?.('data', onData).once('close', onClose);
 }
 
-/** The clients of one store, behind which ioredis works. */
+/** The clients of one store, with ioredis. */
 class IoredisClients implements Clients {
   /** `load`: the classes that open a connection. */
   constructor(
@@ -150,12 +150,12 @@ class IoredisClients implements Clients {
     const { connectTimeout, db } = single.options;
     const isChosen = connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
     const options = { ...single.options, connectTimeout: isChosen ? connectTimeout : undefined };
-    // The credentials are those that the client has when a connection begins.
+    // The current credentials of the client, read when a connection begins.
     return this.#single(options, (changes) => single.duplicate({ db, ...changes }));
   }
 
   /**
-   * Opens a connection of our own.
+   * Opens a connection owned by this library.
    * @throws LockConfigurationError for a URL that cannot be read, and for options that ioredis refuses
    */
   open(connection: RedisAddress): RedisClient {
@@ -183,7 +183,7 @@ class IoredisClients implements Clients {
     const direct = planOf(path ?? `${host}:${port}`, options, make);
     if (!sentinels) return new OwnConnection(direct, this.parts);
     const plan = this.#planBySentinels(options, make);
-    // That of the application decides where it connects.
+    // The client of the application decides where it connects.
     return new OwnConnection(Connector ? { ...plan, target: direct.target } : plan, this.parts);
   }
 
@@ -228,7 +228,7 @@ class IoredisClients implements Clients {
       return typeof node === 'string' ? readUrl(node.includes('://') ? node : `redis://${node}`, '`connection`') : node;
     });
     const seeds = given.map(({ host = '127.0.0.1', port = 6379 }) => ({ host, port }));
-    // An application may give user and password with some nodes only.
+    // An application may set user and password on some nodes only.
     const ofNodes = Object.assign({}, ...given.toReversed(), { db: 0 }) as RedisOptions;
     const plan = {
       seeds: () => resolveSeeds(seeds, options),
@@ -240,7 +240,7 @@ class IoredisClients implements Clients {
   }
 }
 
-/** How a server is reached with these options, but for some changes. */
+/** How a server is reached with these options, apart from some changes. */
 function planOf(
   address: string,
   options: RedisOptions,
@@ -258,7 +258,7 @@ function planOf(
   };
 }
 
-/** The addresses of some nodes, by the services that an application names for them. */
+/** The addresses of some nodes, from the services that an application names for them. */
 async function resolveSeeds(seeds: readonly ServerAddress[], options: ClusterOptions): Promise<ServerAddress[]> {
   const { useSRVRecords, dnsLookup, resolveSrv: resolve = resolveSrv } = options;
   const found = seeds.map(async ({ host, port }): Promise<ServerAddress[]> => {
@@ -278,14 +278,14 @@ async function resolveSeeds(seeds: readonly ServerAddress[], options: ClusterOpt
 const libraryLike = (name: string, load: typeof loadIoredis): ClientLibrary => ({
   name,
 
-  // node-redis has `duplicate`, too, and names the command `evalSha`.
+  // node-redis also has `duplicate`, and names the command `evalSha`.
   isClient: (value): value is Redis | Cluster =>
     hasMethod(value, 'evalsha') || (hasMethod(value, 'duplicate') && !hasMethod(value, 'evalSha')),
 
   methods: ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off'],
   isCluster: (client) => (client as { readonly isCluster?: boolean }).isCluster === true,
   placeOf: (client) => (client as { readonly options?: ServerPlace }).options ?? {},
-  // ioredis 4 exports the class alone.
+  // ioredis 4 only exports the class.
   isInstalled: () => load()?.Redis !== undefined,
   clientsOf: (parts) => new IoredisClients(parts, load),
 });

@@ -21,9 +21,9 @@ import { type RedisAddress, type RedisNatMap } from './redis-connection.js';
 import { planBySentinels } from './sentinels.js';
 import { addressText, type ServerAddress } from './server-address.js';
 
-// What the store uses of node-redis 5 and 6, in types of our own: those of the two versions differ.
+// The parts of node-redis 5 and 6 that the store uses, as our types: the types of the two versions differ.
 
-/** The options of a socket: those of Node's `net.connect` and `tls.connect`, and some more. */
+/** The options of a socket: those of Node's `net.connect` and `tls.connect`, and a few more. */
 interface SocketOptions {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
@@ -51,7 +51,7 @@ interface NodeRedis extends NodeJS.EventEmitter {
   subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>;
 }
 
-/** A node or a sentinel, as the options of node-redis name it. */
+/** A node or a sentinel, in the options of node-redis. */
 interface GivenNode extends Partial<ServerAddress> {
   readonly url?: string | undefined;
   readonly socket?: SocketOptions | undefined;
@@ -70,12 +70,12 @@ interface GroupOptions {
   readonly sentinelClientOptions?: NodeRedisOptions | undefined;
 }
 
-/** Makes a client that is not connected yet. */
+/** Creates a client that is not connected yet. */
 type Make = (options: NodeRedisOptions) => NodeRedis;
 
 /**
- * Whatever the application chose for its own connections: ours queue nothing, never reconnect by themselves, have no other deadlines
- * than those of the store, and receive nothing that they did not ask for.
+ * Overrides what the application chose for its own connections: ours do not queue, never reconnect by themselves, only have the
+ * deadlines of the store, and receive nothing that they did not request.
  */
 const OWN_OPTIONS = {
   url: undefined,
@@ -87,7 +87,7 @@ const OWN_OPTIONS = {
   readonly: false,
   clientSideCache: undefined,
   emitInvalidate: undefined,
-  // With them, a server moves connections to another address behind our back.
+  // With them, a server could move connections to another address unnoticed.
   maintNotifications: 'disabled',
 } satisfies NodeRedisOptions;
 
@@ -123,7 +123,7 @@ function openSession(
     },
     send,
     async subscribe(channel) {
-      // node-redis answers by itself when it is subscribed: nothing would show that the server is still there.
+      // node-redis answers by itself when it is subscribed: this would not show whether the server is still there.
       if (channels.has(channel)) return send(['ping']);
       await client.subscribe(channel, (text, from) => listener.onMessage(from, text)).catch(rethrow);
       return channels.add(channel);
@@ -133,9 +133,9 @@ function openSession(
       try {
         client.destroy();
       } catch {
-        // node-redis 5 says so when it has ended already.
+        // node-redis 5 throws this when it has already ended.
       }
-      // `destroy` forgets a socket that still waits for its host, and that would live on once it is connected.
+      // `destroy` forgets a socket that still waits for its host, which would stay open once it is connected.
       cut.abort();
       // Node closes the sockets that were destroyed at the end of a turn of its event loop: after the second one, nothing is left.
       // oxlint-disable-next-line eslint/no-restricted-globals -- no clock counts the turns of the event loop
@@ -144,10 +144,10 @@ function openSession(
   };
 }
 
-/** These say that the command is still unsent, and will never be sent. */
+/** These mean that the command is still unsent, and will never be sent. */
 const UNSENT = new Set(['The command was aborted', 'The client is closed', 'The client is offline']);
 
-/** In the words of the port. All that is no reply comes from the end of a connection. */
+/** Converts an error to one of the port. Anything that is not a reply comes from the end of a connection. */
 function rethrow(error: Error): never {
   throw errorOfCommand(error);
 }
@@ -158,14 +158,14 @@ export function errorOfCommand(error: Error): Error {
   return UNSENT.has(error.message) ? unsentError() : lostError(error);
 }
 
-/** The error of a connection in the words of the port, which are those of Node; undefined: it ended without one. */
+/** The error of a connection as one of the port, in the format of Node; undefined: it ended without one. */
 export function errorOfConnection(error: Error): Error | undefined {
   if (error.message === 'Socket closed unexpectedly') return undefined;
   if (error.message === 'Connection timeout') return new Error('connect ETIMEDOUT', { cause: error });
   return isReply(error) ? asReply(error) : error;
 }
 
-/** By class, whichever copy of node-redis made it; and by form, because bundlers rename classes. */
+/** By class, from any copy of node-redis; and by form, because bundlers rename classes. */
 function isReply(error: Error): boolean {
   for (let one: object | null = error; one !== null; one = Object.getPrototypeOf(one) as object | null) {
     if (one.constructor?.name === 'ErrorReply') return true;
@@ -175,7 +175,7 @@ function isReply(error: Error): boolean {
 
 const asReply = (error: Error): Error => Object.assign(error, { name: 'ReplyError' });
 
-/** The clients of one store, behind which node-redis works. */
+/** The clients of one store, with node-redis. */
 class NodeRedisClients implements Clients {
   constructor(private readonly parts: ClientParts) {}
 
@@ -192,13 +192,13 @@ class NodeRedisClients implements Clients {
     return this.#bySentinels({ name, sentinels, natMap, ofSentinels, ofServers: options });
   }
 
-  /** The clients of clusters and by sentinels queue commands and send them again, so only their options are used. */
+  /** The clients of clusters and by sentinels queue commands and resend them, so only their options are used. */
   copyOf(client: object): RedisClient {
     const kind = kindOf(client);
     const options = kind === 'single' ? undefined : optionsOf(client);
     warnOfKeyPrefix(options ?? (client as NodeRedis).options, this.parts);
     if (!options) return this.#copyOfSingle(client as NodeRedis);
-    // What the whole client chooses counts for its nodes, unless they choose it themselves.
+    // The options of the whole client apply to its nodes, unless they have their own.
     const { RESP, nodeAddressMap: natMap } = options;
     const ofNodes = {
       ...(RESP !== undefined && { RESP }),
@@ -216,7 +216,7 @@ class NodeRedisClients implements Clients {
     return this.#bySentinels({ name, sentinels, natMap, ofSentinels, ofServers: ofNodes });
   }
 
-  /** The credentials are those that the client has when a connection begins. */
+  /** The current credentials of the client, read when a connection begins. */
   #copyOfSingle(client: NodeRedis): OwnConnection {
     const { database, socket } = client.options ?? {};
     const { path, host, port = 6379 } = socket ?? {};
@@ -248,7 +248,7 @@ class NodeRedisClients implements Clients {
     readonly ofSentinels: NodeRedisOptions;
     readonly ofServers: NodeRedisOptions;
   }): OwnConnection {
-    // In RESP2, a connection that subscribes answers no questions.
+    // In RESP2, a subscribed connection does not answer queries.
     const sentinel = { ...ofSentinels, RESP: 3, database: 0 };
     const plan = {
       ...group,
@@ -280,19 +280,19 @@ function planOf(
   };
 }
 
-/** Translates the options of `connection` to those of node-redis. Without a protocol of choice, the one of every server. */
+/** Translates the options of `connection` to those of node-redis. The default protocol is the one of every server. */
 function optionsFrom({ db, connectionName, protocol, tls, ...access }: PlainAccess): NodeRedisOptions {
   const { username, password, connectTimeout, family, keepAlive, noDelay } = access;
   const chosen = Object.entries({ family, noDelay, tls: tls && true }).filter(([, value]) => value !== undefined);
-  // In ioredis, a delay; in Node, a switch and a delay.
+  // In ioredis, a delay; in Node, a flag and a delay.
   const kept = keepAlive === undefined ? {} : { keepAlive: true, keepAliveInitialDelay: keepAlive };
   const socket = { ...tls, connectTimeout, ...Object.fromEntries(chosen), ...kept };
   return { username, password, database: db, name: connectionName, RESP: protocol ?? 2, socket };
 }
 
 /**
- * The options of a cluster client, or of a client by sentinels. node-redis keeps them to itself, and passes them to the class of the
- * client for a duplicate: here, to one that only reads them.
+ * The options of a cluster client, or of a client by sentinels. node-redis hides them, and passes them to the class of the
+ * client for a duplicate: here, to a class that only reads them.
  */
 function optionsOf(client: object): GroupOptions {
   let options: GroupOptions | undefined;
@@ -305,7 +305,7 @@ function optionsOf(client: object): GroupOptions {
   try {
     duplicate.call(Object.create(reader, { _self: { value: itself ?? client } }));
   } catch {
-    // Another version than 5 and 6.
+    // A version other than 5 and 6.
   }
   if (options) return options;
   throw new LockConfigurationError(
@@ -347,7 +347,7 @@ export const nodeRedisLibrary: ClientLibrary = {
 let model: NodeRedis | undefined;
 
 /**
- * A client that is never connected; those of our own connections are its duplicates. `createClient` builds a class with all commands of
+ * A client that never connects; our connections are its duplicates. `createClient` builds a class with all commands of
  * Redis whenever its options change, which takes a process tens of milliseconds: too long for each try to connect.
  */
 function loadModel(): NodeRedis {

@@ -1,5 +1,5 @@
-// The client libraries are optional peers. This file is CommonJS in both builds, because only `require` loads a package at once
-// and when it is needed. Each name is written out, so that bundlers and the mocks of test runners find it; inside of `try`,
+// The client libraries are optional peers. This file is CommonJS in both builds, because only `require` loads a package
+// synchronously on demand. Each name is a literal, so that bundlers and the mocks of test runners find it; inside of `try`,
 // bundlers accept that it is missing.
 
 /** The exports of ioredis; null when it is not installed. */
@@ -11,7 +11,7 @@ export function loadIoredis(): typeof import('ioredis') | null {
   }
 }
 
-/** The exports of iovalkey, which was made from ioredis and has the same classes. */
+/** The exports of iovalkey, a fork of ioredis with the same classes. */
 export function loadIovalkey(): typeof import('ioredis') | null {
   try {
     return require('iovalkey') as typeof import('ioredis');
@@ -29,7 +29,7 @@ export function loadNodeRedis(): typeof import('redis') | null {
   }
 }
 
-/** A package that is there and broken, or lacks one of its own, must not count as missing. */
+/** A package that is broken, or lacks one of its dependencies, must not count as missing. */
 function nullIfMissing(error: Error & { readonly code?: unknown }, name: string): null {
   const [first = ''] = error.message.split('\n');
   if (error.code === 'MODULE_NOT_FOUND' && first.includes(name)) return null;

@@ -11,12 +11,12 @@ import {
 } from './redis-connection.js';
 import { type ServerAddress } from './server-address.js';
 
-/** What `connection` says, for a library that does not read the options of ioredis itself. */
+/** The contents of `connection`, for a library that does not read the options of ioredis itself. */
 export interface PlainOptions extends PlainAccess {
   /** One server, a Unix socket, sentinels, or some nodes of a cluster. */
   readonly at: ServerAddress | { readonly path: string } | SentinelGroup | { readonly nodes: readonly ServerAddress[] };
   readonly natMap?: RedisNatMap | undefined;
-  /** How often a cluster is asked for its slots. */
+  /** How often a cluster is queried for its slots. */
   readonly slotsRefreshInterval?: number | undefined;
 }
 
@@ -47,23 +47,23 @@ type Given = Readonly<Record<string, unknown>>;
 
 const ACCESS = ['username', 'password', 'db', 'tls', 'family', 'connectionName', 'connectTimeout', 'keepAlive', 'noDelay', 'protocol']; // prettier-ignore
 const PLACE = ['host', 'port', 'path', 'natMap', 'sentinels', 'name', 'sentinelUsername', 'sentinelPassword', 'sentinelTLS']; // prettier-ignore
-/** What a URL stands for: the place of one server. */
+/** The contents of a URL: the address of one server. */
 const OF_URL = ['host', 'port', 'path', 'sentinels', 'cluster'];
 const OF_CLUSTER = ['cluster', 'redisOptions', 'natMap', 'slotsRefreshInterval'];
 
-/** What our own connections decide for themselves, in every library: whether and when they retry, and that nothing is queued. */
+/** What our connections decide themselves, in every library: whether and when they retry, and that they do not queue. */
 const DECIDED = [
   'retryStrategy', 'sentinelRetryStrategy', 'clusterRetryStrategy', 'clusterNodeRetryStrategy', 'reconnectOnError',
   'maxRetriesPerRequest', 'retryDelayOnFailover', 'lazyConnect', 'enableOfflineQueue', 'enableAutoPipelining',
   'autoPipeliningIgnoredCommands', 'autoResubscribe', 'autoResendUnfulfilledCommands', 'commandTimeout', 'disconnectTimeout',
 ]; // prettier-ignore
 
-/** Whether a text begins as a URL of Redis does. */
+/** Whether a text begins like a URL of Redis. */
 export const isRedisUrl = (text: string): boolean => /^(rediss?|unix):\/\//.test(text);
 
 /**
- * Replaces a URL, alone, beside options or as a node of a cluster, by the options that it stands for, which every library gets.
- * @throws LockConfigurationError that calls the URL that of `name`, for one that cannot be read or repeats an option
+ * Replaces a URL (alone, next to options or as a node of a cluster) by the equivalent options, which every library gets.
+ * @throws LockConfigurationError that attributes the URL to `name`, if it cannot be read or repeats an option
  */
 export function withoutUrl(
   connection: RedisAddress,
@@ -88,7 +88,7 @@ export function withoutUrl(
 
 /**
  * Reads a URL, or options in the format of ioredis, for `library`, whose options have another format.
- * @throws LockConfigurationError for a URL that cannot be read, and for an option that the library has no counterpart for
+ * @throws LockConfigurationError for a URL that cannot be read, and for an option without a counterpart in the library
  */
 export function readPlainOptions(connection: RedisAddress, library: string): PlainOptions {
   const given: Given = withoutUrl(connection) as Given;
@@ -136,8 +136,8 @@ const serverOf = ({ host, port }: RedisNodeAddress, defaultPort: number): Server
 });
 
 /**
- * Reads a node of a cluster that is a port or a text. What a URL says besides the address would hold for that node only: the
- * nodes that it names get `redisOptions`.
+ * Parses a node of a cluster given as a port or a text. Anything in a URL other than the address would apply to that node only: the
+ * nodes that it reports get `redisOptions`.
  */
 function readNode(node: RedisNodeAddress | string | number, name: string): RedisNodeAddress {
   if (typeof node === 'number') return { port: node };
@@ -174,7 +174,7 @@ export function readUrl(text: string, name: string): RedisConnectionOptions {
   const { protocol, hostname, port, pathname, username, password, searchParams } = new URL(text);
   const parameters = Object.fromEntries(searchParams) as Given;
   const isSocket = protocol === 'unix:';
-  // A place that is missing is that of a variable that is not set.
+  // A missing address usually comes from an unset variable.
   if (isSocket ? hostname !== '' || pathname === '' : /^(undefined|null)?$/.test(hostname)) {
     const form = isSocket ? 'unix:///PATH' : `${protocol}//HOST:PORT`;
     throw new LockConfigurationError(
@@ -203,7 +203,7 @@ export function readUrl(text: string, name: string): RedisConnectionOptions {
   };
 }
 
-/** Hosts of Redis put these into URLs. ioredis would take any option from there, as a text, and fail on it later. */
+/** Providers of Redis put these into URLs. ioredis would accept any option from there, as a text, and fail on it later. */
 const PARAMETERS = ['family', 'db'];
 
 function numbersOf(parameters: Given, name: string): Given {
@@ -227,14 +227,14 @@ function decoded(text: string, name: string): string {
   }
 }
 
-/** The error of the parser contains the whole URL, and with it the password. */
+/** The error of the parser contains the whole URL, including the password. */
 const unreadable = (name: string): LockConfigurationError =>
   new LockConfigurationError(
     `Expected ${name} to be a URL that can be read. Percent-encode special characters of user and password.`,
   );
 
 function refuseOthers(given: Given, known: readonly string[], library: string, inside = ''): void {
-  // ioredis asks for it beside `tls`; elsewhere, `tls` is enough.
+  // ioredis also requires it with `tls`; for the other libraries, `tls` is enough.
   const isImplied = (name: string): boolean => name === 'enableTLSForSentinelMode' && given[name] === true;
   const isOther = (name: string): boolean => given[name] !== undefined && given[name] !== null && !isImplied(name);
   const name = Object.keys(given).find((one) => isOther(one) && !known.includes(one) && !DECIDED.includes(one));

@@ -78,7 +78,7 @@ export interface RedisConnectionOptions {
   readonly showFriendlyErrorStack?: boolean | undefined;
 }
 
-/** A Redis Cluster by some of its nodes, with the options of ioredis' `Cluster`. */
+/** A Redis Cluster, given by some of its nodes, with the options of ioredis' `Cluster`. */
 export interface RedisClusterOptions extends Pick<
   RedisConnectionOptions,
   | 'natMap'
@@ -120,7 +120,7 @@ export interface IoredisClient {
   readonly on: (...args: never[]) => unknown;
 }
 
-/** A client of node-redis: what `createClient`, `createSentinel` or `createCluster` returns. */
+/** A client of node-redis: the result of `createClient`, `createSentinel` or `createCluster`. */
 export interface NodeRedisClient {
   readonly isOpen: boolean;
   readonly evalSha: (...args: never[]) => unknown;
@@ -129,16 +129,16 @@ export interface NodeRedisClient {
   readonly on: (...args: never[]) => unknown;
 }
 
-/** Where a node of a cluster or a sentinel listens. */
+/** The address of a node of a cluster or of a sentinel. */
 export type RedisNodeAddress = Pick<RedisConnectionOptions, 'host' | 'port'>;
 
 export type RedisNatMap = NonNullable<RedisConnectionOptions['natMap']>;
 
-/** What the library opens a connection of its own by. */
+/** Used by the library to open its connections. */
 export type RedisAddress = string | RedisConnectionOptions | RedisClusterOptions;
 
 /**
  * How to reach Redis: a URL, options (with `sentinels` and `name` for Sentinel), the nodes of a cluster, or a client of
- * ioredis, iovalkey or node-redis, of which the module uses duplicates.
+ * ioredis, iovalkey or node-redis, which the module duplicates.
  */
 export type RedisConnection = string | RedisConnectionOptions | RedisClusterOptions | IoredisClient | NodeRedisClient;

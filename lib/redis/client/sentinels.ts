@@ -23,7 +23,7 @@ export interface SentinelGroup {
   readonly sentinels: readonly ServerAddress[];
   /** How long one of them may take to answer. */
   readonly answerMs: number;
-  /** Whether sentinels that others report are watched, too. */
+  /** Whether sentinels that others report are also watched. */
   readonly isOpenToOthers: boolean;
   readonly natMap?: RedisNatMap | undefined;
   /** Connects by itself. Where addresses change, sentinels that the application does not name may be gone for good. */
@@ -36,7 +36,7 @@ interface SentinelPlan extends Omit<SentinelGroup, 'open'> {
   readonly master: (at: ServerAddress) => ConnectionPlan & { readonly target: Target };
 }
 
-/** Turns it into the plan of a connection, which asks for the master each time that it is opened. */
+/** Returns the plan of a connection, which queries the master each time that it is opened. */
 export function planBySentinels({ sentinel, master, ...group }: SentinelPlan, parts: ClientParts): ConnectionPlan {
   const open = (at: ServerAddress, isNamed: boolean): SingleClient =>
     OwnConnection.opened({ ...sentinel(at), ...(!isNamed && { maxFailures: MAX_SENTINEL_RETRIES }) }, parts);
@@ -54,20 +54,20 @@ export function planBySentinels({ sentinel, master, ...group }: SentinelPlan, pa
   };
 }
 
-/** Which master a sentinel names. */
+/** The master according to a sentinel. */
 interface View {
   readonly master: ServerAddress;
   /** The order of the announcements; 0 for an answer. */
   readonly announcement: number;
 }
 
-/** Receives the master each time that it is another one; `isFirst`: none was known before. */
+/** Receives the master whenever it changes; `isFirst`: none was known before. */
 type MasterListener = (master: ServerAddress, isFirst: boolean) => void;
 
 /**
- * The one place that knows the master of a group. A sentinel that is cut off from the others goes on naming the old master, so
- * none is believed alone: the master is the one that was announced last, or else the one that most sentinels name. A sentinel
- * that restarts with its first configuration takes its announcement back, and has one vote.
+ * The single source for the master of a group. A sentinel that is cut off from the others still names the old master, so
+ * no single one is trusted: the master is the one that was announced last, or else the one that most sentinels name. A sentinel
+ * that restarts with its first configuration withdraws its announcement, and has one vote.
  */
 export class Sentinels {
   readonly #known: Map<string, ServerAddress>;
@@ -75,7 +75,7 @@ export class Sentinels {
   readonly #listeners = new Set<MasterListener>();
   #announcements = 0;
   #master: ServerAddress | null = null;
-  /** Sentinels that have not answered are not waited for any more. */
+  /** Sentinels that have not answered: the vote no longer waits for them. */
   #isSettled = false;
 
   constructor(
@@ -85,7 +85,7 @@ export class Sentinels {
     this.#known = new Map(group.sentinels.map((at) => [addressText(at), at]));
   }
 
-  /** The master, as far as it is known. */
+  /** The master, if it is known. */
   get current(): ServerAddress | null {
     return this.#master;
   }
@@ -100,7 +100,7 @@ export class Sentinels {
     return new SentinelWatch(this, onMaster, this.parts);
   }
 
-  /** Asks all sentinels at once; one that does not answer is waited for until more than half agree, or for a second. */
+  /** Asks all sentinels at once, and waits until more than half agree, or for a second. */
   async master(signal: AbortSignal): Promise<ServerAddress> {
     const { clock } = this.parts;
     const [connections, answers]: [SingleClient[], ServerAddress[]] = [[], []];
@@ -140,7 +140,7 @@ export class Sentinels {
     return this.#master!;
   }
 
-  /** Another sentinel of the group; false: it was known, or there are enough. */
+  /** Adds another sentinel of the group; false: it was known, or there are enough. */
   add(at: ServerAddress): boolean {
     const name = addressText(at);
     if (this.#known.has(name) || this.#known.size >= MAX_SENTINELS) return false;
@@ -148,7 +148,7 @@ export class Sentinels {
     return true;
   }
 
-  /** A sentinel is gone for good. */
+  /** A sentinel has been removed permanently. */
   remove(name: string): void {
     this.#known.delete(name);
     this.#views.delete(name);
@@ -165,13 +165,13 @@ export class Sentinels {
     return master;
   }
 
-  /** Decides by the answers that there are. */
+  /** Decides by the answers so far. */
   settle(): void {
     this.#isSettled = true;
     this.#decide();
   }
 
-  /** The server at this address says that it is a replica: its announcement is outdated. */
+  /** The server at this address reports that it is a replica: its announcement is outdated. */
   refute(at: ServerAddress): void {
     for (const [name, { master }] of this.#views) {
       if (isSameAddress(master, at)) this.#views.set(name, { master, announcement: 0 });
@@ -179,7 +179,7 @@ export class Sentinels {
     this.#decide();
   }
 
-  /** The master that a sentinel names; null: it knows none of the name. */
+  /** The master that a sentinel names; null: it has none of this name. */
   async askForMaster(connection: SingleClient): Promise<ServerAddress | null> {
     const { name, answerMs } = this.group;
     const answer = connection.call(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
@@ -210,8 +210,8 @@ export class Sentinels {
 }
 
 /**
- * Learns from all sentinels that another server is the master now. Sentinels direct new clients there seconds before they
- * demote the old one, and a lock renewed on the old one would exist beside the next holder's. The connections are our own,
+ * Learns from all sentinels that another server has become master. Sentinels direct new clients there seconds before they
+ * demote the old one, and a lock renewed on the old one would overlap with the next holder's. The connections are ours,
  * one per sentinel and store: a library would open one per sentinel and connection, asks the sentinel that comes first, and
  * misses what that sentinel learns while the library connects.
  */
@@ -234,7 +234,7 @@ class SentinelWatch implements MasterWatch {
     this.repeat();
   }
 
-  /** Reports the present master once more, for a connection whose search began before that. */
+  /** Reports the present master again, for a connection whose search began before that. */
   repeat(): void {
     if (this.sentinels.current) this.#onMaster(this.sentinels.current, true);
   }
@@ -286,7 +286,7 @@ class SentinelWatch implements MasterWatch {
 interface SentinelListener {
   onMaster(master: ServerAddress, isAnnouncement: boolean): void;
   onSentinel(other: ServerAddress): void;
-  /** The sentinel does not let us subscribe. */
+  /** The sentinel refuses the subscription. */
   onRefused(error: Error): void;
 }
 
@@ -326,7 +326,7 @@ class SentinelLink {
     }
   }
 
-  /** Sent together with the question for the master, and after it: every change after that answer is announced. */
+  /** Sent together with the query for the master, and after it: every change after that answer is announced. */
   async #subscribe(): Promise<void> {
     try {
       await this.#inTime(Promise.all([SWITCHED, PROMOTED].map((channel) => this.connection.subscribe(channel))));

@@ -19,7 +19,7 @@ export function readAddress(text: string): ServerAddress {
   return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
 }
 
-/** A node of a cluster leaves its host out, or writes `?` for a name that is missing: then it is at the host that was `asked`. */
+/** A node of a cluster omits its host, or sends `?` for a missing name: then it is at the host that was `asked`. */
 export const namedBy = (asked: ServerAddress, host: string | null): string =>
   host === null || host === '' || host === '?' ? asked.host : host;
 

@@ -8,13 +8,13 @@ export interface Destination {
   readonly node?: SingleClient | undefined;
 }
 
-/** The connection to a node by which a cluster client sends a command, as far as it knows. */
+/** The connection to a node with which a cluster client sends a command, as far as it knows. */
 export function nodeOf(client: RedisClient, { storageKey, node }: Destination): SingleClient | undefined {
   return node ?? (client.isCluster && storageKey !== undefined ? client.masterOf(storageKey) : undefined);
 }
 
 interface NodeListener {
-  /** Runs what opens connections or sets timers. */
+  /** Runs code that opens connections or sets timers. */
   readonly inOurContext: <R>(work: () => R) => R;
   /** Commands to some node can be sent now, or can no longer be sent. */
   onChange(): void;
@@ -24,7 +24,7 @@ interface NodeListener {
   onLoss(): void;
 }
 
-/** The connections of a cluster client to its nodes: the library queues what is sent by one that is not ready. */
+/** The connections of a cluster client to its nodes: the library queues commands for a connection that is not ready. */
 export class ClusterNodes {
   readonly #refreshing = new WeakSet<ClusterClient>();
 
@@ -33,7 +33,7 @@ export class ClusterNodes {
     private readonly listener: NodeListener,
   ) {}
 
-  /** Whether the node takes a command now; if not, starts what may help. */
+  /** Whether the node accepts a command now; if not, starts what may help. */
   isReady(cluster: ClusterClient, to: Destination): boolean {
     const node = nodeOf(cluster, to);
     if (!node && to.storageKey === undefined) return true;

@@ -10,13 +10,13 @@ import { type Destination, nodeOf } from './cluster-nodes.js';
 import { type ConnectionState } from './connection-state.js';
 import { isLost, isNoScript, isRetryable, isUnsent, renamedError } from './redis-errors.js';
 
-/** What a command is for, where it goes, and how long its answer is waited for. */
+/** The purpose and target of a command, and its deadline. */
 export interface CommandRequest {
-  /** For errors. */
+  /** For error texts. */
   readonly subject: Subject;
-  /** The storage key that the command is about, or none. */
+  /** The storage key of the command, or none. */
   readonly storageKey?: string | undefined;
-  /** The connection to a node of a cluster to send by, if not the one that serves the key. */
+  /** The connection to a node of a cluster, if not to the one that serves the key. */
   readonly node?: SingleClient | undefined;
   readonly timeoutMs: number;
 }
@@ -29,12 +29,12 @@ export interface Script {
   readonly asking?: boolean;
 }
 
-/** One script for one attempt, and what to expect of its reply. */
+/** One script for one attempt, and the expected form of its reply. */
 export interface ScriptCall extends Script {
-  /** For errors. */
+  /** For error texts. */
   readonly key: string;
   readonly timeoutMs: number;
-  /** What the second element of the reply has to be; undefined: anything. Any other reply belongs to another command. */
+  /** The required second element of the reply; undefined: anything. Any other reply belongs to another command. */
   readonly echo?: string | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface CommandHost {
   readonly clock: Clock;
   readonly timers: TimerQueue;
   readonly state: Pick<ConnectionState, 'lastError' | 'losses' | 'onceChanged'>;
-  /** Another number after a connection was lost. */
+  /** Changes after a connection was lost. */
   readonly epoch: number;
   readonly isClosed: boolean;
   /** Whether the client has ended, and stays closed. */
@@ -56,12 +56,12 @@ export interface CommandHost {
   /** A command that was sent at `sentAt` was answered, or has no answer in time. */
   onAnswer(to: Destination, sentAt: number): void;
   onTimeout(to: Destination, sentAt: number, timeoutMs: number): void;
-  /** Replaces what returns the replies of other commands. */
+  /** Replaces a connection that returns the replies of other commands. */
   replace(to: Destination): void;
   onStart(command: Command): void;
   /** A command was answered, or has failed. */
   onEnd(command: Command): void;
-  /** The error that its caller receives. */
+  /** The error for its caller. */
   failureOf(command: Command, error: Error): LockStoreError;
 }
 
@@ -70,9 +70,9 @@ export const withdrawnError = (): Error => new Error('it was withdrawn before it
 const ignore = (): void => undefined;
 
 /**
- * One command, from the wait for a connection to its answer, under a deadline of its own: a library may leave a promise pending
- * forever. It is sent only when there is a connection, so that nothing is sent later; and again, within its time, when its
- * connection was lost before the answer. A script that the server does not know is sent once more by its text.
+ * One command, from the wait for a connection to its answer, with its own deadline: a library may leave a promise pending
+ * forever. It is sent only while connected, so it is never sent later. It is sent again, within its time, if its
+ * connection was lost before the answer. A script that is unknown to the server is sent once more as text.
  */
 export abstract class Command implements CommandRequest {
   readonly subject: Subject;
@@ -80,15 +80,15 @@ export abstract class Command implements CommandRequest {
   readonly node: SingleClient | undefined;
   readonly timeoutMs: number;
   wasSent = false;
-  /** Where the answer is awaited from, or came from: of a cluster, the node that served the storage key. */
+  /** Where the answer comes from: in a cluster, the node that serves the storage key. */
   sentTo: Destination | null = null;
   /** When it was last sent, on the monotonic clock. */
   #sentAt = 0;
   #byText = false;
   #isOver = false;
-  /** It is over because its time was. */
+  /** Whether it ended because of its deadline. */
   #isLate = false;
-  /** How many connections had been lost when the wait for one began. */
+  /** How many connections had been lost when it began to wait for one. */
   #lossesBefore: number;
   #deadline: ScheduledCall;
   #stopWaiting = ignore;
@@ -108,7 +108,7 @@ export abstract class Command implements CommandRequest {
     host.onStart(this);
   }
 
-  /** What it sends each time: a script, whose answers are lists of strings, or another command, with the reply to that. */
+  /** What it sends each time: a script, whose answers are lists of strings, or another command, with its reply. */
   protected abstract make(client: RedisClient): Script | Promise<unknown>;
   /** The answers in a reply; null: it is the reply to another command. */
   protected abstract read(reply: unknown): unknown[] | null;
@@ -118,7 +118,7 @@ export abstract class Command implements CommandRequest {
   /** Receives answers that come after the time limit. */
   protected onLate?(answers: unknown[]): void;
 
-  /** Sends it when there is a connection, and again when that was lost before the answer came, until the command is over. */
+  /** Sends it as soon as there is a connection, and again if that is lost before the answer, until the command is over. */
   start(): void {
     const { host } = this;
     try {
@@ -157,7 +157,7 @@ export abstract class Command implements CommandRequest {
     this.host.onEnd(this);
   }
 
-  /** As `setDeadline` does, without its functions: nearly all commands are answered long before. */
+  /** Like `setDeadline`, but without its closures: nearly all commands are answered long before. */
   #onDeadline(due: number): void {
     const { timers } = this.host;
     if (!wasHeldUp(timers, due)) return this.#onTimeout();
@@ -197,7 +197,7 @@ export abstract class Command implements CommandRequest {
     }
   }
 
-  /** @throws LockStoreError when a connection delivers the reply to another command: it is replaced */
+  /** @throws LockStoreError when a connection delivers the reply to another command: the connection is replaced */
   #read(reply: unknown, to: Destination): unknown[] {
     const { subject } = this;
     const answers = this.read(reply);
@@ -219,7 +219,7 @@ export abstract class Command implements CommandRequest {
     const { host } = this;
     if (isLost(error) && !this.#isOver) {
       this.sentTo = null;
-      // Without a loss, it would be sent again and again without a pause.
+      // Without a loss, it would be resent repeatedly without a pause.
       if (host.epoch === epoch && host.isReady(this)) return this.fail(error);
       return this.start();
     }
@@ -229,7 +229,7 @@ export abstract class Command implements CommandRequest {
     this.start();
   }
 
-  /** Returns null while it has to be waited for. @throws Error when that is of no use */
+  /** Returns null while waiting may help. @throws Error when it cannot */
   #readyDestination(): Destination | null {
     const { host, storageKey } = this;
     if (this.#isOver || host.isClosed) throw new Error('the connection was closed');
@@ -256,10 +256,10 @@ export abstract class Command implements CommandRequest {
   }
 }
 
-/** What a script replies that has granted or prolonged a hold. */
+/** The reply of a script that has granted or extended a hold. */
 const GRANTED = new Set<unknown>(['granted', 'renewed', 'adopted']);
 
-/** Whether a lease rests on the answer. */
+/** Whether a lease depends on the answer. */
 const isGrant = (answer: unknown): boolean => Array.isArray(answer) && GRANTED.has(answer[0]);
 
 /** A command with one answer. */
@@ -280,7 +280,7 @@ export class SingleCommand<T> extends Command {
   }
 }
 
-/** Reads the reply for one attempt; null if it belongs to another command, or is none of a script of this library. */
+/** Reads the reply for one attempt; null if it belongs to another command, or does not come from a script of this library. */
 export function readReply(echo: string | undefined, reply: unknown): string[] | null {
   if (!Array.isArray(reply) || !reply.every(isPlain)) return null;
   const parts = reply.map(String);

@@ -5,11 +5,11 @@ import { NEVER_READY, readableText } from './error-advice.js';
 export class ConnectionState {
   /** How many connections have ended, or failed to begin. */
   losses = 0;
-  /** Whether the connection was lost, or could not be opened, and is not back. */
+  /** Whether the connection was lost, or could not be opened, and has not come back. */
   isDown = false;
   /** Why the last connection failed; undefined while there is one. */
   lastError: Error | undefined;
-  /** Whether the connection should be ready, and is not. */
+  /** Whether the connection should be ready, but is not. */
   #isUnready = false;
 
   readonly #waiting = new Set<() => void>();
@@ -20,7 +20,7 @@ export class ConnectionState {
     return () => this.#waiting.delete(callback);
   }
 
-  /** Commands may be sent now that could not be before, or the other way round. */
+  /** Whether commands can be sent has changed. */
   changed(): void {
     const waiting = [...this.#waiting];
     this.#waiting.clear();
@@ -44,11 +44,11 @@ export class ConnectionState {
     this.#isUnready = true;
   }
 
-  /** Returns the text of the error, or null when it repeats the one before: in an outage, each retry fails alike. */
+  /** Returns the text of the error, or null when it repeats the previous one: in an outage, each retry fails alike. */
   onError(error: Error): string | null {
     const before = this.lastError && readableText(this.lastError);
     this.lastError = withoutSecrets(error);
-    // While no sentinel knows a master, no connection begins that could be lost.
+    // While no sentinel has a master, no connection begins that could be lost.
     if (error.message.startsWith('All sentinels are unreachable')) this.#countLoss();
     const text = readableText(this.lastError);
     return text === before ? null : text;

@@ -30,32 +30,32 @@ export type ScriptRequest = CommandRequest & Pick<ScriptCall, 'echo'>;
 const ignore = (): void => undefined;
 
 /**
- * The connection of a store: sends scripts and commands when its client takes them, never while the library would queue them, and
- * replaces what does not answer. Every script may be sent again without harm.
+ * The connection of a store: sends scripts and commands when its client accepts them, never while the library would queue them, and
+ * replaces a connection that does not answer. Every script can be resent safely.
  */
 export class Connection implements CommandHost {
-  /** Runs what opens connections or sets timers, which would otherwise be in the async context of the caller. */
+  /** Runs code that opens connections or sets timers, which would otherwise be in the async context of the caller. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** The deadlines of all commands. */
   readonly timers: TimerQueue;
   readonly state = new ConnectionState();
-  /** Another number after a connection was lost, to any node: commands sent before may have been sent twice, or may arrive late. */
+  /** Changes after a connection to any node was lost: commands sent before may have been sent twice, or may arrive late. */
   epoch = 0;
   isClosed = false;
-  /** Why no lock may be granted by the server for this key; null: nothing is known against it. */
+  /** Why no lock may be granted by the server for this key; null: no reason is known. */
   refusal: (key: string) => LockStoreError | null = () => null;
-  /** Is called with the INFO of the server each time that `serverId` has become known; with '' where INFO is refused. */
+  /** Is called with the INFO of the server whenever `serverId` has been determined; with '' where INFO is refused. */
   onServerId: (info: string) => void = ignore;
   readonly #client: RedisClient;
   readonly #serverId: ServerId;
   readonly #nodes: ClusterNodes;
   readonly #silence: SilenceWatch;
-  /** The commands that have no answer yet. */
+  /** The commands without an answer so far. */
   readonly #commands = new FreshMap<Command, true>();
   /** The clients whose sockets are being closed. */
   readonly #closing = new WeakSet<RedisClient>();
   #stopWatching: (() => void) | null = null;
-  /** Ends the wait for the first connection, which has a warning of its own. */
+  /** Ends the wait for the first connection, which has a separate warning. */
   #stopWarning = ignore;
   #stopMove = ignore;
 
@@ -80,12 +80,12 @@ export class Connection implements CommandHost {
     return this.#client.isCluster;
   }
 
-  /** How many commands have no answer yet. */
+  /** The number of commands without an answer so far. */
   get underWay(): number {
     return this.#commands.size;
   }
 
-  /** The client to send by, watched from then on. */
+  /** The client for commands, watched from then on. */
   liveClient(): RedisClient {
     this.#stopWatching ??= this.#watch(this.#client);
     return this.#client;
@@ -116,7 +116,7 @@ export class Connection implements CommandHost {
     return this.runScript({ subject: key, storageKey: String(operands[1]), timeoutMs, echo }, () => call);
   }
 
-  /** The same for a script that is made each time that it is sent. @throws LockStoreError */
+  /** The same for a script that is created each time that it is sent. @throws LockStoreError */
   runScript({ echo, ...request }: ScriptRequest, script: () => Script): Promise<string[]> {
     const read = (reply: unknown): [string[]] | null => {
       const one = readReply(echo, reply);
@@ -131,14 +131,14 @@ export class Connection implements CommandHost {
     return new Promise((resolve, reject) => new SingleCommand(this, request, send, read, resolve, reject).start());
   }
 
-  /** As `RedisClient.inOneWrite`. */
+  /** Like `RedisClient.inOneWrite`. */
   inOneWrite(send: () => void): void {
     this.liveClient().inOneWrite(send);
   }
 
-  // Its beginning and its end
+  // Start and end
 
-  /** Connects a client that waits for its first command to do so. Failures are retried, and reported by the commands. */
+  /** Connects a client that waits for its first command. Failures are retried, and reported by the commands. */
   connect(): void {
     this.#stopWarning = warnOfFailedStart(this.liveClient(), this.reporter);
     this.#connect();
@@ -151,7 +151,7 @@ export class Connection implements CommandHost {
     (this.#stopWatching ??= ignore)();
     this.#serverId.forget();
     await this.#client.close();
-    // ioredis never settles a command that it meant to send again.
+    // ioredis never settles a command that it meant to resend.
     for (const command of this.#commands.keys()) command.fail(new Error('the connection was closed'));
   }
 
@@ -206,14 +206,14 @@ export class Connection implements CommandHost {
 
   // The server
 
-  /** Asks which server it is, and what it is, unless it was asked a moment ago: the answer comes before that of the next command. */
+  /** Queries the run id and the facts of the server, unless just done: the answer comes before that of the next command. */
   identify(): void {
     const client = this.#client;
     if (client.isCluster || !client.isWritable) return;
     this.#serverId.ask(client, this.clock.now(), this.#onInfo);
   }
 
-  /** One function for all commands. */
+  /** The same function for all commands. */
   readonly #onInfo = (info: string, askedAt: number): void => {
     if (info !== '') this.#silence.onAnswer(this.#client, askedAt);
     this.onServerId(info);
@@ -238,7 +238,7 @@ export class Connection implements CommandHost {
     });
   }
 
-  // What its commands ask for and report
+  // Called by its commands
 
   /** Whether the client has ended, and stays closed. */
   get hasEnded(): boolean {

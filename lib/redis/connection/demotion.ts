@@ -1,8 +1,8 @@
 import { type LeadsToMaster, type SingleClient } from '../client/redis-client.js';
 
 /**
- * Calls `leave` when a connection leads to another server than the master, now or as soon as it is connected, and not only
- * when it is ready: a server that hangs would never let it be. A connection that is about to ask a sentinel needs nothing;
+ * Calls `leave` when a connection leads to a server other than the master, now or as soon as it is connected, without waiting
+ * until it is ready: a server that hangs would never be. A connection that is about to ask a sentinel needs nothing;
  * one that is asking must not be cut meanwhile, or ioredis would end it for good. Returns what stops the wait for the
  * connection: before the next call, since sentinels may name one master after the other meanwhile.
  */

@@ -8,7 +8,7 @@ function adviceBy(texts: Readonly<Record<string, string>>): Advice {
   return Object.entries(texts).map(([words, text]) => ({ pattern: new RegExp(`\\b(${words})\\b`), text }));
 }
 
-/** What to do about a passing state of a server: a retry within the deadline may help. */
+/** Advice for a passing state of a server: a retry within the deadline may help. */
 const PASSING = adviceBy({
   LOADING: 'Redis still loads its data: wait for it.',
   READONLY: 'This Redis is a replica, which takes no writes: connect to its master, or through Sentinel or a cluster.',
@@ -26,20 +26,20 @@ const PASSING = adviceBy({
   'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
 });
 
-/** What to do about a lock in data of version 1. */
+/** Advice for a lock in data of version 1. */
 export const OLD_DATA_ADVICE =
   'An earlier version has written this lock: wait for `keepMs` after the last old instance has stopped, or delete the keys ' +
   'under the prefix while nothing runs.';
 
 /**
- * A server that runs no Lua scripts: one that lacks the commands, Valkey without its Lua module (9.1), Garnet without `--lua`.
+ * A server without Lua scripts: one that lacks the commands, Valkey without its Lua module (9.1), Garnet without `--lua`.
  */
 const NO_SCRIPTS =
   'unknown command .(?:evalsha|eval|EVALSHA|EVAL)|Could not find scripting engine|Lua scripting (?:support )?disabled';
 
 const LACKS_RIGHT = "NOPERM|can't run this command|ACL failure in script";
 
-/** What to do about a permanent refusal. */
+/** Advice for a permanent refusal. */
 const STAYING = adviceBy({
   DENIED:
     'This Redis is in protected mode, and takes connections of its own machine only: set a password there, and give it in `connection`.',
@@ -59,7 +59,7 @@ const STAYING = adviceBy({
 /** The text for a connection that ended without an error. */
 export const NEVER_READY = 'the connection ended before it was ready';
 
-/** What to do when a connection fails, or leads to something other than Redis. */
+/** Advice when a connection fails, or leads to something other than Redis. */
 const OF_THE_CONNECTION = adviceBy({
   'RESP type|Protocol error': 'The server is not Redis, or it expects TLS (`rediss://`).',
   'certificate|altnames': `See ${sectionText('tls')}.`,
@@ -75,17 +75,17 @@ const NODE_OF_CLUSTER = /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/;
 /** Whether an error text reports a passing state of the server. */
 export const isPassing = (message: string): boolean => find(PASSING, message) !== undefined;
 
-/** Whether the server runs no Lua scripts at all. */
+/** Whether the server does not run Lua scripts at all. */
 export const runsNoScripts = ({ message }: Error): boolean => new RegExp(`\\b(${NO_SCRIPTS})\\b`).test(message);
 
-/** Whether the server refuses a script for good: it runs none, the user may not, or the keys are not all its own. */
+/** Whether the server refuses a script permanently: it runs none, the user lacks the right, or some keys are on another server. */
 export const refusesScript = (error: Error): boolean =>
   runsNoScripts(error) || needsCluster(error) || new RegExp(`\\b(${LACKS_RIGHT})\\b`).test(error.message);
 
 /** Whether the server refuses a client because it is not one of the whole cluster. */
 export const needsCluster = ({ message }: Error): boolean => /\b(MOVED|CROSSSLOT)\b/.test(message);
 
-/** What to do about an error of Redis or of the connection to it. `isSingle`: the client is not one of a cluster. */
+/** Advice for an error of Redis or of the connection to it. `isSingle`: the client is not one of a cluster. */
 export function adviceOn({ name, message }: Error, isSingle: boolean): string {
   if (isSingle && NODE_OF_CLUSTER.test(message))
     return 'This Redis is a node of a cluster: use `connection: { cluster: [...] }`.';
@@ -97,10 +97,10 @@ export function adviceOn({ name, message }: Error, isSingle: boolean): string {
 const find = (advice: Advice, message: string): string | undefined =>
   advice.find(({ pattern }) => pattern.test(message))?.text;
 
-/** What answers may be no Redis, and its text may be of any length. */
+/** The server may not be Redis, and its text may have any length. */
 const MAX_SHOWN = 500;
 
-/** The text of an error, to stand inside a sentence: without its place in a script, and without advice about ioredis. */
+/** The text of an error, for use inside a sentence: without its place in a script, and without advice about ioredis. */
 export function readableText(error: Error): string {
   const text = error.message || textOfMany(error);
   return printable(text.slice(0, MAX_SHOWN))
@@ -111,7 +111,7 @@ export function readableText(error: Error): string {
     .replace(/\.$/, '');
 }
 
-/** When all addresses of a host fail, Node reports that by an error without a text of its own. */
+/** When all addresses of a host fail, Node reports an error without a text. */
 function textOfMany(error: Error): string {
   const { errors = [], code } = error as { readonly errors?: readonly Error[]; readonly code?: string };
   return [...new Set(errors.map(({ message }) => message))].join(', ') || (code ?? error.name);

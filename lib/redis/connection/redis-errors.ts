@@ -8,7 +8,7 @@ import { type ServerAddress, namedBy, readAddress } from '../client/server-addre
 export const isRetryable = (error: unknown): boolean =>
   (error as Error).name !== 'ReplyError' || isPassing((error as Error).message);
 
-/** There was no connection to send a command by, and the client did not queue it. */
+/** There was no connection for a command, and the client did not queue it. */
 export const isUnsent = (error: Error): boolean =>
   error.name === 'UnsentError' || /Stream isn't writeable/.test(error.message);
 
@@ -16,7 +16,7 @@ export const isUnsent = (error: Error): boolean =>
 export const isLost = (error: Error): boolean =>
   error.name === 'LostError' || isUnsent(error) || /Connection is closed|connection close/.test(error.message);
 
-/** The server does not know a script: after a restart, a failover, or SCRIPT FLUSH. */
+/** The script is unknown to the server: after a restart, a failover, or SCRIPT FLUSH. */
 export const isNoScript = (error: Error): boolean => /\bNOSCRIPT\b/.test(error.message);
 
 /** A replica was asked to write. Before Redis 7, the code is not the first word of a script's error. */
@@ -24,7 +24,7 @@ export const isReadOnly = (error: unknown): boolean => /\bREADONLY\b/.test((erro
 
 interface Redirect {
   readonly address: ServerAddress;
-  /** Only this once. */
+  /** For the next command only. */
   readonly isAsk: boolean;
 }
 
@@ -36,9 +36,9 @@ export function readRedirect(error: unknown, asked: ServerAddress): Redirect | n
   return { address: { host: namedBy(asked, host), port }, isAsk: kind === 'ASK' };
 }
 
-/** What is known of a failed command besides its error. */
+/** Facts about a failed command in addition to its error. */
 interface FailedCommand {
-  /** Why the last connection failed: the error of a command that could not be sent says nothing of it. */
+  /** Why the last connection failed: the error of an unsent command does not contain it. */
   readonly connectionError?: Error | undefined;
   readonly wasSent?: boolean;
   /** The client is not one of a cluster. */
@@ -76,7 +76,7 @@ function reasonsOf(error: Error, connectionError: Error | undefined): [cause: Er
 }
 
 /**
- * The error of a log-in of ioredis contains user and password, in the arguments of its command, and somebody may log all of it.
+ * The error of a log-in of ioredis contains user and password in the arguments of its command, and an application may log it.
  */
 export function withoutSecrets(error: Error & { readonly command?: { readonly name?: string } }): Error {
   if (!/^(auth|hello)$/i.test(error.command?.name ?? '')) return error;

@@ -30,30 +30,30 @@ interface ServerCheckParts {
 const ignore = (): void => undefined;
 
 /**
- * Learns what kind of servers the locks are on: refuses locks that could not be trusted, and warns once of what will hurt. It
- * delays nothing, and says nothing where a server does not answer its questions.
+ * Finds out on what kind of servers the locks are: refuses unsafe servers, and warns once about other problems. It
+ * delays nothing, and is silent where a server does not answer its queries.
  */
 export class ServerCheck {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #findsMaster = true;
   #unsafe: Unsafe | null = null;
-  /** Null while it is unknown. What is behind an address is not changed while an app runs. */
+  /** Null while it is unknown. The servers behind an address do not change while an app runs. */
   #isSpread: boolean | null = null;
   #isAskingSpread = false;
-  /** The server of a single client that was tried last. */
+  /** The last tried server of a single client. */
   #tried: string | undefined;
   readonly #reported = new Set<string>();
   #stop = ignore;
 
   constructor(private readonly parts: ServerCheckParts) {}
 
-  /** `findsMaster`: as in `ServerUse`. The servers of a single client come to `onServer`. */
+  /** `findsMaster`: as in `ServerUse`. `onServer` receives the servers of a single client. */
   watch(client: RedisClient, findsMaster: boolean): void {
     this.#findsMaster = findsMaster || client.isCluster;
     if (client.isCluster) this.#stop = this.#inOurContext(() => this.#watchCluster(client));
   }
 
-  /** The single client that carries the commands is connected to a server, which has answered INFO, or refused it (''). */
+  /** The single client for commands is connected to a server, which has answered INFO, or refused it (''). */
   onServer(info: string): void {
     const facts = this.#judge(info, this.parts.commands.address);
     const client = this.parts.commands.liveClient();
@@ -70,12 +70,12 @@ export class ServerCheck {
     return Boolean(this.#isSpread) || this.#unsafe !== null;
   }
 
-  /** Why no lock may be granted now; null: nothing is known against it. */
+  /** Why no lock may be granted now; null: no reason is known. */
   refusal(key: string): LockStoreError | null {
     const unsafe = this.#isSpread ? SPREAD_KEYS : this.#unsafe;
     if (!unsafe) return null;
     const { isPassing } = unsafe;
-    // A replica may be promoted while its connections stay.
+    // A replica may be promoted while its connections stay open.
     if (isPassing) this.parts.commands.identify();
     return new LockStoreError(`Redis could not serve the lock "${key}": ${textOf(unsafe)}`, {
       key,
@@ -94,7 +94,7 @@ export class ServerCheck {
     return { isCluster, findsMaster: this.#findsMaster, minReplicas, writesHistory: Boolean(history) };
   }
 
-  /** Until every answer has come; twice, because a failover between two answers looks the same. */
+  /** Until all answers have come; twice, because a failover between two answers looks the same. */
   async #trySpread(client: SingleClient): Promise<void> {
     if (this.#isSpread !== null || this.#isAskingSpread) return;
     this.#isAskingSpread = true;
@@ -108,7 +108,7 @@ export class ServerCheck {
     if (this.#isSpread) this.#report('error', SPREAD_KEYS, commands.address);
   }
 
-  /** Nodes are asked when they are connected to: to ask all of them would connect to all. */
+  /** Nodes are asked when they are connected: to ask all of them would connect to all. */
   #watchCluster(cluster: ClusterClient): () => void {
     let isTried = false;
     const ask = async (node: SingleClient): Promise<void> => {
@@ -139,7 +139,7 @@ export class ServerCheck {
     return facts;
   }
 
-  /** With a key, since some services run no script without one. */
+  /** With a key, since some services do not run scripts without one. */
   #tryScript(client: RedisClient): void {
     const key = `${this.parts.keyPrefix}probe`;
     const send = (): Promise<unknown> => client.evaluate('return 1', [1, key]);
@@ -151,7 +151,7 @@ export class ServerCheck {
     });
   }
 
-  /** `WAIT 0` waits for nobody; `WAITAOF 1 0 1` for a millisecond at most. */
+  /** `WAIT 0` does not wait; `WAITAOF 1 0 1` waits for a millisecond at most. */
   #tryWait(client: RedisClient, server: SingleClient, { master }: ServerFacts): void {
     const { minReplicas, durable } = this.parts;
     if (master !== undefined || (minReplicas === 0 && !durable)) return;

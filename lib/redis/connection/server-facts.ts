@@ -1,35 +1,35 @@
 import { printable } from '../../core/printable.js';
 import { refusesScript } from './error-advice.js';
 
-/** What a server tells about itself by INFO. A service may leave out any of it. */
+/** What INFO reports about a server. A service may omit any of it. */
 export interface ServerFacts {
-  /** Another one each time the server starts. */
+  /** Changes each time the server starts. */
   readonly runId: string | undefined;
-  /** The version of Redis that it is, or says that it is compatible with. */
+  /** The version of Redis, or the one that the server claims compatibility with. */
   readonly version: string | undefined;
-  /** The version of Garnet that it is. */
+  /** The version of Garnet. */
   readonly garnet: string | undefined;
   readonly isSentinel: boolean;
   readonly isClusterNode: boolean;
-  /** Where its master is, as `host:port`; undefined for a master. */
+  /** The address of its master, as `host:port`; undefined for a master. */
   readonly master: string | undefined;
-  /** Whether it is a replica that takes writes. */
+  /** Whether it is a replica that accepts writes. */
   readonly isWritableReplica: boolean;
-  /** How many replicas are in step with it. */
+  /** The number of replicas in sync. */
   readonly replicas: number | undefined;
-  /** What it does when its memory is full; undefined if it has no limit, or does not say. */
+  /** The eviction policy when its memory is full; undefined if it has no limit, or does not report one. */
   readonly eviction: string | undefined;
 }
 
-/** With so many keys, one of them is on another server than the first, unless there is one server only (2^-15 for two). */
+/** With this number of keys, at least one is on another server than the first, unless there is only one server (2^-15 for two). */
 const PROBES = 16;
 
-/** Writes nothing. Whoever may not call INFO learns nothing. */
+/** Writes nothing. A user without the right to call INFO gets no facts. */
 const WHERE = `local info = redis.pcall('INFO', 'server')
 return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''`;
 
 /**
- * Whether a script that names keys of several servers runs on one of them without an error, as with a proxy that sends each
+ * Whether a script with keys of several servers runs on one of them without an error, as with a proxy that sends each
  * command to the server of its first key; null while an answer is missing. `prefix`: of keys that the user may name; nothing is
  * stored under them.
  */
@@ -43,12 +43,12 @@ export async function spreadsKeys(
   const [ofAll, ...others] = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : ''));
   const isElsewhere = (id: unknown): boolean => typeof id === 'string' && id !== '' && id !== ofAll;
   if (typeof ofAll === 'string' && ofAll !== '' && others.some(isElsewhere)) return true;
-  // Any other error may be that of one server which is away.
+  // Any other error may come from one server that is unavailable.
   const isMissing = answers.some((answer) => answer.status === 'rejected' && !refusesScript(answer.reason as Error));
   return isMissing ? null : false;
 }
 
-/** What answers may be no Redis, and its values may be of any length. */
+/** The server may not be Redis, and its values may have any length. */
 const MAX_VALUE = 100;
 
 /** Reads the answer to INFO, of all sections or of some. */
@@ -72,7 +72,7 @@ export function readServerFacts(info: string): ServerFacts {
   };
 }
 
-/** A replica that still receives its first copy confirms nothing. */
+/** A replica that still receives its first copy does not confirm writes. */
 function onlineReplicas(info: string, connected: string | undefined): number | undefined {
   if (connected === undefined || !/^\d+$/.test(connected)) return undefined;
   const states = [...info.matchAll(/^slave\d+:.*\bstate=(\w+)/gm)].map(([, state]) => state);

@@ -1,16 +1,16 @@
 import { type ServerFacts } from './server-facts.js';
 
-/** Something about a server that its operator should know. */
+/** A fact about a server that its operator should know. */
 export interface Finding {
   /** Each kind is reported once. */
   readonly kind: string;
-  /** What was found, and what comes of it: whole sentences. */
+  /** The finding and its consequences: whole sentences. */
   readonly text: string;
-  /** What to do about it: whole sentences. */
+  /** Advice: whole sentences. */
   readonly advice: string;
 }
 
-/** The whole of a finding, for a log or an error. */
+/** The complete text of a finding, for a log or an error. */
 export const textOf = ({ text, advice }: Finding): string => `${text} ${advice}`;
 
 /** Why no lock may be granted by a server. */
@@ -19,11 +19,11 @@ export interface Unsafe extends Finding {
   readonly isPassing: boolean;
 }
 
-/** What a server is asked for, and by what kind of client. */
+/** How the store uses a server, and with what kind of client. */
 export interface ServerUse {
-  /** The client knows the whole cluster. */
+  /** The client connects to the whole cluster. */
   readonly isCluster: boolean;
-  /** Somebody else finds the master, and reports a replica: sentinels, a cluster or a quorum. */
+  /** Sentinels, a cluster or a quorum find the master, and report a replica. */
   readonly findsMaster: boolean;
   readonly minReplicas: number;
   /** The module has the option `history`. */
@@ -33,12 +33,12 @@ export interface ServerUse {
 /** The first Redis that runs scripts which read the time before they write. */
 const OLDEST = '5.0';
 
-/** The first Redis that drops entries of a stream by their age (`XTRIM MINID`). */
+/** The first Redis that trims entries of a stream by their age (`XTRIM MINID`). */
 const OLDEST_WITH_HISTORY = '6.2';
 
 const TO_THE_MASTER = 'Connect to its master, or through Sentinel or a cluster.';
 
-/** One address leads to several servers, which see one key each of a script of several. */
+/** One address leads to several servers, each of which sees one of the keys of a script. */
 export const SPREAD_KEYS: Unsafe = {
   kind: 'shards',
   text:
@@ -48,7 +48,7 @@ export const SPREAD_KEYS: Unsafe = {
   isPassing: false,
 };
 
-/** Why the locks of this server could not be trusted; null: nothing is known against it. */
+/** Why the locks of this server are unsafe; null: no reason is known. */
 export function unsafetyOf(facts: ServerFacts, use: ServerUse): Unsafe | null {
   if (facts.garnet !== undefined) {
     const text =
@@ -69,7 +69,7 @@ export function unsafetyOf(facts: ServerFacts, use: ServerUse): Unsafe | null {
   return null;
 }
 
-/** What will hurt, although locks are safe. */
+/** Problems that do not make locks unsafe. */
 export function warningsOf(facts: ServerFacts, use: ServerUse): readonly Finding[] {
   const found: (Finding | null)[] = [
     ofRole(facts, use),
@@ -94,7 +94,7 @@ function ofCluster({ isClusterNode }: ServerFacts, { isCluster }: ServerUse): Fi
   return { kind: 'cluster', text, advice: 'Use `connection: { cluster: [...] }`.' };
 }
 
-/** Every lock has a time to live, so the `volatile-` policies evict locks, too. */
+/** Every lock has a time to live, so the `volatile-` policies also evict locks. */
 function ofEviction({ eviction }: ServerFacts): Finding | null {
   if (eviction === undefined || eviction === 'noeviction') return null;
   const text =
@@ -127,7 +127,7 @@ function ofHistory({ version }: ServerFacts, { writesHistory }: ServerUse): Find
   return { kind: 'history', text, advice: 'Update it, or leave out `history`.' };
 }
 
-/** Whether a version is known, and comes before another one. */
+/** Whether a version is known, and lower than another one. */
 function isOlder(version: string | undefined, than: string): boolean {
   const partsOf = (text: string): number[] => (/^(\d+)\.(\d+)/.exec(text) ?? []).slice(1).map(Number);
   const [[major, minor], [leastMajor, leastMinor]] = [partsOf(version ?? ''), partsOf(than)] as [number[], number[]];

@@ -5,8 +5,8 @@ import { ROLE_RECHECK_MS } from '../timing.js';
 import { readServerFacts } from './server-facts.js';
 
 /**
- * The run id of the server that a connection leads to, another one each time a server starts; null where the server does
- * not report it. Rejects as INFO does.
+ * The run id of the server that a connection leads to, which changes each time a server starts; null where the server does
+ * not report it. Rejects if INFO does.
  */
 export async function readServerId(client: SingleClient): Promise<string | null> {
   return runIdIn(await client.info('server'));
@@ -16,12 +16,12 @@ const runIdIn = (info: string): string | null => readServerFacts(info).runId ?? 
 
 /** Which server the present connection of a client leads to. */
 export class ServerId {
-  /** The run id; null while it is not known. */
+  /** The run id; null while it is unknown. */
   value: string | null = null;
   #connections = 0;
-  /** The number of the connection that was asked last. */
+  /** The number of the connection that was queried last. */
   #lastAsked = -1;
-  /** When it is asked again, on the monotonic clock. */
+  /** When it is queried again, on the monotonic clock. */
   #askAgainAt = 0;
   #isRefused = false;
 
@@ -33,7 +33,7 @@ export class ServerId {
     this.value = null;
   }
 
-  /** Asks a connection that is ready, now and then, and calls back with its INFO; with '' where that is refused. */
+  /** Queries a ready connection from time to time, and calls back with its INFO; with '' where that is refused. */
   ask(client: SingleClient, now: number, onAnswer: (info: string, askedAt: number) => void): void {
     if (this.#lastAsked === this.#connections && now < this.#askAgainAt) return;
     this.#askAgainAt = now + ROLE_RECHECK_MS;
@@ -51,12 +51,12 @@ export class ServerId {
     });
   }
 
-  /** A passing failure may be over at the next question. */
+  /** A passing failure may be over at the next query. */
   #onFailure(connection: number): void {
     if (this.#lastAsked === connection) this.#lastAsked = -1;
   }
 
-  /** A refusal stays one, and is reported once. */
+  /** A refusal is permanent, and is reported once. */
   #onRefusal({ message }: Error): void {
     if (this.#isRefused) return;
     this.#isRefused = true;

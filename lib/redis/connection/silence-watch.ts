@@ -2,11 +2,11 @@ import { type Clock, setDeadline, wasHeldUp } from '../../core/clock.js';
 import { AFTER_BLOCK_MS, ANSWER_TIME_GROWTH, MAX_SILENCE_MS, SILENCE_FACTOR } from '../timing.js';
 import { type RedisClient } from '../client/redis-client.js';
 
-/** What is known of one connection. */
+/** The state of one connection. */
 interface AnswerRecord {
   /** When the last answer came. */
   answeredAt: number;
-  /** The fastest of the latest answer times: slower answers may have waited behind a blocking command of somebody else. */
+  /** The fastest of the latest answer times: slower answers may have waited behind a blocking command of another client. */
   usualMs: number;
   /** How often the connection was declared dead since its last answer. */
   deaths: number;
@@ -15,9 +15,9 @@ interface AnswerRecord {
 }
 
 /**
- * Tells a dead connection from a slow one. A command that timed out says nothing about its connection, which it shares
+ * Distinguishes a dead connection from a slow one. A timed-out command alone proves nothing about its connection, which it shares
  * with commands that have more time; only a silence longer than the usual answer time does. That time is learned, and the
- * patience doubles each time that replacing the connection did not help, as TCP's retransmission timeout does (RFC 6298,
+ * patience doubles each time that replacing the connection did not help, like TCP's retransmission timeout (RFC 6298,
  * 5.5).
  */
 export class SilenceWatch {
@@ -42,7 +42,7 @@ export class SilenceWatch {
     record.usualMs = 0;
   }
 
-  /** A command that was sent at `sentAt` has no answer after `timeoutMs`: calls back once the connection is known to be dead. */
+  /** A command that was sent at `sentAt` has no answer after `timeoutMs`: calls back once the connection is certainly dead. */
   onTimeout(connection: RedisClient, sentAt: number, timeoutMs: number, onDead: () => void): void {
     const record = this.#recordOf(connection);
     if (record.isSuspected) return;
@@ -56,7 +56,7 @@ export class SilenceWatch {
       record.deaths += 1;
       onDead();
     };
-    // While the event loop is blocked, a library may hold a command back that it was given.
+    // While the event loop is blocked, a library may hold back a command.
     const leastMs = wasHeldUp(this.clock, sentAt + timeoutMs) ? Math.max(AFTER_BLOCK_MS, answerMs) : 0;
     const restMs = Math.max(silentSince + patienceMs - this.clock.now(), leastMs);
     if (restMs <= 0) return decide();

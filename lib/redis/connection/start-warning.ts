@@ -4,8 +4,8 @@ import { type RedisClient } from '../client/redis-client.js';
 import { withoutSecrets } from './redis-errors.js';
 
 /**
- * Warns once when the first connection of a client fails, and says when there is one: an application may start before its Redis, and
- * its operator should know at once that Redis is missing. Returns a function that stops waiting for that.
+ * Warns once when the first connection of a client fails, and reports when it succeeds: an application may start before its Redis,
+ * and its operator should learn at once that Redis is missing. Returns a function that stops waiting for the connection.
  */
 export function warnOfFailedStart(client: RedisClient, reporter: Reporter): () => void {
   if (client.status === 'ready') return () => undefined;

@@ -1,14 +1,14 @@
 import { type Clock } from '../../core/clock.js';
 import { SUBSCRIBER_CHECK_MS, WAITER_SEEN_MS } from '../timing.js';
 
-/** Runs a check again and again while calls wait, and for some seconds more. */
+/** Runs a check repeatedly while calls wait, and for some seconds afterwards. */
 export class Heartbeat {
   #waitersUntil = -Infinity;
   #isBeating = false;
   #isClosed = false;
   #cancel: (() => void) | undefined;
 
-  /** `inOurContext` runs what sets timers. */
+  /** `inOurContext` runs code that sets timers. */
   constructor(
     private readonly check: () => Promise<void>,
     private readonly clock: Clock,

@@ -6,7 +6,7 @@ import { ifElsewhere } from '../connection/demotion.js';
 import { readServerId } from '../connection/server-id.js';
 import { SUBSCRIBER_ANSWER_MS } from '../timing.js';
 
-/** What a subscriber works with. */
+/** The dependencies of a subscriber. */
 interface SubscriberParts {
   readonly client: SingleClient;
   /** The name of the channel. */
@@ -14,28 +14,28 @@ interface SubscriberParts {
   /** Whether the client leads to a node of a cluster, which delivers the messages of all servers. */
   readonly isOfCluster: boolean;
   readonly clock: Clock;
-  /** Runs what sets timers of ours. */
+  /** Runs code that sets timers of this library. */
   readonly inOurContext: <R>(work: () => R) => R;
   /** Logs an error of the connection. */
   readonly debug: (line: string) => void;
 }
 
-/** Receives what a subscriber reports until it is left. */
+/** Receives the reports of a subscriber until it is left. */
 interface SubscriberListener {
   onMessage(message: string): void;
-  /** Messages come from now on. */
+  /** Messages arrive from now on. */
   onListening(): void;
-  /** The server does not let us subscribe. */
+  /** The server refuses the subscription. */
   onRefused(error: Error): void;
   /** Another connection is needed: this one has ended, or its server is busy or does not answer. */
   onFailure(reason?: string): void;
 }
 
-/** One connection that listens to a channel; its library may reconnect it. Once it is left, nothing comes from it. */
+/** One connection that listens to a channel; its library may reconnect it. Once it is left, it reports nothing. */
 export class Subscriber {
-  /** The run id of the server whose messages come now; null while none come, or while it is unknown. */
+  /** The run id of the server whose messages arrive now; null while none arrive, or while it is unknown. */
   serverId: string | null = null;
-  /** Since when messages come; null while they do not. */
+  /** Since when messages arrive; null while they do not. */
   listeningSince: number | null = null;
   #isLeft = false;
   #cancelDeadline: (() => void) | undefined;
@@ -63,7 +63,7 @@ export class Subscriber {
     );
   }
 
-  /** Checks that the server still answers, by subscribing again: that changes nothing, and needs no other right. */
+  /** Checks that the server still answers, by subscribing again: that changes nothing, and does not need another right. */
   async check(): Promise<void> {
     if (this.listeningSince === null) return;
     this.#expectAnswer();
@@ -71,7 +71,7 @@ export class Subscriber {
     this.#onAnswer();
   }
 
-  /** Behind Sentinel: fails when its server is no longer the master. */
+  /** Behind Sentinel: reports a failure when its server is no longer the master. */
   move(leadsToMaster: LeadsToMaster): void {
     this.#stopMove();
     const leave = (): unknown => this.#isLeft || this.listener.onFailure();
@@ -93,7 +93,7 @@ export class Subscriber {
     const { client, channel, isOfCluster, clock } = this.parts;
     this.#expectAnswer();
     try {
-      // The id must be known before any message comes. Where the question is refused, it stays unknown.
+      // The id must be known before any message arrives. Where the query is refused, it stays unknown.
       const serverId = isOfCluster ? null : await readServerId(client).catch(nullIfRefused);
       await client.subscribe(channel);
       if (this.#isLeft || client.status !== 'ready') return;
@@ -107,7 +107,7 @@ export class Subscriber {
     }
   }
 
-  /** A lost connection subscribes again when it is ready. A passing refusal may be over by then; any other one stays. */
+  /** A reconnected connection subscribes again when it is ready. A passing refusal may be over by then; any other one stays. */
   #onError(error: Error): void {
     if (!isRetryable(error)) this.listener.onRefused(error);
     else if (error.name === 'ReplyError' && !this.#isLeft) this.listener.onFailure();

@@ -9,7 +9,7 @@ import { SUBSCRIBER_SETTLED_MS, moveDelayMs, reconnectDelayMs } from '../timing.
 import { Heartbeat } from './heartbeat.js';
 import { Subscriber } from './subscriber.js';
 
-/** The connection that commands are sent by, and the server that it leads to. */
+/** The connection for commands, and the server that it leads to. */
 interface Commands {
   liveClient(): RedisClient;
   readonly serverId: string | null;
@@ -17,12 +17,12 @@ interface Commands {
   checkServer(): void;
 }
 
-/** What a wake-up channel works with. */
+/** The dependencies of a wake-up channel. */
 interface WakeUpChannelParts {
   readonly commands: Commands;
   readonly name: string;
   readonly listener: WakeUpListener;
-  /** Otherwise a grant is a mere wake-up: the attempt has to send its request. */
+  /** Otherwise a grant is only a wake-up: the attempt has to send its request. */
   readonly acceptsGrants: () => boolean;
   readonly clock: Clock;
   readonly reporter: Reporter;
@@ -33,16 +33,16 @@ interface WakeUpChannelParts {
  * `granted <attempt> <token> <now> <remainingMs>` and `wake <attempt>` (`serve` in scripts/lock.lua), and
  * `revoked <attempt>` (`revoke` in scripts/operations.lua). Pub/sub loses messages while there is no
  * connection, so every waiting call sends its request once after each subscription. The subscriber follows the commands to
- * another server. On a cluster it is a connection of our own to one node: ioredis does not report when its own subscriber
+ * another server. On a cluster it is our connection to one node: ioredis does not report when its own subscriber
  * moves to another node.
  */
 export class WakeUpChannel {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   readonly #heartbeat: Heartbeat;
   #subscriber: Subscriber | null = null;
-  /** How many connections in a row have failed before messages came. */
+  /** How many connections in a row have failed before messages arrived. */
   #failures = 0;
-  /** How often in a row it moved to another server, and when it last did. */
+  /** How often in a row it moved to another server, and when it last moved. */
   #moves = 0;
   #movedAt = -Infinity;
   #hasListened = false;
@@ -56,7 +56,7 @@ export class WakeUpChannel {
     this.#connect();
   }
 
-  /** The run id of the server whose messages come now; null while none come or it is unknown, and for a cluster. */
+  /** The run id of the server whose messages arrive now; null while none arrive or it is unknown, and for a cluster. */
   get serverId(): string | null {
     return this.#subscriber?.serverId ?? null;
   }
@@ -68,7 +68,7 @@ export class WakeUpChannel {
 
   /**
    * Moves when commands go to another server than the subscriber, as far as both are known. The connection of the commands may
-   * be the one that stayed behind: without a command, nobody would notice that it is dead.
+   * be the stale one: if no command is sent, its death goes unnoticed.
    */
   follow(): void {
     const [here, there] = [this.serverId, this.parts.commands.serverId];
@@ -78,8 +78,8 @@ export class WakeUpChannel {
   }
 
   /**
-   * Replaces the subscriber, and reports missed messages then. `sentAt`: when the command was sent whose reply says that
-   * nobody listens; a subscriber that has listened only since then is kept.
+   * Replaces the subscriber, and then reports missed messages. `sentAt`: when the command was sent whose reply reported
+   * no listener; a subscriber that has listened only since then is kept.
    */
   replace(sentAt = Infinity): void {
     const since = this.#subscriber?.listeningSince ?? null;
@@ -156,7 +156,7 @@ export class WakeUpChannel {
     if (attempt === undefined) return;
     if (kind === 'wake' || kind === 'revoked') this.parts.listener.onWakeUp(attempt, { kind });
     if (kind !== 'granted') return;
-    // Anybody may publish on the channel.
+    // Any client may publish on the channel.
     const numbers = [token, serverTimeMs, remainingMs].map(wholeNumber);
     const [fencingToken, serverTime, remaining] = numbers as [number, number, number];
     const grant = { fencingToken, serverTimeMs: serverTime, remainingMs: remaining };

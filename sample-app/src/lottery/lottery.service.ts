@@ -8,7 +8,7 @@ import { DRAW_MS, fireAt } from './lottery.settings.js';
 
 const WINNERS = 10;
 
-/** Draws the winners of one fire. All it knows of locks is the token and the signal it receives. */
+/** Draws the winners of one fire. From the lock it only receives the token and the signal. */
 @Injectable()
 export class LotteryService {
   constructor(private readonly draws: DrawsRepository) {}

@@ -11,7 +11,7 @@ export interface Delivery {
   readonly fencingToken: number;
 }
 
-/** Sends each issue once, however many instances are told to. */
+/** Sends each issue once, no matter how many instances are asked to. */
 @Injectable()
 export class NewsletterService {
   /** Returns undefined when another instance sends this issue, or has sent it. */

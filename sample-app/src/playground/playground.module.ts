@@ -17,7 +17,7 @@ export interface PlaygroundParts {
   readonly keyPrefix: string;
 }
 
-/** An app beside the instances: it watches the same locks, and survives what is done to them. */
+/** An app next to the instances: it watches the same locks, and survives what is done to them. */
 @Module({})
 export class PlaygroundModule {
   static forRoot({ group, timeLine, wire, redisUrl, keyPrefix }: PlaygroundParts): DynamicModule {

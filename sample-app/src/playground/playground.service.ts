@@ -9,7 +9,7 @@ import { INSTANCE_NAMES, InstanceGroup, type InstanceName } from '../runner/inst
 import { RedisWire } from './redis-wire.js';
 import { type Moment, type Part, TimeLine } from './time-line.js';
 
-/** How long an instance may take to answer; one that is frozen does not. */
+/** How long an instance may take to answer; a frozen one does not. */
 const ANSWER_WITHIN_MS = 15_000;
 const LOOK_EVERY_MS = 500;
 
@@ -30,7 +30,7 @@ export interface PlaygroundState {
 /** The provider token of the wire to Redis; its value may be null. */
 export const REDIS_WIRE = Symbol('REDIS_WIRE');
 
-/** Does to the instances what a reader asks for, and what they do to each other in production. */
+/** Does to the instances what a reader requests, and what happens to them in production. */
 @Injectable()
 export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
   #leaderPid: number | null = null;
@@ -63,7 +63,7 @@ export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
     return { instances, isRedisCut: this.wire?.isCut ?? null, moments: this.timeLine.moments };
   }
 
-  /** Tells all instances at once to send one issue of the newsletter. */
+  /** Asks all instances at once to send one issue of the newsletter. */
   async sendNewsletter(): Promise<void> {
     if (this.group.ready.length === 0) throw new ConflictException('No instance runs.');
     const issue = Date.now();

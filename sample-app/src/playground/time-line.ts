@@ -14,7 +14,7 @@ export interface Part {
 export interface Moment {
   readonly at: number;
   readonly title: string;
-  /** What the instances did, as far as it is known. One may do two things. */
+  /** What the instances did, if known. One may do two things. */
   readonly parts: Readonly<Partial<Record<InstanceName, readonly Part[]>>>;
 }
 
@@ -27,7 +27,7 @@ export class TimeLine {
     return this.#moments;
   }
 
-  /** Adds a moment. The function that it returns says what an instance did. */
+  /** Adds a moment. The returned function records what an instance did. */
   begin(title: string, at = Date.now()): (name: InstanceName, part: Part) => void {
     const parts: Partial<Record<InstanceName, Part[]>> = {};
     this.#moments.unshift({ at, title, parts });
@@ -35,7 +35,7 @@ export class TimeLine {
     return (name, part) => void (parts[name] ??= []).push(part);
   }
 
-  /** Adds a fire of the lottery, of which all instances have reported that are heard of. */
+  /** Adds a fire of the lottery that all known instances have reported. */
   addFire(fire: number, reports: ReadonlyMap<InstanceName, FireReport>): void {
     const show = this.begin(LOTTERY, fire);
     for (const [name, report] of reports) show(name, partOf(report));

@@ -3,7 +3,7 @@ import { leadershipOf, RedisLockService } from 'nestjs-redis-lock';
 import { INSTANCE } from '../instance.js';
 import { REPORTS, ReportsLeader } from './reports.leader.js';
 
-/** Who leads: as this instance knows it of itself, and as Redis knows it of all. */
+/** Who leads: this instance's own state, and the state of all in Redis. */
 export interface LeaderStatus {
   readonly instance: string;
   readonly leads: boolean;

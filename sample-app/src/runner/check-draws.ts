@@ -22,8 +22,8 @@ const SELECT = `
 `;
 
 /**
- * Returns what is wrong with the draws from the first of these fires to the last, in sentences. Empty if each fire was drawn
- * once. With `stoodStill`, fires that nobody saw do not count.
+ * Returns, in sentences, what is wrong with the draws from the first to the last of these fires. Empty if each fire was drawn
+ * once. With `stoodStill`, missed fires do not count.
  */
 export function checkDraws(sql: Sql, seen: readonly number[], stoodStill = false): string[] {
   const [first, last] = [Math.min(...seen), Math.max(...seen)];

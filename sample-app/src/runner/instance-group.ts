@@ -83,7 +83,7 @@ export class InstanceGroup {
         resolve();
       });
       child.once('error', (error) => {
-        // A process that was never made has no exit.
+        // A process that failed to start does not have an exit.
         if (child.pid === undefined) onEnd(error.message);
         reject(error);
       });
@@ -96,7 +96,7 @@ export class InstanceGroup {
     this.#setFrozen(name, true);
   }
 
-  /** Lets a stopped instance go on. */
+  /** Resumes a stopped instance. */
   thaw(name: InstanceName): void {
     this.#setFrozen(name, false);
   }
@@ -139,8 +139,8 @@ async function stopChild(child: ChildProcess): Promise<void> {
 }
 
 /**
- * An instance ends by itself when this process has ended, but not one that is frozen: a shell, whose input ends with this process, lets
- * it go on, and kills it if it still runs after a while.
+ * An instance ends by itself when this process has ended, but a frozen one does not: a shell, whose input ends with this process,
+ * resumes it, and kills it if it still runs after a while.
  */
 function guard(child: ChildProcess): void {
   if (child.pid === undefined) return;

@@ -7,7 +7,7 @@ import { cleanUp, kill, later, sampleApp, temporaryFolder } from './processes.js
 
 export { cleanUp };
 
-/** An instance of the built app in a process of its own. */
+/** An instance of the built app in a separate process. */
 export interface Instance {
   readonly name: string;
   readonly url: string;
@@ -24,7 +24,7 @@ export interface Deployment {
   readonly instances: readonly Instance[];
 }
 
-/** Starts instances with a database and a lock prefix of their own. */
+/** Starts instances with a separate database and lock prefix. */
 export async function deploy(names: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Deployment> {
   const file = join(temporaryFolder(), 'sample.db');
   const sql = openDatabase(file);

@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { eventuallyPasses } from '../../../test/support/waiting/eventually.js';
 import { hasEnded, isRunning, kill, later, sampleApp, temporaryFolder } from './processes.js';
 
-/** The runner, in a process of its own. */
+/** The runner, in a separate process. */
 export interface Run {
   readonly child: ChildProcess;
   /** Where it makes its own folder. */
@@ -20,7 +20,7 @@ const BUSY_LEASE_MS = '10000';
 /** So does one that starts, when the first fire comes. */
 const LATE_ANSWER = /\[Scheduler\].*LockStoreError: The lock "lottery"[^\n]*Redis gave no answer[^]*?\n\[\w\] \}\n/g;
 
-/** Runs the built runner as `npm start` does, in a process group of its own, as a shell would. */
+/** Runs the built runner as `npm start` does, in a separate process group, as a shell would. */
 export function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run {
   const folder = temporaryFolder();
   const child = spawn(process.execPath, [join(sampleApp, 'dist', 'run-instances.js'), ...args], {

@@ -13,7 +13,7 @@ interface Row extends Omit<Span, 'start' | 'end'> {
   readonly step: 'start' | 'end';
 }
 
-/** Reads all work of `order_events` or `catalogue_events`; every hold has a fencing token of its own. */
+/** Reads all work of `order_events` or `catalogue_events`; every hold has a different fencing token. */
 export function spansOf(sql: Sql, table: 'order_events' | 'catalogue_events'): Span[] {
   const mode = table === 'catalogue_events' ? ', mode' : '';
   const select = `SELECT id, step, fencing_token AS "fencingToken"${mode} FROM ${table} ORDER BY id`;

@@ -5,18 +5,18 @@ import { randomFrom, type Randoms } from '../worker/random.mjs';
 import { type Recorder } from '../recorder.js';
 import { now } from '../worker/standstills.mjs';
 
-/** One fault, with all that is left to chance decided. */
+/** One fault, with all random choices made. */
 export interface PlannedFault {
   readonly kind: string;
   /** What it acts upon: faults on one target come one after the other. */
   readonly target: string;
   readonly worker?: string;
   readonly forgets?: Forgets;
-  /** How long afterwards no server may forget anything, so that promise 8 holds: a clock was set back. */
+  /** How long afterwards no server may lose data, so that promise 8 holds: a clock was set back. */
   readonly keepsDataMs?: number;
   /** How far it sets the clock of a server back. */
   readonly stepsBackMs?: number;
-  /** How long it lasts, at least; the plan leaves that much room. */
+  /** How long it lasts at least; the plan leaves that much room. */
   readonly lastsMs: number;
   inflict(): Promise<void>;
 }
@@ -49,10 +49,10 @@ export interface Appointment {
   readonly fault: PlannedFault;
 }
 
-/** How long the last faults of a run have for their recovery. */
+/** The time at the end of a run for the recovery from its last faults. */
 const LAST_CALM_MS = 4_000;
 
-/** Faults begin later than planned, and last longer: a server takes its time to start. */
+/** Faults begin later than planned, and last longer: a server needs time to start. */
 const MARGIN_MS = 3_000;
 
 /**
@@ -82,7 +82,7 @@ export function planFaults(kinds: readonly FaultKind[], seed: number, lengthMs: 
 }
 
 /**
- * Which faults must not meet. Promise 8 holds after a loss of data if no clock steps back by more than the outage took. So a
+ * Which faults must not overlap. Promise 8 holds after a loss of data if no clock steps back by more than the outage took. So a
  * clock does not step back soon after a loss, and no data is lost soon after a clock has stepped back.
  */
 class Agenda {

@@ -11,7 +11,7 @@ import { type FaultKind, LARGEST_STEP_MS } from './plan.js';
 export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job', 'lead0', 'lead1'];
 export const storageKey = (key: string): string => `chaos:${key}`;
 
-/** The server that is at a place of the topology at this moment; that has this key, if it is given. */
+/** The server currently at a place of the topology; the one that has this key, if given. */
 export type Place = (key?: string) => ChaosServer | Promise<ChaosServer>;
 
 interface Shape {
@@ -21,7 +21,7 @@ interface Shape {
   readonly key?: string;
 }
 
-/** What a kind of fault does to a server for some time. */
+/** A kind of fault on a server for some time. */
 type Inflict = (server: ChaosServer, ms: number, random: Randoms) => Promise<unknown> | void;
 
 const kind = (places: readonly Place[], name: string, { lasts, forgets, key }: Shape, inflict: Inflict): FaultKind => ({
@@ -42,7 +42,7 @@ const kind = (places: readonly Place[], name: string, { lasts, forgets, key }: S
 
 const forAWhile = (random: Randoms): number => random.between(200, 3_500);
 
-/** What a server survives with its data. */
+/** Faults after which a server still has its data. */
 export function serverFaults(places: readonly Place[]): FaultKind[] {
   const on = (name: string, shape: Shape, inflict: Inflict) => kind(places, name, shape, inflict);
   return [
@@ -71,7 +71,7 @@ export function serverFaults(places: readonly Place[]): FaultKind[] {
   ];
 }
 
-/** What makes a server forget locks. */
+/** Faults that make a server forget locks. */
 export function forgettingFaults(places: readonly Place[]): FaultKind[] {
   const all = (lasts?: Shape['lasts']): Shape => ({ forgets: 'all', ...(lasts && { lasts }) });
   const on = (name: string, shape: Shape, inflict: Inflict) => kind(places, name, shape, inflict);
@@ -91,7 +91,7 @@ export function forgettingFaults(places: readonly Place[]): FaultKind[] {
       all(() => 300),
       async (server) => {
         await server.send('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-random', 'maxmemory', '1');
-        // A command that needs memory has the server evict; it answers with an error when nothing is left to evict.
+        // A command that needs memory makes the server evict; it fails when nothing is left to evict.
         await server.send('SET', 'filler', 'x');
         await sleep(200);
         await server.send('CONFIG', 'SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
@@ -151,7 +151,7 @@ export function clockFaults(clocks: readonly ((ms: number) => void)[]): FaultKin
 const SCRIPT = join(import.meta.dirname, '..', 'worker', 'force-release.mjs');
 const WITHIN_MS = 10_000;
 
-/** What people do who are asked to help: they take a lock from its holder, by a connection that no fault concerns. */
+/** An operator takes a lock from its holder, by a connection that is not affected by faults. */
 export const operatorFaults = (connection: () => unknown): FaultKind[] => [
   {
     name: 'force release',
@@ -163,7 +163,7 @@ export const operatorFaults = (connection: () => unknown): FaultKind[] => [
         lastsMs: 1_500,
         async inflict() {
           const args = [SCRIPT, JSON.stringify(connection()), key];
-          // While the servers are away it fails, as it would for anybody.
+          // While the servers are away it fails, as any command would.
           await promisify(execFile)(process.execPath, args, { timeout: WITHIN_MS }).catch(() => undefined);
         },
       };

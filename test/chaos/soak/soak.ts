@@ -82,7 +82,7 @@ export interface SoakOptions {
 export interface SoakResult {
   readonly verdicts: readonly Verdict[];
   readonly violations: readonly Violation[];
-  /** Calls and faults, for people to read. */
+  /** Calls and faults, in readable form. */
   readonly summary: string;
 }
 
@@ -114,7 +114,7 @@ const runOptions = ({ topology, minutes, seed, workers, lanes, plant }: SoakOpti
   worker: {
     workload: topology === 'quorum' ? 'quorumSoak' : 'soak',
     pauseMs: 150,
-    // What is measured between the calls is what nobody uses.
+    // What is measured between the calls is unused here.
     does: [],
     keepMs: KEEP_MS,
     execArgv: ['--expose-gc', '--disable-warning=ExperimentalWarning'],
@@ -125,7 +125,7 @@ const runOptions = ({ topology, minutes, seed, workers, lanes, plant }: SoakOpti
 function violationsOf(history: History, { topology, plant }: SoakOptions): Violation[] {
   const rules = check(history, { ...scopeOf(topology, true), isOurs: false });
   // `unexpectedErrors` knows better which errors may come, and when.
-  // What is planted is there in the end, too; a soak must find it earlier.
+  // A planted fault is also found at the end; a soak must find it earlier.
   return [...rules, ...unexpectedErrors(history)].filter(({ rule }) => !plant || rule !== 'nothing-left');
 }
 
@@ -145,7 +145,7 @@ interface Measuring {
   readonly samples: Sample[];
 }
 
-/** Before each measurement, all workers rest: what is there then is not what their calls use. */
+/** Before each measurement, all workers rest, so that it does not include the resources of running calls. */
 async function measureRegularly(
   workers: readonly Worker[],
   system: System,
@@ -166,10 +166,10 @@ async function measureRegularly(
   }
 }
 
-/** What a call may answer whenever it likes: that the lock is busy, its wait over, its caller's signal aborted, its fire run. */
+/** Answers that a call may get at any time: the lock is busy, its wait over, its caller's signal aborted, its fire run. */
 const ANSWERS = ['LOCK_BUSY', 'LOCK_WAIT_TIMEOUT', 'TimeoutError', 'skipped'];
 
-/** What it may answer while the servers fail over, and when a busy machine let its process or the networks stand still. */
+/** Answers that it may get while the servers fail over, or after a standstill of its process or the networks. */
 const OF_FAILOVERS = ['LOCK_STORE', 'LOCK_LOST'];
 
 /** A shorter standstill ends no lease and no connection. */

@@ -15,7 +15,7 @@ export interface Series {
   readonly values: readonly number[];
 }
 
-/** The samples by source and quantity. A kind of resource that is not there has been counted: it is 0. */
+/** The samples by source and quantity. A missing kind of resource counts as 0. */
 export function seriesOf(samples: readonly Sample[]): Series[] {
   const sources = [...new Set(samples.map(({ source }) => source))];
   return sources.flatMap((source) => {
@@ -26,7 +26,7 @@ export function seriesOf(samples: readonly Sample[]): Series[] {
   });
 }
 
-/** A straight line through the values, which a few outliers do not turn. */
+/** A straight line through the values, insensitive to a few outliers. */
 interface Trend {
   /** The median of the slopes between all pairs (Theil and Sen), per sample. */
   readonly slope: number;
@@ -59,13 +59,13 @@ function median(values: readonly number[]): number {
 
 const MINUTES_PER_DAY = 1_440;
 
-/** With fewer samples, half of which are checked, even the steadiest rise might be chance. */
+/** With fewer samples, half of which are checked, even the steadiest rise might be random. */
 export const MIN_SAMPLES = 16;
 
-/** One run in a thousand rises that much by chance. */
+/** One run in a thousand rises that much at random. */
 const SURE_Z = 3.09;
 
-/** By how much a quantity may seem to rise in a day. A leak of one thing per failover (a minute) is 1,440 a day. */
+/** The bound on the apparent growth of a quantity in a day. A leak of one thing per failover (a minute) is 1,440 a day. */
 const BOUNDS: Record<string, { readonly unit: string; readonly perDay: number }> = {
   heap: { unit: 'MB', perDay: 100 },
   external: { unit: 'MB', perDay: 50 },

@@ -11,7 +11,7 @@ import { closeNetworks, cutNetworks, mapNetworks, soon, type System, type System
 const NAME = 'mymaster';
 /** Sentinel demotes an old master that still runs about ten seconds after it has named the new one. */
 const SETTLES_WITHIN_MS = 15_000;
-/** A machine that stalls for less is no failover, which nobody would have planned or excused. */
+/** A shorter stall of a machine does not cause a failover, which would be neither planned nor excused. */
 const DOWN_AFTER_MS = 2_000;
 /** Sentinel may still fail over after a master has come back: it counts a server as down, then it votes. */
 const STAYS_MS = DOWN_AFTER_MS + 2_000;

@@ -6,7 +6,7 @@ import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.js
 
 /** The servers of a run, and the ways to them. */
 export interface System {
-  /** The option `connection` of each worker: each has a network of its own. */
+  /** The option `connection` of each worker: each has a separate network. */
   readonly connections: readonly unknown[];
   /** A connection that no fault concerns. */
   readonly directConnection: unknown;

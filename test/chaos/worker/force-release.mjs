@@ -1,4 +1,4 @@
-// Takes a key from whoever holds it, as an operator does.
+// Takes a key from its holder, as an operator does.
 import process from 'node:process';
 import { open } from './clients/nestjs-redis-lock.mjs';
 

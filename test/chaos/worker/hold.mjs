@@ -4,7 +4,7 @@ import { now } from './standstills.mjs';
 import { workMs } from './workload.mjs';
 
 const STEP_MS = 20;
-/** A proof that moved by less is not worth a line. */
+/** Smaller changes of a proof are not logged. */
 const MOVED_MS = 10;
 
 /** The share of the holds that are transferred instead of released, if their handles can be. */
@@ -27,7 +27,7 @@ export class Hold {
   #call;
   #lock;
   #until = -Infinity;
-  /** The longest lease that was asked for. */
+  /** The longest requested lease. */
   #leaseMs;
 
   constructor(run, op, call, lock) {
@@ -91,7 +91,7 @@ export class Hold {
     if (this.#call.downgrades && this.#call.mode === 'write' && this.#lock.downgrade) await this.#downgrade();
   }
 
-  /** Looks whether the lock is held, and says so. */
+  /** Checks whether the lock is held, and reports it. */
   act() {
     // The clock is read first, so that it held the lock at this moment, or later.
     const at = now();
@@ -123,12 +123,12 @@ export class Hold {
     this.prove();
   }
 
-  /** It has time until the lease that is proven now is over, and until that of a renewal meanwhile. */
+  /** The deadline: the end of the lease that is proven now, and of a renewal meanwhile. */
   get #extendedWithinMs() {
     return 2 * this.#leaseMs + 1_000;
   }
 
-  /** Gives the lock to other processes, of which one may go on with it. Returns whether its handle counts as released. */
+  /** Transfers the lock to other processes, one of which may adopt it. Returns whether its handle counts as released. */
   async #transfer() {
     const { random, transfers } = this.#run;
     const lock = this.#lock;

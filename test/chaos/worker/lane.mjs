@@ -36,7 +36,7 @@ export class Lane {
         await new Hold(this.#run, op, call, lock).work();
       });
     } catch (error) {
-      // An error of the library after the grant is the loss that the signal has told of.
+      // An error of the library after the grant is the loss that the signal has reported.
       if (settled) logStray(log, `call ${op}`, error);
       else log('failed', { op, code: codeOf(error) });
       if (!settled && error?.code !== 'LOCK_BUSY') await sleep(5);

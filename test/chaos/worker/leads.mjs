@@ -9,13 +9,13 @@ const LEASES = [500, 1_000];
 const STEP_MS = 20;
 const RESIGNS_IN_A_STEP = 0.005;
 
-/** How long work goes on after its term. The last ones are longer than the app drains (./clients). */
+/** How long work continues after its term. The last ones are longer than the app drains (./clients). */
 const GOES_ON_MS = [0, 0, 0, 30, 200, 900, 2_500];
 
 /** A leader that steps down waits for its work, but no longer than the drain; then it releases its lock. */
 const STEPS_DOWN_WITHIN_MS = 2_000;
 
-/** Campaigns until the process is told to stop. */
+/** Campaigns until the process is asked to stop. */
 export const startLeads = (run) =>
   Object.entries(LEADS)
     .filter(([, share]) => run.random.chance(share))

@@ -9,7 +9,7 @@ const TICK_MS = 20;
 const LATE_MS = 15;
 
 /**
- * Looks again and again whether this process stood still.
+ * Checks repeatedly whether this process stood still.
  * @param {(from: number, to: number) => void} tell
  * @param {() => void} [onTick]
  * @returns {() => void} stops looking

@@ -1,4 +1,4 @@
-// Locks that change hands: a text goes from one process to another, or to two, or is lost.
+// Transferred locks: a text goes from one process to another, or to two, or is lost.
 import { setTimeout as sleep } from 'node:timers/promises';
 import process from 'node:process';
 import { Hold, codeOf } from './hold.mjs';
@@ -36,7 +36,7 @@ export class Transfers {
     this.#pending.add(adopting);
   }
 
-  /** Resolves when no adopted lock is held any more. */
+  /** Resolves when all adopted locks have been released. */
   async idle() {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
   }

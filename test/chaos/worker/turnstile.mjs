@@ -1,7 +1,7 @@
 /** Lets calls pass while it is open. */
 export class Turnstile {
   #inside = 0;
-  /** What those wait for who come while it is closed. */
+  /** The promise that calls wait for while it is closed. */
   #opened;
   #open;
   #emptied;
@@ -21,7 +21,7 @@ export class Turnstile {
     return this.#opened !== undefined;
   }
 
-  /** Lets nobody in any more; resolves when all have come out. */
+  /** Admits no further calls; resolves when all have left. */
   async close() {
     this.#opened ??= new Promise((resolve) => (this.#open = resolve));
     if (this.#inside > 0) await new Promise((resolve) => (this.#emptied = resolve));

@@ -1,4 +1,4 @@
-// One process of a worker: makes calls until its parent (../workers.ts) tells it to stop, and writes down what happens.
+// One process of a worker: makes calls until its parent (../workers.ts) asks it to stop, and records what happens.
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Lane } from './lane.mjs';

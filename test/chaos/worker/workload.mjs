@@ -1,4 +1,4 @@
-// What the calls of a worker ask for. The keys of one kind are asked for in one way, so that what they promise is plain.
+// The requests of a worker's calls. All calls for the keys of one kind have the same form, so that the promise for them is clear.
 
 import { DECORATED_OPTIONS } from './decorated-options.mjs';
 
@@ -60,7 +60,7 @@ const FOR_SOAKS = ['fresh', 'fresh', 'fresh', 'fresh', 'decorated', 'decorated']
 const WORKLOADS = {
   full: FULL,
   quorum: QUORUM,
-  /** With as many keys as time goes by, and with decorators: for soaks. */
+  /** With a growing number of keys, and with decorators: for soaks. */
   soak: [...FULL, ...FOR_SOAKS, 'limited'],
   quorumSoak: [...QUORUM, ...FOR_SOAKS],
   /** What every client can do. */
@@ -75,7 +75,7 @@ export function nextCall(random, workload) {
     waitMs: random.chance(0.1) ? 0 : random.between(200, 6_000),
     isNested: random.chance(0.15),
     abortAfterMs: random.chance(0.05) ? random.between(0, 300) : undefined,
-    // An order of arrival is what one Redis has, and no quorum, which refuses to promise it.
+    // One Redis has an order of arrival; a quorum refuses to promise it.
     fair: WORKLOADS[workload].includes('permits') ? random.pick(FAIR) : false,
     callers: 1,
     ...call,

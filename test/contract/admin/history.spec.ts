@@ -13,7 +13,7 @@ const start = (options: RedisLockModuleOptions = {}, metadata = {}): Promise<Loc
 
 const eventsOf = (entries: readonly LockHistoryEntry[]): string[] => entries.map(({ event }) => event);
 
-/** Waits until an instance that reads sees so many entries, which others may still write. */
+/** Waits until a reading instance sees this number of entries, which others may still be writing. */
 async function entriesSeen({ locks }: LockApp, count: number, key?: string): Promise<readonly LockHistoryEntry[]> {
   const query = key === undefined ? {} : { key };
   await eventually(async () => (await locks.history(query)).length >= count);
@@ -73,7 +73,7 @@ describe('the history', () => {
 
   it('tells failures, skipped calls, losses, and who revoked a lock', async () => {
     const [app, other, key] = [await start({}, { providers: [Orders] }), await start(), freshKey()];
-    // If it does not listen yet when the lock is revoked, a renewal tells it, after a third of the lease.
+    // If it does not listen yet when the lock is revoked, a renewal reports it, after a third of the lease.
     const held = await other.locks.acquire(key, { leaseMs: 9_000 });
     await rejection(app.locks.acquire(key, { waitMs: 0 }));
     await app.app.get(Orders).skip(key);

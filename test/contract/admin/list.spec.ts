@@ -82,7 +82,7 @@ describe('list', () => {
     expect(keysOf(await listed(b))).toEqual(['elsewhere']);
     await a.locks.forceRelease('shared');
     await (await waiting).release();
-    // Nobody has dropped them: a handle that is garbage-collected is released.
+    // The handles are still referenced: one that is garbage-collected is released.
     expect([shared.mode, elsewhere.held]).toEqual(['read', true]);
   });
 

@@ -4,7 +4,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
-/** If the holder does not listen yet, its next renewal tells it. */
+/** If the holder does not listen yet, its next renewal notifies it. */
 const LEASE = { leaseMs: 6_000 };
 
 describe('the operator methods with several keys', () => {

@@ -154,7 +154,7 @@ async function loseToAnother(a: LockApp, b: LockApp, lose: () => void) {
   return { told, granted, heldThen };
 }
 
-/** Runs something and tells whether this process stood still meanwhile, so that it cannot tell what came first. */
+/** Runs something and reports whether this process stood still meanwhile, so that it cannot determine what came first. */
 async function withStalls<T extends { granted: bigint }>(run: () => Promise<T>) {
   let last = process.hrtime.bigint();
   const stalls: bigint[] = [];

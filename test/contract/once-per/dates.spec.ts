@@ -6,7 +6,7 @@ import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 const NOON = new Date('2026-03-04T12:00:00.000Z');
 const NEXT_NOON = new Date('2026-03-05T12:00:00.000Z');
 
-/** Whatever a test gives, in the place of a date. */
+/** Takes any value of a test as the date of a fire. */
 const given = (_id: string, fire: unknown): Date => fire as Date;
 
 class Reports {

@@ -47,7 +47,7 @@ describe('the last run of a job', () => {
     await a.jobs.often(id, run);
     await whenAllHeard(async () => {
       const fields = (await admin.hkeys(`lock:job:${id}`)).toSorted();
-      // A node of a quorum may be told of the release while its answer to the acquire is on its way.
+      // A node of a quorum may hear of the release while its answer to the acquire is in flight.
       expect(fields.filter((field) => field !== 'late')).toEqual(
         ['by', 'job:Jobs.often', 'job:Jobs.run', 'jobs', 'r', 's'].toSorted(),
       );

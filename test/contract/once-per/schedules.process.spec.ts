@@ -74,7 +74,7 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
         const due = at - (at % 2_000);
         if (reason === 'claimed') expect(fires.includes(due) || fires.includes(due - 2_000)).toBe(true);
       }
-      // Nobody is late by a whole period unless this machine stood still: then the scheduler leaves fires out.
+      // No fire is late by a whole period unless this machine stood still: then the scheduler skips fires.
       expect(skipsOf(jobs).length).toBeGreaterThanOrEqual(fires.length - before);
     },
     100_000,

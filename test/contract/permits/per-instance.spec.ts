@@ -104,7 +104,7 @@ describe('perInstance', () => {
     const text = await first.transfer();
     const adopted = await b.locks.adopt(text);
     const held = await second;
-    // An adopted lock is no call of the process that goes on with it.
+    // An adopted lock does not count as a call of the adopting process.
     const ofB = await b.locks.acquire(key, options);
     expect(await holders(a, key)).toBe(3);
     const third = a.locks.acquire(key, options);

@@ -121,7 +121,7 @@ describe('permits', () => {
 });
 
 describe('nested calls of a semaphore', () => {
-  /** Runs so many calls at once, and gives how many of them were inside together. */
+  /** Runs `count` calls at once, and returns how many of them were inside together. */
   async function together(count: number, call: (work: () => Promise<void>) => Promise<unknown>): Promise<number> {
     let [now, peak] = [0, 0];
     const work = async (): Promise<void> => {
@@ -141,7 +141,7 @@ describe('nested calls of a semaphore', () => {
     const key = `tenant:${tenant}`;
     [inside, most] = [0, 0];
     await a.locks.withLock(key, permit(2), async () => {
-      // The other permit is always somebody's: another instance's, one call after the other.
+      // The other permit is always taken, by one call of another instance after the other.
       const over = new AbortController();
       const other = (async () => {
         while (!over.signal.aborted) await b.app.get(Imports).run(tenant);

@@ -50,10 +50,10 @@ describe('several permits in one call', () => {
     await untilWaiting(a, key, 1);
     const small = [a.locks.acquire(key, five(1)), b.locks.acquire(key, five(1))];
     await untilWaiting(a, key, 3);
-    // Two permits are free, and nobody takes them.
+    // Two permits are free, and stay free.
     expect((await a.locks.inspect(key)).permits?.available).toBe(2);
     await first.release();
-    // Grants of one command may arrive in any order; their tokens tell which was first.
+    // Grants of one command may arrive in any order; their tokens show which was first.
     const tokens = [(await large).fencingToken];
     await (await large).release();
     for (const lock of await Promise.all(small)) {

@@ -26,7 +26,7 @@ async function commands(admin: Redis, name?: string): Promise<number> {
   return counted.reduce((sum, [, , calls]) => sum + Number(calls), 0);
 }
 
-/** An instance on a Redis of its own, where nothing is going on but what the test does. */
+/** An instance on a separate Redis, without any activity but that of the test. */
 async function startAlone() {
   const { admin, url } = await ownRedis();
   await loadScripts(admin);

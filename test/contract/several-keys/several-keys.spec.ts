@@ -13,7 +13,7 @@ const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), awa
 
 const areLocked = ({ locks }: LockApp, keys: readonly string[]) => Promise.all(keys.map((key) => locks.isLocked(key)));
 
-/** How often a server was asked for a script of ours: always by EVALSHA first, unlike the probe at the start of an app. */
+/** How often a server was asked for one of our scripts: always by EVALSHA first, unlike the probe at the start of an app. */
 async function scriptCalls(admin: Redis): Promise<number> {
   const stats = await admin.info('commandstats');
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);

@@ -48,7 +48,7 @@ export async function startMortalApp(
   return { ...(await startApp(options, metadata, way)), kill: async () => way.cut() };
 }
 
-/** A process of its own; without a Redis an app whose way to the locks is cut when it is killed. */
+/** A separate process; without a Redis, an app whose way to the locks is cut when it is killed. */
 export async function startMortal(): Promise<Mortal> {
   if (topology.isMemory) return inThisProcess(await startMortalApp());
   const child = await startChildApp();

@@ -6,12 +6,12 @@ import { topology } from '../../support/topologies/topology.js';
 export const waiters = ({ locks }: LockApp, keys: readonly string[]): Promise<number[]> =>
   Promise.all(keys.map(async (key) => (await locks.inspect(key)).waiters));
 
-/** Waits until somebody is in the queue of each key. */
+/** Waits until the queue of each key has a waiter. */
 export async function untilQueued(app: LockApp, keys: readonly string[]): Promise<void> {
   await eventually(async () => (await waiters(app, keys)).every((count) => count > 0));
 }
 
-/** Waits until somebody waits for several busy keys: he does so for the first, in the order that all have in common. */
+/** Waits until a call waits for several busy keys: it queues for the first one, in the common order of all calls. */
 export async function untilQueuedAtFirst(app: LockApp, keys: readonly string[]): Promise<void> {
   // On a cluster the order is that of the slots.
   if (topology.supports.oneScript) return untilQueued(app, [[...keys].sort()[0]!]);

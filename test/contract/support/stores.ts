@@ -7,7 +7,7 @@ import { closeLater, freshKey, memoryServer, openAdmin, openAdmins } from '../..
 import { topology } from '../../support/topologies/topology.js';
 import { deadlineOf, hashOf, queued, serverTime } from '../../support/redis/records.js';
 
-/** A look at the locks from beside the apps under test. */
+/** A view of the locks from outside the apps under test. */
 export interface StoreView {
   /** The time by which leases are counted, in milliseconds. */
   now(): Promise<number>;
@@ -82,7 +82,7 @@ export interface OwnPlace {
   readonly options: RedisLockModuleOptions;
   /** What stands before the keys in the store. */
   readonly prefix: string;
-  /** For an app beside those of this test. */
+  /** For an app in addition to those of this test. */
   readonly otherPrefix: string;
   /** All that lies there, in the first store where there are several. */
   keys(): Promise<string[]>;

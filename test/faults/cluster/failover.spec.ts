@@ -9,7 +9,7 @@ import { ownCluster } from '../../support/redis/own-topologies.js';
 import { queued } from '../../support/redis/records.js';
 
 const LEASE_MS = 3_000;
-/** A holder that the new master does not know goes on until its next renewal, and those that the old master takes meanwhile. */
+/** A holder unknown to the new master continues until its next renewal, and so do those that the old master admits meanwhile. */
 const RENEWALS = 3;
 const HANGS_MS = 4_000;
 
@@ -30,7 +30,7 @@ async function start() {
     });
     await isPromoted();
   };
-  /** Has all others forget the first master, while it goes on as before. */
+  /** Has all other nodes forget the first master, which continues as before. */
   const forgetMaster = () => Promise.all(nodes.slice(1).map((node) => node.call('CLUSTER', 'FORGET', ids[0]!)));
   /** Cuts the bus of the first master. */
   const cutOffMaster = () => bus.cutOff({ id: ids[0]!, server: cluster.masters[0]! });
@@ -39,7 +39,7 @@ async function start() {
 
 type Started = Awaited<ReturnType<typeof start>>;
 
-/** Holds a lock on each master, and waits for each; the replicas know of all that. */
+/** Holds a lock on each master, and waits for each; the replicas have all of it. */
 async function holdAll({ cluster: { connection }, nodes }: Started) {
   const [a, b] = [await startApp({ connection, leaseMs: LEASE_MS }), await startApp({ connection, leaseMs: LEASE_MS })];
   const locks = await Promise.all([0, 1, 2].map((n) => a.locks.acquire(keyOn(n))));
@@ -51,7 +51,7 @@ async function holdAll({ cluster: { connection }, nodes }: Started) {
   return { a, locks, waiting };
 }
 
-/** Asserts that a hold goes on, or that its holder learns of the loss in time; then the waiter gets the lock. */
+/** Asserts that a hold continues, or that its holder learns of the loss in time; then the waiter gets the lock. */
 async function expectServed({ locks }: LockApp, lock: Lock, waiting: readonly Promise<Lock>[]): Promise<void> {
   const first = Promise.race(waiting);
   const isTaken = await Promise.race([first, sleep(2 * LEASE_MS, null)]);
@@ -114,7 +114,7 @@ describe('the locks of a cluster', () => {
       const started = await start();
       const { a, locks, waiting } = await holdAll(started);
       await failOver(started);
-      // It hears of nobody but the new master.
+      // It hears only of the new master.
       const { port } = started.cluster.replicas[0]!;
       const c = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port }] }, leaseMs: LEASE_MS });
       await Promise.all(

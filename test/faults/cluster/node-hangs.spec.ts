@@ -39,7 +39,7 @@ async function hang({ pid }: StartedRedis, during: () => Promise<void>): Promise
 
 describe('a hanging node of a cluster that is the only one in the options', () => {
   it('does not affect locks on the other nodes', async () => {
-    // Nobody takes over.
+    // No node takes over.
     const { seeds, seed } = await start({ replicas: 0, nodeTimeoutMs: 60_000 });
     const app = await startApp({ connection: { cluster: seeds } });
     for (const n of [0, 1, 2]) expect(await works(app, n)).toBe(true);
@@ -95,7 +95,7 @@ const LOCKS = 300;
 
 describe('a history whose node hangs', () => {
   it('delays no lock on the other nodes, and is written afterwards', async () => {
-    // Nobody takes over.
+    // No node takes over.
     const cluster = await ownCluster({ replicas: 0, nodeTimeoutMs: 60_000 });
     const { locks } = await startApp({ connection: cluster.connection, history: true });
     const at = masterOf('lock:{history}');

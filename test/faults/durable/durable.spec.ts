@@ -19,7 +19,7 @@ const hasWaitAof = version.startsWith('Valkey') || /v=(7\.[2-9]|[89]|\d\d)/.test
 const itWithWaitAof = hasWaitAof ? it : it.skip;
 const itWithout = hasWaitAof ? it.skip : it;
 
-/** A server with an append-only file in a folder of its own. */
+/** A server with an append-only file in a separate folder. */
 function withAof(appendfsync: 'always' | 'everysec' | 'no') {
   const folder = mkdtempSync(join(tmpdir(), 'durable-'));
   closeLater({ close: async () => rmSync(folder, { recursive: true, force: true }) });

@@ -25,7 +25,7 @@ async function useOften({ locks }: LockApp, key: string): Promise<void> {
   for (let i = 0; i < USES; i++) await locks.withLock(key, () => undefined);
 }
 
-/** An instance whose network is slow at times, and one beside it. */
+/** An instance whose network is slow at times, and another one. */
 async function start() {
   const [proxy, admin] = [await proxyTo(), openAdmin()];
   await loadScripts(admin);

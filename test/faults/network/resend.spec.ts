@@ -20,7 +20,7 @@ async function expectOneHold({ locks }: LockApp, key: string, token: number): Pr
   expect(await locks.inspect(key)).toMatchObject({ fencingToken: token, holders: [{ fencingToken: token }] });
 }
 
-/** Two instances: `a` behind a network that loses replies, `b` beside it. */
+/** Two instances: `a` behind a network that loses replies, and `b` behind a good one. */
 async function startPair() {
   const [proxy, admin] = [await proxyTo(), openAdmin()];
   await loadScripts(admin);
@@ -234,7 +234,7 @@ describe('a downgrade that did not arrive', () => {
     expect(await modesOn(net.admins[2]!, key)).toEqual(['write']);
     a.reaches(0, 1, 2);
     await eventually(async () => (await modesOn(net.admins[2]!, key))[0] === 'read');
-    // Of a majority with that node, too.
+    // Also of a majority with that node.
     b.reaches(1, 2);
     const reader = await b.locks.acquire(key, { mode: 'read', waitMs: 5_000 });
     expect([lock.held, lock.mode, reader.held]).toEqual([true, 'read', true]);

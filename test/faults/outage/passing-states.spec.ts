@@ -36,7 +36,7 @@ describe('a server in a temporary state', () => {
   });
 
   it('is retried while it loads its data (LOADING)', async () => {
-    // Between two keys it answers only after so many bytes; and it loads what it gets from a master.
+    // Between two keys it answers only after this number of bytes; and it loads the data of a master.
     const full = await ownRedis(['--rdbcompression', 'no']);
     for (let i = 0; i < 60; i += 1) await full.admin.setrange(`filler:${i}`, 2 ** 20 - 1, 'x');
     const server = await ownRedis(['--key-load-delay', '80000']);

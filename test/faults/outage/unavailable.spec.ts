@@ -208,7 +208,7 @@ describe('a history that cannot be written', () => {
 /** Of each kind ten within ten seconds, and their number; the machine may need many times ten seconds. */
 const MAX_LINES = 300;
 
-/** So many that an outage with a timer, a loop or a line for each would show. */
+/** Enough that an outage with a timer, a loop or a line for each would show. */
 const CALLS = 3_000;
 
 const ofEvery = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));

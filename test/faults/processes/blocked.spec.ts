@@ -18,7 +18,7 @@ import { ownCluster } from '../../support/redis/own-topologies.js';
 
 afterEach(closeAll);
 
-/** The clock of a process that can be stopped: then no timer fires, and the time goes on. */
+/** The clock of a process that can be stopped: then no timer fires, and time continues. */
 class StoppedClock implements Clock {
   readonly #due: (() => void)[] = [];
   protected stoppedSince: number | null = null;
@@ -51,7 +51,7 @@ class StoppedClock implements Clock {
   }
 }
 
-/** The clock of a machine that can be suspended: then its monotonic clock stands still, too. */
+/** The clock of a machine that can be suspended: then its monotonic clock also stands still. */
 class SleepyClock extends StoppedClock {
   #sleptMs = 0;
 
@@ -173,7 +173,7 @@ describe('a machine that sleeps while it waits', () => {
     const taken = await behind;
     await woken;
     proxy.delayMs = 0;
-    // It asks, and is told to wait.
+    // It asks, and has to wait.
     await untilWaiting(holder, key);
     await taken.release();
     const own = await asleep;
@@ -288,7 +288,7 @@ describe('a process that is blocked while a lock is handed over to it', () => {
       let isGranted = false;
       void late.then(() => (isGranted = true));
       stopped.goOn();
-      // It asks, and is told to wait.
+      // It asks, and has to wait.
       await untilWaiting(holder, key);
       expect([taken.held, isGranted]).toEqual([true, false]);
       await taken.release();

@@ -29,7 +29,7 @@ describe('promise 10: an app that runs for ever', () => {
   it('keeps nothing of work that started inside a lock and keeps acquiring it again', async () => {
     const { locks } = await startApp();
     const key = freshKey();
-    /** In the midst and at the end of one chain of calls: whatever it keeps is gone when it is over. */
+    /** In the middle and at the end of one chain of calls: whatever it keeps is gone when it is over. */
     const [before, after] = await new Promise<number[]>((resolve, reject) => {
       const heaps: number[] = [];
       const next = async (round: number): Promise<void> => {

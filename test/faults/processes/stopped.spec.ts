@@ -159,7 +159,7 @@ describe('waiters of a process that died', () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
-    // Longer than the test: nothing but their silence tells that they are dead.
+    // Longer than the test: only their silence shows that they are dead.
     await addDead(admin, key, count, 60_000, fair);
     const waiting = b.locks.acquire(key, { waitMs: 25_000, fair });
     await eventually(async () => (await queued(admin, key)) === count + 1);
@@ -190,7 +190,7 @@ describe('waiters of a process that died', () => {
     await eventually(async () => (await queued(admin, key)) === 1, { timeoutMs: 40_000 });
     await b.close();
     await waiting;
-    // A handle that nobody refers to is released by the garbage collection.
+    // The garbage collection releases an unreferenced handle.
     expect(held.held).toBe(true);
     await held.release();
   }, 60_000);
@@ -259,7 +259,7 @@ async function startTwo(leaseMs: number) {
   return [first, second] as const;
 }
 
-/** What an instance told: that it was elected, has worked as the leader, or was demoted. */
+/** What an instance reported: that it was elected, has worked as the leader, or was demoted. */
 interface LeaderReport {
   readonly kind: 'ready' | 'elected' | 'worked' | 'demoted';
   readonly fencingToken: number;

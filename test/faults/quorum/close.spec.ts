@@ -44,7 +44,7 @@ const TROUBLES: readonly Trouble[] = [
   },
 ];
 
-/** What is logged above debug, and what is printed past the logger, as ioredis does with errors that nobody handles. */
+/** What is logged above debug, and what is printed past the logger, as ioredis does with unhandled errors. */
 function listenToLogs(): string[] {
   const lines: string[] = [];
   const note = (...args: unknown[]): void => void lines.push(args.map(String).join(' '));
@@ -58,7 +58,7 @@ function stopListening(): void {
   jest.restoreAllMocks();
 }
 
-/** How often clients have connected, how many are there now besides the one that asks, and how many scripts were run. */
+/** How often clients have connected, how many others are connected now, and how many scripts were run. */
 async function statsOf(admin: Redis): Promise<{ received: number; clients: number; scripts: number }> {
   const text = await admin.info('all');
   const read = (pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0);
@@ -81,7 +81,7 @@ async function expectQuiet(admins: readonly Redis[]): Promise<void> {
   });
 }
 
-/** An app in the midst of all that it can do: it holds, waits, and has a release under way. */
+/** An app in the middle of everything it can do: it holds, waits, and has a release under way. */
 async function startBusy(net: QuorumNet) {
   const app = await net.app({ drainMs: DRAIN_MS });
   const [held, given] = [freshKey('held'), freshKey('given')];

@@ -26,7 +26,7 @@ async function startDegraded(): Promise<{ net: QuorumNet; apps: [NetApp, NetApp,
 const untilHeld = ({ admins }: QuorumNet, key: string, timeoutMs = 10_000): Promise<unknown> =>
   eventually(async () => (await heldRow(admins.slice(0, 4), key)) === '1111', { timeoutMs });
 
-/** An app whose subscriptions go ways of their own. */
+/** An app whose subscriptions have separate proxies. */
 interface SubscribedApp extends NetApp {
   readonly subscriptions: readonly TcpProxy[];
   /** Leaves it the subscriptions to these nodes only, and waits until the nodes know. */

@@ -36,7 +36,7 @@ async function start() {
   const [a, b] = await warmApps(net, 2);
   const key = freshKey();
   await setToken(net.admins[0]!, key, String((Date.now() + 3_600_000) * 1_000));
-  // It is the first to answer, too, so that its token counts.
+  // It is also the first to answer, so that its token counts.
   for (const proxy of a.proxies.slice(1)) proxy.delayMs = 20;
   return { a, b, key, events: countEvents(a) };
 }

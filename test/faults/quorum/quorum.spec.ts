@@ -24,7 +24,7 @@ import { makeFolder } from '../../../scripts/redis.mjs';
 
 afterEach(closeAll);
 
-/** Masters of their own, and as many apps. */
+/** Independent masters, and the same number of apps. */
 async function start(size: number, apps = 2) {
   const quorum = await startQuorum(size);
   closeLater({ close: () => quorum.stop() });
@@ -203,7 +203,7 @@ function besiege({ locks }: LockApp, key: string) {
   return closeLater({ close });
 }
 
-/** The attempt that holds it on all nodes, for an instant also beside others that got the vote of a node. */
+/** The attempt that holds it on all nodes; for an instant, others may also have the vote of a node. */
 const holderOf = ({ admins }: QuorumNet, key: string): Promise<string> =>
   eventually(
     async () => {
@@ -308,7 +308,7 @@ describe('a quorum whose grants are confirmed by replicas', () => {
   }, 30_000);
 });
 
-/** A master, and one sentinel that knows it by the name which all sentinels use when nobody chooses another. */
+/** A master, and one sentinel that calls it by the default name of all sentinels. */
 async function startGroup() {
   const master = await ownRedis();
   const folder = makeFolder();

@@ -25,7 +25,7 @@ async function misdirect({ servers, admins }: QuorumNet, { app, proxies }: NetAp
   proxies[1]!.leadTo(servers[0]!.port);
   proxies[1]!.cutAll();
   disconnect(proxies[2]!);
-  // Its subscriber tells that it is there; the connection for commands is as soon.
+  // Its subscriber shows that it has connected; the connection for commands is as fast.
   const channel = `lock:wake:${app.get<LockStore>(LOCK_STORE).clientId}`;
   await eventually(async () => (await admins[0]!.pubsub('NUMSUB', channel))[1] === 2);
 }

@@ -117,7 +117,7 @@ describe('a failover that lost the last writes', () => {
     const known = await before.locks.withLock(key, ({ fencingToken }) => fencingToken);
     await eventually(async () => {
       const hash = await hashOf(replicas[0]!.admin, key);
-      // The release, too: without it, the next holder would wait for the lease of this one.
+      // Also the release: without it, the next holder would wait for the lease of this one.
       return hash['token'] === String(known) && !Object.keys(hash).some((field) => field.startsWith('hold:'));
     });
     // Cut off: it looks for its master elsewhere.
@@ -223,7 +223,7 @@ describe('minReplicas on a cluster', () => {
   });
 });
 
-/** Has the nodes tell clients addresses by which nobody reaches them; gives what translates these. */
+/** Has the nodes announce unreachable addresses to clients; returns the map that translates them. */
 async function hideAddresses({ masters, replicas }: StartedCluster) {
   const nodes = [...masters, ...replicas];
   const admins = nodes.map(({ url }) => openAdmin(url));

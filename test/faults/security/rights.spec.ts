@@ -17,10 +17,10 @@ import { ownSecured, ownSentinels } from '../../support/redis/own-topologies.js'
 
 afterEach(closeAll);
 
-/** How long a waiter sleeps at most when nobody wakes it. */
+/** How long a waiter sleeps at most without a wake-up. */
 const POLL_MS = 2_000;
 
-/** Has another instance wait, and tells whether the release granted it the lock, in the same step. */
+/** Has another instance wait, and returns whether the release granted it the lock, in the same step. */
 async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings: () => string[]): Promise<boolean> {
   const key = freshKey();
   const first = await holder.locks.acquire(key);
@@ -37,8 +37,8 @@ async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings:
 }
 
 /**
- * What the server refused, by the lines of its log. Not that a library tells its name and version, which no right is given for:
- * servers from 7.2 on log that as `client|setinfo`, and Redis 6.2, which knows no such command, as `client`.
+ * What the server refused, by the lines of its log. Leaves out that a library sends its name and version, which no right allows:
+ * servers from 7.2 on log that as `client|setinfo`, and Redis 6.2, which lacks the command, as `client`.
  */
 async function refusedBy(admin: Redis): Promise<unknown[]> {
   const lines = (await admin.call('ACL', 'LOG')) as unknown[][];
@@ -78,7 +78,7 @@ async function startWith(rights: readonly string[]) {
   const { warnings } = spyOnLogs();
   const { admin, url, port } = await ownRedis();
   const root = await startApp({ connection: url });
-  // Kept, because a handle that nobody keeps is released.
+  // Kept, because an unreferenced handle is released.
   const held = await root.locks.acquire('held');
   await admin.script('FLUSH');
   await allow(admin, rights);

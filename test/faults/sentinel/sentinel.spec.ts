@@ -40,7 +40,7 @@ const FAILOVERS: [string, (topology: Awaited<ReturnType<typeof start>>) => Promi
   ['an operator asks for it', ({ sentinel }) => sentinel.call('SENTINEL', 'FAILOVER', 'mymaster')],
 ];
 
-/** Cuts the first sentinel and the master, which goes on, off from the others, which promote another one. Apps reach all of them. */
+/** Cuts the first sentinel and the running master off from the others, which promote another one. Apps reach all of them. */
 async function partition({ connection, master, replicas, sentinels }: Sentinels) {
   const [stale, ...others] = sentinels.map(({ url }) => openAdmin(url));
   const servers = [master, ...replicas].map(({ url }) => openAdmin(url));
@@ -99,7 +99,7 @@ describe('behind sentinels', () => {
       await lock.release();
     };
     await again();
-    // New connections lead to the new master, too.
+    // New connections also lead to the new master.
     for (const port of topology.replicas.map((one) => one.port)) {
       await openAdmin(`redis://127.0.0.1:${port}`).call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     }
@@ -141,7 +141,7 @@ describe('behind sentinels', () => {
 const PLANNED_LEASE_MS = 3_000;
 /** How often a hold is renewed that is lost, at most: once a second, until a message comes. Sentinel demotes after 8 s or more. */
 const RENEWALS = 5;
-/** A sentinel that lets nobody subscribe is asked every 2 s. */
+/** A sentinel that refuses subscriptions is asked every 2 s. */
 const RENEWALS_UNTIL_ASKED = 7;
 const PASSWORD = 'sentinel-password';
 

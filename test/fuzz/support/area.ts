@@ -11,7 +11,7 @@ const errors: NodeJS.EventEmitter = realProcess;
 
 const env = process.env;
 const SEED = Number(env['FUZZ_SEED'] ?? 1);
-/** How long each area runs; by default, as many cases as it says. */
+/** How long each area runs; by default, for the number of cases that it defines. */
 const AREA_MS = env['FUZZ_AREA_MS'] === undefined ? undefined : Number(env['FUZZ_AREA_MS']);
 
 /** The only case to run of each part, by its number. */
@@ -25,7 +25,7 @@ export interface Part<T> {
   readonly runs: number;
   /** How many cases run side by side: some spend most of their time waiting. */
   readonly width: number;
-  /** Whether an error that nobody caught is not ours. */
+  /** Whether an uncaught error comes from elsewhere. */
   readonly isKnown?: ((error: unknown) => boolean) | undefined;
 }
 
@@ -43,13 +43,13 @@ export interface Finding {
   readonly failure: string | undefined;
 }
 
-/** So many cases are generated at once, from one seed; the next ones are generated from the next seed. */
+/** The number of cases that are generated at once, from one seed; the next ones are generated from the next seed. */
 const BATCH = 5_000;
 /** For how long a failing case is shrunk. */
 const SHRINK_MS = 60_000;
 
 /**
- * Runs a part, and shrinks what fails. An error that nobody caught fails the cases during which it came. When the time is
+ * Runs a part, and shrinks what fails. An uncaught error fails the cases during which it came. When the time is
  * over, no case begins, and those that run are waited for: they have servers and timers.
  */
 export async function search<T>(part: Part<T>, limitMs = AREA_MS): Promise<Finding> {
@@ -69,7 +69,7 @@ export async function search<T>(part: Part<T>, limitMs = AREA_MS): Promise<Findi
 interface Batch {
   readonly cases: number;
   readonly error: unknown;
-  /** The cases that failed, or that ran while an error came that nobody caught. */
+  /** The cases that failed, or during which an uncaught error came. */
   readonly suspects: readonly number[];
 }
 
@@ -154,7 +154,7 @@ function report(area: string, cases: number): void {
 
 const EVENTS = ['unhandledRejection', 'uncaughtException'] as const;
 
-/** Collects the errors that nobody caught, in place of Jest, which cannot tell during which case one came. */
+/** Collects uncaught errors instead of Jest, which cannot assign them to a case. */
 function watchStrays({ isKnown }: Pick<Part<any>, 'isKnown'>) {
   const strays: unknown[] = [];
   const collect = (error: unknown): void => {
@@ -214,14 +214,14 @@ export async function outcomeOf(call: () => unknown): Promise<Outcome> {
   }
 }
 
-/** Throws unless an error is one of ours, with a code and a text. */
+/** Throws unless an error belongs to this library, with a code and a text. */
 export function checkIsTyped(error: unknown): asserts error is LockError {
   if (!(error instanceof LockError)) throw new Error('The error is not one of ours', { cause: error });
   if (!/^LOCK_[A-Z_]+$/.test(error.code)) throw new Error(`The error has the code ${error.code}`, { cause: error });
   if (error.message.length > 2_000) throw new Error(`The text has ${error.message.length} characters`);
 }
 
-/** Throws unless a text says what is wrong: what was expected, or what is unknown, and what was given. */
+/** Throws unless a text describes the error: what was expected, or what is unknown, and what was given. */
 export function checkSaysWhy({ message }: LockError, name?: string): void {
   if (!/xpected|nknown|cannot|too|contains half|separates|fills nothing|has a lone/.test(message)) {
     throw new Error(`The text does not say what was expected: ${message}`);

@@ -22,7 +22,7 @@ const namesOfScripts = new Map(
   ]),
 );
 
-/** What a connection sends before its first command of ours; by EVAL, it asks whether there is one server behind the address. */
+/** What a connection sends before our first command; by EVAL, it asks whether there is one server behind the address. */
 const GREETING = new Set(['hello', 'client', 'auth', 'select', 'info', 'subscribe', 'ping', 'time', 'eval']);
 
 /** Speaks the Redis protocol, knows our scripts by their names, and answers whatever the test wants. */
@@ -48,7 +48,7 @@ export class FakeRedis {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Sends a message to whoever listens to the wake-ups. */
+  /** Sends a message to all subscribers of the wake-ups. */
   publish(message: Reply): void {
     for (const [channel, socket] of this.#subscribers) socket.write(encode(['message', channel, message]));
   }
@@ -58,7 +58,7 @@ export class FakeRedis {
     return this.#subscribers.size > 0;
   }
 
-  /** Sends a reply that nobody asked for, to whoever listens to the wake-ups, or on all other connections. */
+  /** Sends an unsolicited reply to all subscribers of the wake-ups, or on all other connections. */
   push(reply: Reply, to: 'subscriber' | 'commands'): void {
     const subscribers = new Set(this.#subscribers.values());
     for (const socket of this.#sockets)

@@ -106,7 +106,7 @@ export function leaseIn({ name, operands, keys }: Received, reply: Reply): numbe
   return reply[0] === 'granted' && tokens.length !== keys.length ? 0 : Number(reply[3]);
 }
 
-/** Until when the replies that a server sent, or the messages, let somebody hold a lock. */
+/** Until when the replies of a server, or the messages, permit a hold of the lock. */
 export class Backing {
   until = 0;
 
@@ -115,7 +115,7 @@ export class Backing {
     if (leaseMs > 0) this.until = Math.max(this.until, performance.now() + leaseMs);
   }
 
-  /** The holder has given its lock away: what it was granted lets nobody else hold it. */
+  /** The holder has transferred its lock: its grant no longer permits a hold. */
   onTransferred(): void {
     this.until = 0;
   }

@@ -92,12 +92,12 @@ const ODD: Readonly<Record<string, () => unknown>> = {
 export const named = (values: Readonly<Record<string, () => unknown>>): fc.Arbitrary<Named> =>
   fc.constantFrom(...Object.entries(values).map(([name, make]) => new Named(name, make)));
 
-/** Values that nobody expects. */
+/** Unexpected values. */
 export const oddValue = named(ODD);
 
 const plain = (value: unknown): Named => new Named(fc.stringify(value), () => value);
 
-/** Plain values of all types, near the limits, too. */
+/** Plain values of all types, including some near the limits. */
 const plainValue: fc.Arbitrary<Named> = fc
   .oneof(
     fc.integer(),

@@ -42,7 +42,7 @@ export class Belief extends Scope implements Rule {
 const UNAWARE_MS = 1_500;
 
 /**
- * Promise 4: whoever has lost a lock on the server (or on a majority of a quorum) hears of it with the next renewal, after a
+ * Promise 4: a holder that has lost a lock on the server (or on a majority of a quorum) hears of it with the next renewal, after a
  * third of the lease at the latest.
  */
 export class Losses extends Scope implements Rule {
@@ -62,7 +62,7 @@ export class Losses extends Scope implements Rule {
     const extensions = held.call.plan.steps.map(({ leaseMs }) => leaseMs ?? 0);
     const leaseMs = Math.max(held.call.leaseMs, held.call.plan.options.holdAtLeastMs ?? 0, ...extensions);
     const { delayMax, resendMax } = plan.profile.network;
-    // Without renewals, the end of the lease tells.
+    // Without renewals, the end of the lease reveals it.
     const toldMs = held.call.plan.options.renew === false ? leaseMs : leaseMs / 3;
     const boundMs = toldMs * 1.02 + UNAWARE_MS + 8 * delayMax + 4 * resendMax;
     const unawareMs = world.now - Math.max(since, this.facts.recoveredAt(process));
@@ -84,7 +84,7 @@ export class Losses extends Scope implements Rule {
 /** After the last fault, a renewal was tried again within this time. */
 const RETRY_MS = 1_500;
 
-/** Promise 4: a loss is told by the signal, by `held` and with its reason; and no lock is lost while nothing is wrong. */
+/** Promise 4: a loss is reported by the signal, by `held` and with its reason; and a lock is never lost while all works. */
 export class LossReports extends Scope implements Rule {
   readonly #lastToken = new Map<string, number>();
 
@@ -109,7 +109,7 @@ export class LossReports extends Scope implements Rule {
     this.#checkNeed(held);
   }
 
-  /** A renewal that finds the lock gone says why. */
+  /** A renewal that finds the lock gone reports why. */
   #isRight(held: Held): boolean {
     const { lost, attempt, hold, call } = held;
     const isProven = hold!.deadline > call.process.clock.now();
@@ -146,7 +146,7 @@ export class LossReports extends Scope implements Rule {
     );
   }
 
-  /** A call that is nested in a hold rejects when that was lost. One that comes after its release has a hold of its own. */
+  /** A call nested in a hold rejects when that hold was lost. A call after its release gets a separate hold. */
   onReleased({ call, hold }: Held, wasHeld: boolean): void {
     const outer = call.outer?.held;
     if (!wasHeld || !outer?.lost || hold || call.plan.entry !== 'withLock') return;
@@ -168,11 +168,11 @@ export class Nesting extends Scope implements Rule {
     if (isOwn) this.violate('a nested call needs no command', outer.call, `${call.name} requests ${key}`);
   }
 
-  /** A nested call that nobody waited for keeps the hold that its caller has released. */
+  /** A nested call that was not awaited keeps the hold that its caller has released. */
   onEvent(): void {
     for (const held of this.facts.held) {
       const outer = held.call.outer?.held;
-      // A call that comes too late for the outer hold gets one of its own, which may be gone again.
+      // A call that comes too late for the outer hold gets a new one, which may be gone again.
       const isInside = held.attempt === '' && held.releasedAt === Infinity;
       if (outer?.hold && outer.releasedAt < Infinity && isInside) this.#checkBacked(held, outer);
     }
@@ -185,7 +185,7 @@ export class Nesting extends Scope implements Rule {
     const isBacked = held.keys.every((key) => {
       const server = this.facts.authorityOf(KEY_PREFIX + key);
       const lock = this.facts.lockOf(server, key);
-      // On a cluster, each slot has an attempt of its own.
+      // On a cluster, each slot has a separate attempt.
       return outer.call.granted.some((attempt) => {
         if (this.facts.isExempt(outer, server, attempt)) return true;
         return (liveHold(lock, attempt)?.deadline ?? 0) > server.nowMs;
@@ -210,7 +210,7 @@ export class Nesting extends Scope implements Rule {
       this.violate('no writer is inside a reader', outer.call, `${held.call.name} writes`);
   }
 
-  /** Nobody but the holder releases a lock. */
+  /** Only the holder releases a lock. */
   #checkKept({ hold, lost, releasedAt, call }: Held): void {
     if (!hold?.isReleased || lost !== null || releasedAt < Infinity || call.process.isDead) return;
     this.facts.world.violate('2: only its holder releases a lock', `${call.text} has not released it`);
@@ -238,7 +238,7 @@ export class Siblings extends Scope implements Rule {
     for (const held of this.facts.held) {
       if (!this.#isNested(held) || held.releasedAt < Infinity || !held.lock.held) continue;
       const outer = held.call.outer!.held!;
-      // Nobody waited for the nested call, which keeps the hold.
+      // The nested call, which keeps the hold, was not awaited.
       if (outer.releasedAt < Infinity) continue;
       if (held.lock.remainingMs <= outer.lock.remainingMs) continue;
       held.releasedAt = this.facts.world.now;
@@ -247,7 +247,7 @@ export class Siblings extends Scope implements Rule {
     }
   }
 
-  /** It holds nothing of its own: its lock is that of the outer call. */
+  /** It does not have a separate hold: its lock is that of the outer call. */
   #isNested({ call, hold }: Held): boolean {
     return call.outer?.held !== undefined && call.outer?.held !== null && hold === undefined;
   }

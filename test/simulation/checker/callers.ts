@@ -37,7 +37,7 @@ export class Callers extends Scope implements Rule {
     if (outcome !== 'granted') this.#note({ ...this.#of(call), e: 'failed', code: outcome });
   }
 
-  /** A nested call counts only if it has a hold of its own. */
+  /** A nested call counts only if it has a separate hold. */
   onHeld({ call, hold, lock }: Held): void {
     if (call.outer && hold) this.#noteCall(call);
     if (call.plan.entry !== 'adopt') this.#noteGrant(call, lock);
@@ -175,7 +175,7 @@ const ELECTED_WITHIN_MS = 20_000;
 /** A lead has a leader in the end, and each term ends once, for all at once. */
 export class Leads extends Scope implements Rule {
   readonly #candidates = new Map<string, Candidate[]>();
-  /** The terms that processes were told of, and that are not over. */
+  /** The terms that processes were notified of, and that are not over. */
   readonly #terms = new Map<Candidate, LeaderTerm>();
   /** When a lead had a leader last. */
   readonly #ledAt = new Map<string, number>();

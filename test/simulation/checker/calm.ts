@@ -26,7 +26,7 @@ export class Calm extends Scope implements Rule {
    * The shortest lease that is always renewed in time. A renewal takes two ways, or four if the server has to be given the
    * script first; call that R. It is due after a third of what the grant proves, so two thirds of that must last for R.
    * A pushed grant proves half of the lease at least. A reply proves the lease less the time of its command: R; but the
-   * first one of a process may have to connect (three times two ways) and ask for the time, too. It is then renewed at once.
+   * first one of a process may have to connect (three times two ways) and also ask for the time. It is then renewed at once.
    * Replicas may have to confirm it.
    */
   #shortestMs({ askedAt, call }: Held): number {
@@ -61,7 +61,7 @@ export class Calm extends Scope implements Rule {
 /** A given client whose server has become a replica is left after three seconds of refusals (lib/redis/timing.ts). */
 const REPLICA_MS = 4_000;
 
-/** When the last fault is over for a while, no call fails because of Redis any more. */
+/** Some time after the last fault, calls no longer fail because of Redis. */
 export class Recovered extends Scope implements Rule {
   readonly #replicaSince = new Map<SimProcess, number>();
 
@@ -88,8 +88,8 @@ export class Recovered extends Scope implements Rule {
 }
 
 /**
- * A message, a new connection and a renewal; with a second for each sentinel that hangs, and up to two until they have told
- * each other.
+ * A message, a new connection and a renewal; with a second for each sentinel that hangs, and up to two until they have
+ * informed each other.
  */
 const MOVE_MS = 6_000;
 

@@ -14,7 +14,7 @@ import { type LockView, lockOn } from '../../support/lua/lock-view.js';
 import { type Change, type Rule, type SentCommand } from './rule.js';
 import { type Reply, type ScriptCall, ScriptReader } from './script-reader.js';
 
-/** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
+/** Watches a run: reports what happens to all rules, and checks by itself what a call may return. */
 export class Checker implements ServerWatch {
   readonly #reader: ScriptReader;
   /** When each attempt was sent first, perhaps for another call of its process. */
@@ -166,13 +166,13 @@ export class Checker implements ServerWatch {
     const { now } = this.facts.world;
     held.releasedAt = now;
     held.wantedUntil = now + held.lock.remainingMs;
-    // Nobody will hear of the end of a handle that is dropped.
+    // The end of a dropped handle will not be reported.
     if (held.call.plan.isDropped) this.#forget(held);
     this.facts.world.log(() => `${held.call.process.name} ${held.call.name} releases`);
     for (const rule of this.rules) rule.onReleasing?.(held);
   }
 
-  /** The handle is gone, and nobody hears of its release. */
+  /** The handle is gone, and its release is not reported. */
   onDropped(held: Held): void {
     this.#forget(held);
   }
@@ -190,7 +190,7 @@ export class Checker implements ServerWatch {
     for (const rule of this.rules) rule.onReleased?.(held, wasHeld, held.doneAt - held.releasedAt);
   }
 
-  /** The holder has given its lock away; `wasHeld`: what a release told it after that. */
+  /** The holder has transferred its lock; `wasHeld`: the result of a release after that. */
   onTransferred(held: Held, wasHeld: boolean, asked: number): void {
     const { world } = this.facts;
     held.doneAt = world.now;
@@ -200,7 +200,7 @@ export class Checker implements ServerWatch {
     for (const rule of this.rules) rule.onTransferred?.(held, wasHeld, asked);
   }
 
-  /** A call goes on with the lock of another one. What was wrong since that one asked for it excuses this one, too. */
+  /** A call adopts the lock of another one. Faults since that one asked for it also excuse this one. */
   onAdopted(from: Held, call: Call, lock: Lock): Held {
     const { facts } = this;
     const attempt = this.#adoptedAs.get(from.attempt)!;
@@ -344,12 +344,12 @@ export class Checker implements ServerWatch {
 
   #findGrants(change: Change): void {
     const { before, lock, now } = change;
-    // An adoption is no grant: the hold is the same.
+    // An adoption is not a grant: the hold is the same.
     if (['inspect', 'adopt'].includes(change.script.name)) return;
     // Several of one script: in their order, which is that of their tokens.
     for (const [attempt, hold] of [...lock.holds].sort(([, a], [, b]) => a.token - b.token)) {
       const was = before.holds.get(attempt);
-      // A quorum writes its token back to a hold, which is no grant.
+      // A quorum writes its token back to a hold, which is not a grant.
       const isOld = was && was.deadline > now && (was.token === hold.token || change.script.name === 'writeBack');
       if (isOld || hold.token === 0) continue;
       this.facts.count('grants');
@@ -368,7 +368,7 @@ export class Checker implements ServerWatch {
     const { facts } = this;
     const call = facts.calls.get(holder.split(/[ \t]/)[1] ?? '');
     if (!this.#firstAskedAt.has(attempt)) this.#firstAskedAt.set(attempt, facts.world.now);
-    // An attempt goes on for another call when its own is cancelled.
+    // An attempt continues for another call when its own is cancelled.
     if (!call || facts.callOf.get(attempt) === call) return;
     facts.callOf.set(attempt, call);
     call.attempts.push(attempt);

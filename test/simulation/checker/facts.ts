@@ -137,11 +137,11 @@ export const KEY_PREFIX = 'lock:';
 /** As in lib/core/timing.ts: how long a place is kept without a word; a waiter polls after a third of that. */
 export const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
 
-/** What the rules know of a run. */
+/** What the rules know about a run. */
 export class Facts {
   readonly calls = new Map<string, Call>();
   readonly pending = new Set<Call>();
-  /** Whoever holds, or has released and not yet heard of it. */
+  /** Calls that hold, or have released and not yet heard of it. */
   readonly held = new Set<Held>();
   readonly callOf = new Map<string, Call>();
   /** The attempts that an operator has revoked, and when any was revoked in a quorum. */
@@ -156,7 +156,7 @@ export class Facts {
   readonly foreignUntil = new Map<string, number>();
   /** How often each method of the public API was called. */
   readonly publicCalls = new Map<string, number>();
-  /** When no fault affects a process any more, or the links of a slot: those outlive a process. */
+  /** When the last fault ends that affects a process, or the links of a slot: those outlive a process. */
   readonly #troubledUntil = new Map<SimProcess | number, number>();
   #allTroubledUntil = -Infinity;
 
@@ -216,7 +216,7 @@ export class Facts {
   #lastTrouble(process: SimProcess): number {
     const { bornAt, slot } = process;
     const own = Math.max(this.#troubledUntil.get(process) ?? -Infinity, this.#troubledUntil.get(slot) ?? -Infinity);
-    // It connects when it starts, which is no trouble, but takes a moment.
+    // It connects when it starts, which is normal, but takes a moment.
     return Math.max(own, this.#allTroubledUntil, bornAt - RECOVERY_MS + 1_000);
   }
 

@@ -4,7 +4,7 @@ import { KEY_PREFIX, clientOf, waiterLeaseMs } from './facts.js';
 import { liveHold } from '../../support/lua/lock-view.js';
 import { type Change, Scope, type NewGrant, type Rule } from './rule.js';
 
-/** "Waiters are served first in, first out": nobody fair passes another fair waiter who is there, and listens. */
+/** "Waiters are served first in, first out": a fair call never passes another fair waiter that is there, and listens. */
 export class Order extends Scope implements Rule {
   onGrant({ server, key, lock, before, now, live, attempt, isReentry, script }: NewGrant): void {
     const waited = before.queue.get(attempt);
@@ -67,7 +67,7 @@ const takenBy = (live: Change['live']): number => live.reduce((sum, [, { take }]
 
 /** A grant is one that its caller holds, it reaches the caller, and the first waiter gets one as soon as there is room. */
 export class Grants extends Scope implements Rule {
-  /** When an attempt was granted that its call does not know of yet. */
+  /** When an attempt was granted without its call having learned of it. */
   readonly #unknown = new Map<string, number>();
 
   onHeld({ hold, lock, call }: Held): void {
@@ -94,7 +94,7 @@ export class Grants extends Scope implements Rule {
     const { delayMax, resendMax } = plan.profile.network;
     const isQuick = plan.profile.isCalm && plan.profile.messages.lost === 0;
     const pollMs = (waiterLeaseMs(call.leaseMs) / 3) * 1.02;
-    // Answers that take longer than a command may are of no use: then a later poll tells.
+    // Answers that take longer than a command may are useless: then a later poll brings the grant.
     const boundMs = confirmMs + (isQuick ? 8 * delayMax + 60 : pollMs + 8 * (delayMax + resendMax) + 60);
     const waitedMs = world.now - Math.max(since, this.facts.recoveredAt(call.process));
     const isHeld = call.plan.keys.some((key) => liveHold(this.facts.lockThatCounts(key), attempt));
@@ -110,7 +110,7 @@ export class Grants extends Scope implements Rule {
   /** After each script that made room, the lock has no room for the first waiter who would be granted it without asking again. */
   onChange({ server, script, before, lock, key, live, now }: Change): void {
     if (this.facts.isQuorum || script.name === 'inspect') return;
-    // A script that makes no room, such as a late acquire, serves nobody.
+    // A script that does not make room, such as a late acquire, serves no waiter.
     const isRoomier =
       [...before.holds].some(([attempt, { mode }]) => lock.holds.get(attempt)?.mode !== mode) ||
       [...before.queue.keys()].some((attempt) => !lock.queue.has(attempt));

@@ -37,7 +37,7 @@ function takesTurns({ plan, waitMs }: Call): boolean {
   return mode === 'write' && fair === true && renew && waitMs > 0 && isPlain;
 }
 
-/** Whether a call stands in the row of its process. */
+/** Whether a call queues within its process. */
 function waitsInRow({ plan, waitMs }: Call): boolean {
   const { fair = true, maxWaiters = 0, owner } = plan.options;
   return fair === true && waitMs > 0 && maxWaiters === 0 && owner === undefined && plan.claim === undefined;
@@ -87,7 +87,7 @@ export class HandOvers extends Scope implements Rule {
     else this.#onHandedOn(call, hold);
   }
 
-  /** A hold that its process does not know is not told of its loss. */
+  /** A hold unknown to its process does not get a notice of its loss. */
   onHeld({ call, hold, lock, attempt }: Held): void {
     if (this.#turns.has(attempt) && !hold && lock.held)
       this.#violate('the process knows its hold', call, 'holds it without');

@@ -66,7 +66,7 @@ export class HoldLimits extends Scope implements Rule {
     }
   }
 
-  /** No lease is longer than somebody asked for, and none grows when the clock of the server steps back. */
+  /** No lease is longer than requested, and none grows when the clock of the server steps back. */
   onChange(change: Change): void {
     const { key, live, now, script, lock } = change;
     if (script.name === 'inspect') return;

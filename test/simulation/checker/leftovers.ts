@@ -17,7 +17,7 @@ const AFTER_FAULT_MS = 7_000;
 export class Leftovers extends Scope implements Rule {
   readonly #keys = new Set<string>();
   readonly #reported = new Set<string>();
-  /** Since when a call goes on with another attempt. */
+  /** Since when a call continues with another attempt. */
   readonly #replacedAt = new Map<string, number>();
 
   onChange({ key }: Change): void {
@@ -60,7 +60,7 @@ export class Leftovers extends Scope implements Rule {
     world.violate(`10: no ${what} without an owner`, text);
   }
 
-  /** Since when nobody wants what an attempt has, and until when it is given back; undefined if it is wanted. */
+  /** Since when an attempt is unwanted, and until when its locks are given back; undefined if it is wanted. */
   #overSince(call: Call, attempt: string): { since: number; until: number } | undefined {
     const { held } = call;
     if (call.isPending) {
@@ -72,7 +72,7 @@ export class Leftovers extends Scope implements Rule {
     if (!held || !call.granted.includes(attempt))
       return { since: call.settledAt, until: call.settledAt + call.leaseMs };
     if (held.releasedAt === Infinity || held.call.plan.nested) return undefined;
-    // Nobody knows whether the work goes on: a lost lock that is dropped ends with its lease.
+    // Whether the work continues is unknown: a lost lock that is dropped ends with its lease.
     if (held.call.plan.isDropped && held.lost !== null) return undefined;
     return { since: held.releasedAt, until: held.wantedUntil };
   }
@@ -142,7 +142,7 @@ export class QuorumLeftovers extends Scope implements Rule {
   }
 }
 
-/** After this time, the caller of a release does not wait for its answer any more (lib/core/timing.ts). */
+/** After this time, the caller of a release no longer waits for its answer (lib/core/timing.ts). */
 const PATIENCE_MS = 900;
 
 /** A release that is answered within this time is sent once. */
@@ -150,7 +150,7 @@ const ONCE_MS = 95;
 
 const CONFIRMED = ['released', 'again'];
 
-/** The end of a lock is told as it was: held to the end, or lost before. */
+/** The end of a lock is reported as it was: held to the end, or lost before. */
 export class Endings extends Scope implements Rule {
   /** What the releases of an attempt were answered. */
   readonly #replies = new Map<string, string[]>();
@@ -171,7 +171,7 @@ export class Endings extends Scope implements Rule {
     if (wasHeld && isAnsweredOnce && isGone) this.#violate('4: a loss is always reported', held, replies);
     const wasReleased = replies.filter((reply) => reply === 'released').length === keys.length;
     const wasProven = held.wantedUntil > held.releasedAt + 1;
-    // A master that is none any more answers, too, and does not know the hold.
+    // A demoted master also answers, and does not have the hold.
     if (this.facts.failovers.isForgotten(attempt)) return;
     if (!wasHeld && wasReleased && wasProven && call.plan.claim?.ends !== 'failed')
       this.#violate('a release is told as it was', held, replies);
@@ -189,7 +189,7 @@ export class Endings extends Scope implements Rule {
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
-/** A release may take a second; the last ones have a quarter of a second of their own (lib/core/timing.ts). */
+/** A release may take a second; the last ones have another quarter of a second (lib/core/timing.ts). */
 const RELEASES_MS = 1_020;
 
 /** How long `close()` waits for the sockets (lib/redis/timing.ts), with a late timer. */

@@ -69,7 +69,7 @@ export interface Rule {
   onReleased?(held: Held, wasHeld: boolean, tookMs: number): void;
   /** A lock was transferred; `wasHeld`: a release of its handle after that says that it was held; `asked`: when the transfer began. */
   onTransferred?(held: Held, wasHeld: boolean, asked: number): void;
-  /** Another process goes on with what one has transferred, and cannot. */
+  /** Another process adopts a transferred lock, or fails to. */
   onAdopted?(from: Held, held: Held): void;
   onNotAdopted?(from: Held, call: Call, error: string): void;
   onSettled?(call: Call, outcome: Outcome, error: unknown): void;

@@ -25,7 +25,7 @@ export class ScriptReader {
     this.#bySha1 = new Map(Object.entries(scripts).map(([name, text]) => [sha1Of(text), name as keyof LockScripts]));
   }
 
-  /** The operations of a script; of several, each is a step of its own. Of a script that is not for locks: none. */
+  /** The operations of a script; if there are several, each is a separate step. Empty for a script that is not for locks. */
   read({ sha1, process, keys, args }: ReceivedScript): { readonly calls: readonly ScriptCall[]; isBatch: boolean } {
     const name = this.#bySha1.get(sha1);
     if (name === 'inspect') return { calls: [callOf(name, {}, keys, process)], isBatch: false };

@@ -103,7 +103,7 @@ const isWell = (server: SimServer): boolean =>
 const SPLITS_MS = 6_000;
 
 /**
- * Promise 6, where no queue tells it: a call that waits for several keys or for a fire has its turn when it is the first in
+ * Promise 6 where a queue does not define it: a call that waits for several keys or for a fire has its turn when it is first in
  * all its queues and all are free; and in a quorum, one of those that wait for a free lock is granted it.
  */
 export class Turns extends Scope implements Rule {
@@ -188,7 +188,7 @@ export class Turns extends Scope implements Rule {
   }
 }
 
-/** A deadline that is late already waits for an answer that may have arrived (`READ_MS`); and timers are late, too. */
+/** A late deadline already waits for an answer that may have arrived (`READ_MS`); and timers are also late. */
 const BUSY_LATE_MS = 60;
 
 /** Once a call has heard that its lock is busy, it waits for `waitMs` and no longer. */

@@ -32,6 +32,6 @@ function readRun(file: string): Omit<FailedRun, 'name'> {
   return { ...run, plan: { ...run.plan, profile: { ...PROFILES['calm']!, ...run.plan.profile } } };
 }
 
-/** The text of a file of this folder; JSON knows no infinite number. */
+/** The text of a file of this folder; JSON does not support infinite numbers. */
 export const textOfRun = (run: Partial<FailedRun>): string =>
   JSON.stringify(run, (_, value: unknown) => (value === Infinity ? 'Infinity' : value), 2);

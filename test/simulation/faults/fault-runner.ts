@@ -15,7 +15,7 @@ export interface Stage {
 
 type Run<Kind extends FaultKind> = (fault: FaultOf<Kind>) => void;
 
-/** Makes the faults of a plan happen, and tells the checker for how long they last. */
+/** Causes the faults of a plan, and reports to the checker how long they last. */
 export class FaultRunner {
   readonly #run: { readonly [Kind in FaultKind]: Run<Kind> };
 
@@ -92,7 +92,7 @@ export class FaultRunner {
     socket.reset(clientMs, serverMs);
   }
 
-  /** The way forgets a connection in one direction or in both; in the end somebody notices. */
+  /** The path forgets a connection in one direction or in both; in the end one side notices. */
   #deafen({ slot, pick, up, down, ms }: FaultOf<'deaf'>): void {
     const socket = this.#socket(slot, pick);
     if (!socket) return;
@@ -154,14 +154,14 @@ export class FaultRunner {
     server.step(ms);
   }
 
-  /** Somebody deletes a lock, or Redis evicts it. */
+  /** An operator deletes a lock, or Redis evicts it. */
   #delete(server: SimServer, key: string): void {
     server.data.delete(KEY_PREFIX + key);
     server.wipes.push(this.#now);
     this.facts.forget([key]);
   }
 
-  /** Somebody stores something else under the name of a lock, and takes it away again. */
+  /** Another program stores something else under the name of a lock, and removes it again. */
   #foreign({ server, key, ms }: FaultOf<'foreignKey'>): void {
     this.#onServer(server, ms, (one) => {
       const { strangers } = one;

@@ -21,7 +21,7 @@ const compiled = new Map();
  * @typedef {{ readonly file: string, readonly find: string, readonly replace: string }} Change
  * @param {{ changes?: readonly Change[], packages?: Readonly<Record<string, unknown>> }} [options] `changes`: replacements in
  *   the source, by file relative to the root; `packages`: what `require` returns for the names of packages
- * @returns {(file: string) => any} loads a file, given relative to the root; each loader has modules of its own
+ * @returns {(file: string) => any} loads a file, given relative to the root; each loader has separate modules
  */
 export function createLoader({ changes = [], packages = {} } = {}) {
   const modules = new Map();

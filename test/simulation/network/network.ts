@@ -155,7 +155,7 @@ export class Socket extends EventEmitter<{ close: []; data: [Buffer] }> {
     this.#world.after(serverMs, null, 'network', () => this.closeServer());
   }
 
-  /** The server's end is gone; with `tells`, its system says so to the client. */
+  /** The server's end is gone; with `tells`, its system reports it to the client. */
   closeServer(tells = false): void {
     if (this.isServerClosed) return;
     this.isServerClosed = true;
@@ -219,7 +219,7 @@ class Link {
   /** Until when each packet takes up to `slowMs` more. */
   slowUntil = 0;
   slowMs = 0;
-  /** Nothing is lost any more. */
+  /** Packets are no longer lost. */
   isCalm = false;
 
   constructor(private readonly settings: NetworkSettings) {}

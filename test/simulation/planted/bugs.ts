@@ -305,7 +305,7 @@ const ROWS: readonly Row[] = [
     ['10: nothing is left in a process'], 'processes', 12],
   ['core/hold/holds', 'a released lock is watched until its lease is over', 'this.#watchdog.unwatch(hold);', '',
     ['10: nothing is left in a process'], 'processes', 9],
-  // What holders are told.
+  // Notifications of holders.
   ['core/reentry/run', 'work returns although its lock was lost',
     'if (lost) throw withResult(lost, result, lock.mode);', '', ['4: a loss is always reported'], 'operator', 3],
   ['core/hold/loss', 'a loss does not abort the signal', 'this.#signal?.abort(error);', '',

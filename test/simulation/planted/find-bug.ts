@@ -52,8 +52,8 @@ export async function failAgain({
 export const digestOf = async (seed: number): Promise<string> => (await runPlan(loadLibrary(), planOf(seed))).digest;
 
 /**
- * Looks for each planted bug whose name contains `only`, and prints the first seed that finds it. With `seeds`, it looks at so
- * many seeds instead of the stated ones: that is how the stated ones are counted anew. The exit status is 1 if a bug is not
+ * Looks for each planted bug whose name contains `only`, and prints the first seed that finds it. With `seeds`, it tries this
+ * number of seeds instead of the stated one: this is how the stated numbers are counted again. The exit status is 1 if a bug is not
  * found within its stated number of seeds.
  */
 export async function printBugs({

@@ -48,7 +48,7 @@ interface Parts {
 
 /** What the nodes of a cluster agree on, and how they learn of it. */
 export class ClusterBus implements Topology, Cluster {
-  /** Each client asks now and then who serves which slot, by a connection of its own. */
+  /** Each client asks now and then who serves which slot, on a separate connection. */
   readonly idleTimers = 8;
   readonly migrations = new Map<number, Migration<ClusterNode>>();
   nodes: readonly ClusterNode[] = [];
@@ -211,7 +211,7 @@ export class ClusterBus implements Topology, Cluster {
     for (const node of knowing) node.view = this.#truth;
   }
 
-  /** A node learns how things are; one that is no master any more follows the new one. */
+  /** A node learns the current state; a demoted master follows the new one. */
   #tell(node: ClusterNode): void {
     if (!node.isUp) return;
     node.view = this.#truth;

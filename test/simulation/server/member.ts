@@ -108,7 +108,7 @@ export class Member {
   entries: Entry[] = [];
   /** Whom it follows; null for a master. */
   master: Member | null = null;
-  /** The replicas that are connected; and all that were told to follow. */
+  /** The connected replicas; `#followers`: all that were configured to follow. */
   readonly links = new Map<Member, ReplicaLink>();
   readonly #followers = new Set<Member>();
   readonly #offsets = new WeakMap<Socket, number>();
@@ -126,7 +126,7 @@ export class Member {
     return this.server.reach === 'accepts';
   }
 
-  /** A message goes to the replicas, too, and to those who listen there. */
+  /** A message also goes to the replicas, and to their subscribers. */
   publish(channel: string, message: string, _isRepeated: boolean): void {
     this.server.subscriptions.publish(channel, message);
   }

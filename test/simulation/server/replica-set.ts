@@ -20,7 +20,7 @@ interface Parts {
 /** A master and its replicas, behind an address that moves or behind Sentinel. */
 export class ReplicaSet implements Topology {
   #master: Member;
-  /** An old master that has not been told of the new one. */
+  /** An old master that has not heard of the new one. */
   #old: Member | null = null;
   #isFailingOver = false;
 
@@ -33,7 +33,7 @@ export class ReplicaSet implements Topology {
   get connection(): object {
     const { sentinels } = this.parts;
     if (sentinels.length === 0) return { host: HOST, port: VIRTUAL_PORT };
-    // The application names some of them; they tell of the others.
+    // The application names some of them; they report the others.
     const named = sentinels.slice(0, 2).map(({ id }) => ({ host: HOST, port: id }));
     return { sentinels: named, name: SET_NAME };
   }
@@ -79,7 +79,7 @@ export class ReplicaSet implements Topology {
     });
   }
 
-  /** `staleMs`: how long the old master is not told. */
+  /** `staleMs`: how long the old master is not informed. */
   #promote(old: Member, pick: number, staleMs: number): void {
     const { world, rng, watch, members } = this.parts;
     const next = this.#candidate(pick);
@@ -119,7 +119,7 @@ export class ReplicaSet implements Topology {
     return sorted[pick % sorted.length];
   }
 
-  /** The leader says so first; the others hear of it from the leader. */
+  /** The leader announces it first; the others hear of it from the leader. */
   #tellSentinels(old: Member, next: Member): void {
     const { world, rng, sentinels } = this.parts;
     const [before, port] = [portOf(old.server), portOf(next.server)];

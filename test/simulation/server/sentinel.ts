@@ -7,7 +7,7 @@ import { HOST } from './topology.js';
 export const SET_NAME = 'main';
 export const FIRST_SENTINEL = 26_000;
 
-/** One sentinel: knows a master, as far as it has heard, and says so when that changes. */
+/** One sentinel: has a master, as far as it has heard, and announces when that changes. */
 export class SimSentinel implements ServerEnd, CommandEnd {
   reach: ServerEnd['reach'] = 'accepts';
   readonly subscriptions: Subscriptions;

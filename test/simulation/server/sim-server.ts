@@ -98,7 +98,7 @@ export interface CommandEnd {
 /** Why a replica refuses to write. */
 const READ_ONLY = "READONLY You can't write against a read only replica.";
 
-/** One Redis: its data, its subscribers, and a clock of its own. It runs whatever script a client sends. */
+/** One Redis: its data, its subscribers and its clock. It runs any script that a client sends. */
 export class SimServer implements ServerEnd, CommandEnd {
   reach: 'accepts' | 'refuses' | 'vanished' = 'accepts';
   /** It changes with each start, as the run id of a real server. */
@@ -177,7 +177,7 @@ export class SimServer implements ServerEnd, CommandEnd {
     return this.#fixedMicros ?? Math.floor(this.nowMs * 1_000);
   }
 
-  /** Somebody sets its clock. */
+  /** An operator sets its clock. */
   step(ms: number): void {
     this.world.log(() => `${this.name} clock steps by ${ms.toFixed(0)} ms`);
     this.#clockOffset += ms;
@@ -228,7 +228,7 @@ export class SimServer implements ServerEnd, CommandEnd {
   execute(socket: Socket, name: string, args: readonly unknown[], answer: Answer): void {
     this.commands += 1;
     const before = this.world.current;
-    // What the server does is no work of a process.
+    // The work of the server does not belong to a process.
     this.world.current = null;
     try {
       if (name === 'wait' && this.member) this.member.wait(socket, args, answer);
@@ -305,7 +305,7 @@ export class SimServer implements ServerEnd, CommandEnd {
     this.#known = new Map();
   }
 
-  /** It is gone, and comes back after `ms`; `isSilent`: its machine is gone, too, and nobody says so. */
+  /** It is gone, and comes back after `ms`; `isSilent`: its machine is also gone, and clients are not notified. */
   crash(ms: number, losesData: boolean, isSilent: boolean, loadingMs: number): void {
     if (this.reach !== 'accepts') return;
     const { world, rng } = this;

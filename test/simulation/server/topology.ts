@@ -9,7 +9,7 @@ export const portOf = (server: { readonly id: number }): number => FIRST_PORT + 
 /** How one master among others fails over. */
 export interface FailoverPlan {
   readonly shard: number;
-  /** `planned`: the old master stays up. `crash`: it dies first. `takeover`: nobody tells it. */
+  /** `planned`: the old master stays up. `crash`: it dies first. `takeover`: it is not informed. */
   readonly how: 'planned' | 'crash' | 'takeover';
   /** How long the old master is away, or does not know. */
   readonly ms: number;

@@ -99,7 +99,7 @@ export class Caller {
     return runWithLock(await enterLock(locker, request), work);
   }
 
-  /** The options of a call, with a signal that is aborted when the plan says so. */
+  /** The options of a call, with a signal that is aborted as the plan defines. */
   #acquiring(call: Call): { readonly options: LockOptions; readonly stop: () => void } {
     const { options, abortMs } = call.plan;
     if (abortMs === undefined) return { options, stop: () => undefined };

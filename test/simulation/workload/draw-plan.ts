@@ -402,7 +402,7 @@ function drawPlan(seed: number, profileName: string, profile: Profile): Plan {
     slots,
     serverRates: ofServers(() => 1 + rng.float(-serverDrift, serverDrift)),
     serverOffsets: ofServers(() => rng.float(-skewMs, skewMs)),
-    // What is drawn from a generator of its own leaves the rest of the plan of a seed as it is.
+    // Draws from a separate generator leave the rest of the plan of a seed unchanged.
     calls: withTransfers(new Rng(seed, 'transfers'), profile, calls, slots.length),
     faults: drawFaults(new Rng(seed, 'faults'), profile, keys, slots.length),
     leads: drawLeads(new Rng(seed, 'leads'), profile, slots.length),

@@ -23,7 +23,7 @@ export interface PlannedClaim {
 
 /**
  * One public call, and what its holder does. `acquire` and `tryAcquire` return a handle, `withLock` runs work inside the lock,
- * `enter` is what a decorator does, `adopt` goes on with a lock that another call has transferred.
+ * `enter` is what a decorator does, `adopt` continues a lock that another call has transferred.
  */
 export interface PlannedCall {
   readonly id: number;
@@ -55,14 +55,14 @@ export interface PlannedUse {
   readonly call: PlannedCall;
 }
 
-/** A campaign of each process of a slot for a lead: a key of its own. */
+/** A campaign of each process of a slot for a lead, with a separate key. */
 export interface PlannedLead {
   readonly slot: number;
   readonly key: string;
   readonly leaseMs: number;
   /** After so long, a leader resigns; without a number, it never does. */
   readonly termMs?: number | undefined;
-  /** How long its work goes on after a term. */
+  /** How long its work continues after a term. */
   readonly goesOnMs: number;
 }
 
@@ -70,9 +70,9 @@ export interface PlannedLead {
 export interface PlannedSlot {
   /** How fast its clocks run. */
   readonly rate: number;
-  /** The application passes in a client of its own. */
+  /** The application passes in its own client. */
   readonly isGiven: boolean;
-  /** How many calls it makes at once; while as many are pending, it makes no other. */
+  /** The maximum number of its pending calls: when it is reached, it makes no other. */
   readonly atOnce: number;
   /** Whether it connects at the start, and not with the first call. */
   readonly opens: boolean;

@@ -8,10 +8,10 @@ interface Watched {
   readonly onCollected: () => void;
 }
 
-/** Stands for the finalization registries of a process: an object is collected when the run says so. */
+/** Replaces the finalization registries of a process: an object is collected when the run decides. */
 class SimGarbage {
   readonly #watched = new Map<object, Watched>();
-  /** What nobody referred to before it was watched. */
+  /** Objects that were unreferenced before they were watched. */
   readonly #unreferenced = new Set<object>();
 
   /** `later` calls back in a later turn of the process. */
@@ -31,7 +31,7 @@ class SimGarbage {
     return this.#watched.size;
   }
 
-  /** Nobody refers to `target` any more. */
+  /** `target` is no longer referenced. */
   collect(target: object): void {
     const found = [...this.#watched].find(([, one]) => one.target === target);
     if (!found) return void this.#unreferenced.add(target);
@@ -118,7 +118,7 @@ export class SimProcess {
     return new Promise((resolve) => void this.clock.setTimer(resolve, ms));
   }
 
-  /** Nothing of it runs for `ms`. In the sleep of a machine, its monotonic clock stands still, too. */
+  /** Nothing of it runs for `ms`. During the sleep of a machine, its monotonic clock also stands still. */
   stop(ms: number, isSleep: boolean): void {
     if (this.isDead || this.#stop) return;
     const { world } = this;

@@ -96,7 +96,7 @@ export class World {
   current: SimProcess | null = null;
   readonly violations: Violation[] = [];
   readonly digest = new Digest();
-  /** The lines of the log; null unless somebody wants to read them. */
+  /** The lines of the log; null if they are not read. */
   readonly trace: string[] | null;
   /** Is called after each event and its promise jobs. */
   onEvent: () => void = () => undefined;
@@ -109,7 +109,7 @@ export class World {
     this.trace = isTraced ? [] : null;
   }
 
-  /** Lines are written only if somebody reads them: `text` is called then. */
+  /** Lines are written only if they are read: `text` is called then. */
   log(text: () => string): void {
     this.trace?.push(`${this.now.toFixed(2).padStart(10)}  ${text()}`);
   }
@@ -129,7 +129,7 @@ export class World {
     return this.at(this.now + delayMs, owner, kind, happen);
   }
 
-  /** As `process.nextTick`, for code of the present process; in the async context of the caller, too. */
+  /** As `process.nextTick`, for code of the present process; also in the async context of the caller. */
   soon(run: () => void): void {
     const context = new AsyncResource('soon');
     this.#soon.push(() => context.runInAsyncScope(run));
@@ -183,7 +183,7 @@ export class Rng {
   #c: number;
   #d = 1;
 
-  /** Each part of a run has a stream of its own, named by `words`: what one part draws does not change another. */
+  /** Each part of a run has a separate stream, named by `words`: what one part draws does not change another. */
   constructor(...words: readonly (number | string)[]) {
     let state = 0x9e3779b9;
     for (const word of words.flatMap(numbersOf)) state = mixed(state ^ mixed(word));

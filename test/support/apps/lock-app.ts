@@ -76,7 +76,7 @@ function openClient(address: StoreAddress): Redis {
   return new Cluster([...address.cluster], { redisOptions: SOON_CLOSED }) as unknown as Redis;
 }
 
-/** A connection besides those under test, with all rights; to the first store where there are several. */
+/** A connection in addition to those under test, with all rights; to the first store where there are several. */
 export function openAdmin(address: StoreAddress | undefined = topology.admins[0]): Redis {
   if (address === undefined) throw new Error(`The topology "${topology.name}" has no Redis to look into.`);
   const admin = openClient(address);
@@ -85,7 +85,7 @@ export function openAdmin(address: StoreAddress | undefined = topology.admins[0]
   return admin;
 }
 
-/** One connection for each store that has a copy of its own. */
+/** One connection for each store that has a separate copy. */
 export const openAdmins = (): Redis[] => topology.admins.map((address) => openAdmin(address));
 
 /** Closes what the test opened: its apps side by side, since each may wait for its locks, then the rest in reverse order. */

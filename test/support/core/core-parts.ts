@@ -38,7 +38,7 @@ function grantAll(store: FakeStore): void {
   store.onAdopt = ({ leaseMs }) => ({ outcome: 'adopted', remainingMs: leaseMs });
 }
 
-/** What a locker has that nobody uses any more. */
+/** The contents of an unused locker. */
 export const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 /** A locker on a store that grants everything at once, unless the test takes its answers away. */

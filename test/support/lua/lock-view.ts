@@ -99,7 +99,7 @@ function viewOf({ fields }: Hash): LockView {
   return { token, holds, queue };
 }
 
-/** A number of so many bytes. */
+/** A number of `width` bytes. */
 function whole(bytes: string, at: number, width: number): number {
   let value = 0;
   for (let i = at; i < at + width; i++) value = value * 256 + (bytes.charCodeAt(i) || 0);

@@ -25,7 +25,7 @@ local function fail(text)
 end
 
 local EMPTY = { values = {}, order = {} }
--- What is no hash: whatever looks for a field fails.
+-- A value that is not a hash: reading a field fails.
 local STRANGER = { order = {}, values = setmetatable({}, {
   __index = function() fail('WRONGTYPE Operation against a key holding the wrong kind of value') end,
 }) }

@@ -17,7 +17,7 @@ export interface Disguise {
 
 export const bulk = (text: string): string => `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 
-/** Stands in front of a server, and gives some of its answers. */
+/** A proxy in front of a server that gives some of its answers itself. */
 export async function startDisguise(targetPort: number, answer: Answer): Promise<Disguise> {
   const commands: string[] = [];
   const sockets = new Set<Socket>();
@@ -42,7 +42,7 @@ export async function startDisguise(targetPort: number, answer: Answer): Promise
   return disguise;
 }
 
-/** Answers come in the order of the commands, whoever gives them. */
+/** Answers come in the order of the commands, from the proxy or the server. */
 function join(client: Socket, target: Socket, answer: Answer): void {
   /** What is owed for each command: a text, or the next answer of the server. */
   const owed: (string | null)[] = [];

@@ -15,7 +15,7 @@ export interface TcpProxy {
   cutAll(): void;
   /**
    * Half-open: nothing passes, no end of a connection either, and new connections are accepted but dead. What is
-   * sent meanwhile is lost, so that when it is over each connection that lost something closes instead of going on.
+   * sent meanwhile is lost, so that afterwards each connection that lost something closes instead of continuing.
    */
   blackhole(on: boolean): void;
   /**
@@ -25,9 +25,9 @@ export interface TcpProxy {
   dropNextReply(matches: (commandText: string) => boolean): void;
   /** Holds the next matching command back and closes its connection; the server gets it when the test delivers it. */
   keepNext(matches: (commandText: string) => boolean): KeptCommand;
-  /** Resets new connections at once; existing ones go on. */
+  /** Resets new connections at once; existing ones continue. */
   refuse(on: boolean): void;
-  /** Leads new connections to another server on this machine, as a DNS name that moves; existing ones go on. */
+  /** Leads new connections to another server on this machine, like a DNS name that moves; existing ones continue. */
   leadTo(port: number): void;
   close(): Promise<void>;
 }

@@ -12,7 +12,7 @@ export interface Vip {
   delayMs: number;
   /** How many connections were accepted. */
   readonly accepted: number;
-  /** Closes all existing connections to the servers without telling the clients: what those send vanishes. */
+  /** Closes all existing connections to the servers without notifying the clients: what those send vanishes. */
   forget(matches?: (received: string) => boolean): number;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// A process of its own, on the built package, that awaits one thing, and tells its parent when it is there
+// A separate process, on the built package, that awaits one thing, and notifies its parent when it arrives
 // (test/nest/shutdown/shutdown.process.spec.ts). If the process ends earlier, nothing kept it alive.
 import { subscribe } from 'node:diagnostics_channel';
 import process from 'node:process';
@@ -48,7 +48,7 @@ const locks = app.get(RedisLockService);
 const does = {
   use: () => locks.withLock(`warm-${process.pid}`, () => undefined),
   hold: async () => (held = await locks.acquire(key, { leaseMs: 3_000 })),
-  /** Until the parent says so. */
+  /** Until the parent asks for it. */
   told: async () => {
     await tell('ready');
     await new Promise((resolve) => process.once('message', resolve));

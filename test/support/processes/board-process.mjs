@@ -1,5 +1,5 @@
-// One instance of an app with a board, as a process of its own, on the built package; does what its parent
-// (test/nest/board/board-app.ts) says.
+// One instance of an app with a board, as a separate process, on the built package; follows the orders of its parent
+// (test/nest/board/board-app.ts).
 import 'reflect-metadata';
 import process from 'node:process';
 import { Logger, Module } from '@nestjs/common';
@@ -28,7 +28,7 @@ app.setGlobalPrefix('ops');
 await app.listen(0, '127.0.0.1');
 const locks = app.get(RedisLockService);
 
-/** A handle that nobody refers to is released. */
+/** An unreferenced handle is released. */
 const held = [];
 async function hold(key, note) {
   const lock = await locks.acquire(key, { fair: 'strict', note });

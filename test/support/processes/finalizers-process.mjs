@@ -1,5 +1,5 @@
-// A process of its own, on the built package: closes an app whose handles were all released, has it collected in the same
-// turn as the handles, and tells its parent (test/nest/shutdown/shutdown.process.spec.ts) whether finalizers still run.
+// A separate process, on the built package: closes an app whose handles were all released, has it collected in the same
+// turn as the handles, and reports to its parent (test/nest/shutdown/shutdown.process.spec.ts) whether finalizers still run.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';

@@ -1,5 +1,5 @@
-// One instance of an app with a scheduled job, as a process of its own, on the built package; tells its parent
-// (job-app.ts) what happens.
+// One instance of an app with a scheduled job, as a separate process, on the built package; reports what happens to its parent
+// (job-app.ts).
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 

@@ -1,5 +1,5 @@
-// One instance of an app with a leader, as a process of its own, on the built package; tells its parent (leader-app.ts) what
-// happens.
+// One instance of an app with a leader, as a separate process, on the built package; reports what happens to its parent
+// (leader-app.ts).
 import 'reflect-metadata';
 import process from 'node:process';
 import { Logger, Module } from '@nestjs/common';

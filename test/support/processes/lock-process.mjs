@@ -1,4 +1,4 @@
-// One instance of an app as a process of its own, on the built package; takes orders from its parent (child-app.ts).
+// One instance of an app as a separate process, on the built package; takes orders from its parent (child-app.ts).
 import 'reflect-metadata';
 import process from 'node:process';
 import { Logger, Module } from '@nestjs/common';

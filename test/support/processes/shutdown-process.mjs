@@ -1,5 +1,5 @@
-// An app with shutdown hooks whose locked work goes on when the signal comes, as a process of its own, on the built
-// package; tells its parent (test/nest/shutdown/shutdown.process.spec.ts) what happens.
+// An app with shutdown hooks whose locked work continues when the signal comes, as a separate process, on the built
+// package; reports what happens to its parent (test/nest/shutdown/shutdown.process.spec.ts).
 import process from 'node:process';
 import 'reflect-metadata';
 import { Logger, Module } from '@nestjs/common';
@@ -13,7 +13,7 @@ let end;
 const toEnd = new Promise((resolve) => (end = resolve));
 
 const works = {
-  /** Ends when its parent says so, whatever its signal tells. */
+  /** Ends when its parent asks for it, and ignores its signal. */
   told: () => toEnd,
   /** Ends when its signal fires. */
   endless: ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),

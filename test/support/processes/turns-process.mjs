@@ -27,7 +27,7 @@ async function work({ fencingToken }) {
   }
   if (grants.length === stopAt) {
     process.send({ stops: fencingToken });
-    // When it goes on, it returns at once.
+    // When the process resumes, it returns at once.
     process.kill(process.pid, 'SIGSTOP');
     return;
   }

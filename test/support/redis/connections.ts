@@ -35,9 +35,9 @@ export interface AppClient {
 interface AppOptions {
   readonly username?: string;
   readonly password?: string;
-  /** It connects by itself only when it gets a command (ioredis), or when it is told to (node-redis). */
+  /** It connects by itself only on a command (ioredis), or on `connect` (node-redis). */
   readonly isLazy?: boolean;
-  /** It connects again soon and for ever, and keeps its commands meanwhile. */
+  /** It reconnects quickly and forever, and keeps its commands meanwhile. */
   readonly isPatient?: boolean;
 }
 

@@ -20,7 +20,7 @@ export interface QuorumNet {
   readonly servers: readonly StartedRedis[];
   /** Direct connections to each master, without faults. */
   readonly admins: readonly Redis[];
-  /** Starts an app behind proxies of its own. */
+  /** Starts an app behind separate proxies. */
   app(options?: RedisLockModuleOptions): Promise<NetApp>;
 }
 

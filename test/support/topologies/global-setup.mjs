@@ -7,14 +7,14 @@ import { ask } from '../../../scripts/topologies/servers.mjs';
 /** Tolerates a machine that freezes, since no test of the contract is about a failover. */
 const PATIENT_MS = 20_000;
 
-/** How the topology of TOPOLOGY is started. `admins` are the addresses of all stores with a copy of their own, for tests that look at the data. */
+/** How to start the topology of TOPOLOGY. `admins`: the addresses of all stores with a separate copy, for tests that look at the data. */
 const START = {
   cluster: () => startCluster({ nodeTimeoutMs: PATIENT_MS }),
   sentinel: () => startSentinels({ downAfterMs: PATIENT_MS }),
   async secured() {
     const secured = await startSecured();
     const { server, admin, connection } = secured;
-    // What the history needs beside the documented rights.
+    // What the history needs in addition to the documented rights.
     const rights = ['+xadd', '+xtrim', '+xrevrange'];
     await ask(server, (client) => client.acl('SETUSER', connection.username, ...rights), admin);
     return { ...secured, admins: [secured.admin] };

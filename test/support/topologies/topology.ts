@@ -89,7 +89,7 @@ export const itWithoutQueue = itWhen(!topology.supports.queue);
 
 export const itWithPermits = itWhen(topology.supports.permits);
 
-/** For tests of semaphores in processes of their own. */
+/** For tests of semaphores in separate processes. */
 export const itOnRedisWithPermits = itWhen(topology.supports.permits && !topology.isMemory);
 
 export const itWithoutPermits = itWhen(!topology.supports.permits);

@@ -4,19 +4,19 @@ import { type LockApp, freshKey } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
 
 /**
- * Waits until a key has that many waiters, across all instances. The store may know of a waiter before this process has
+ * Waits until a key has that many waiters, across all instances. The store may have a waiter before this process has
  * read the grant of the call before it.
  */
 export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: string, count = 1): Promise<void> {
   await eventually(async () => (await locks.inspect(key)).waiters === count, { intervalMs: 5 });
 }
 
-/** Waits until nobody holds the lock. */
+/** Waits until the lock is free. */
 export async function untilFree({ locks }: Pick<LockApp, 'locks'>, key: string): Promise<void> {
   await eventually(async () => !(await locks.isLocked(key)), { message: `The lock "${key}" was not released` });
 }
 
-/** Waits until an instance has renewed its locks so many times from now on. */
+/** Waits until an instance has renewed its locks `times` times from now on. */
 export async function untilRenewed({ locks }: Pick<LockApp, 'locks'>, times: number, options?: EventuallyOptions) {
   let renewals = 0;
   locks.events.on('renewed', () => (renewals += 1));

@@ -1,4 +1,4 @@
-// What the adapters of other lock packages share. They come from test/chaos/peers, which has an installation of its own.
+// What the adapters of other lock packages share. They come from test/chaos/peers, which has a separate installation.
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 

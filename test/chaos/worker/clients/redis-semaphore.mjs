@@ -26,7 +26,7 @@ export async function open(connection) {
       await work({
         tokens: null,
         held: () => mutex.isAcquired && !isLost,
-        // It does not tell how long the lease lasts.
+        // It does not report how long the lease lasts.
         until: () => Infinity,
         onLost: (listener) => (tell = listener),
         release: async () => {

@@ -1,4 +1,4 @@
-// redlock 5 beta: `using`, which extends the lock by itself and tells of a loss by a signal.
+// redlock 5 beta: `using`, which extends the lock by itself and reports a loss by a signal.
 import { connectAll, requirePeer } from './peer.mjs';
 
 const { default: Redlock } = requirePeer('redlock');
@@ -32,7 +32,7 @@ export async function open(connection) {
 const holdOf = (signal) => ({
   tokens: null,
   held: () => !signal.aborted,
-  // It does not tell its work how long the lease lasts.
+  // It does not report to its work how long the lease lasts.
   until: () => Infinity,
   onLost: (tell) => signal.addEventListener('abort', () => tell('aborted')),
   // `using` releases it when the work ends.

@@ -1,4 +1,4 @@
-// What the workers of a soak do beside the calls of their lanes.
+// What the workers of a soak do in addition to the calls of their lanes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Lane } from '../lane.mjs';
 import { nextCall } from '../workload.mjs';
