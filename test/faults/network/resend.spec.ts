@@ -227,6 +227,8 @@ describe('a downgrade that did not arrive', () => {
     const key = freshKey();
     const lock = await a.locks.acquire(key);
     await eventually(async () => (await heldRow(net.admins, key)) === '111');
+    // A node is asked for a downgrade only when its answer to the acquire has been read.
+    await untilRenewed(a, 1);
     a.reaches(0, 1);
     await lock.downgrade();
     // By then the command for that node has been given up.
