@@ -52,8 +52,7 @@ const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'COD
 function documentsOf() {
   const docs = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).sort();
   const inDocs = docs.filter((path) => path.endsWith('.md')).map((path) => join('docs', path));
-  const readmes = readdirSync(join(root, 'examples')).map((name) => join('examples', name, 'README.md'));
-  const examples = readmes.filter((path) => existsSync(join(root, path)));
+  const examples = readdirSync(join(root, 'examples')).map((name) => join('examples', name, 'README.md'));
   return ['README.md', ...FOR_CONTRIBUTORS, join('sample-app', 'README.md'), ...examples, ...inDocs].map((path) => {
     const source = readFileSync(join(root, path), 'utf8');
     const blocks = [];

@@ -32,8 +32,9 @@ const SKIPPED = [
   'test/support/topologies/topology.ts',
   ...QUOTING.map((name) => `test/${name}.spec.ts`),
 ];
-/** What is clean, and stays clean. */
+/** Folders of lib whose texts are not clean yet. */
 const NOT_YET = ['lib/board', 'lib/redis/client', 'lib/redis/connection'];
+/** What is clean, and stays clean. */
 const CHECKED = [
   '*.md',
   'lib',

@@ -85,12 +85,12 @@ export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery 
 
 type Filters = Pick<BoardQuery, 'holder' | 'instance'>;
 
-/** Whether a query filters callers. */
+/** Whether a caller passes the filters of a query. */
 export const isCaller = ({ holder, instance }: Filters, caller: LockHolder | LockWaiter): boolean =>
   `${caller.owner}\n${caller.where}\n${caller.note}`.toLowerCase().includes(holder) &&
   instanceOf(caller).toLowerCase().includes(instance);
 
-/** Whether a query filters locks. */
+/** Whether a lock passes the filters of a query. */
 export function isLock(query: BoardQuery, state: LockState): boolean {
   const { q, mode, holder, instance } = query;
   if (!state.key.includes(q)) return false;
@@ -98,7 +98,7 @@ export function isLock(query: BoardQuery, state: LockState): boolean {
   return (holder === '' && instance === '') || [...state.holders, ...state.queue].some((one) => isCaller(query, one));
 }
 
-/** Whether a query filters entries of the history. */
+/** Whether an entry of the history passes the filters of a query. */
 export const isEntry = ({ q, holder, instance, event }: BoardQuery, entry: LockHistoryEntry): boolean =>
   entry.key.includes(q) &&
   (event === '' || entry.event === event) &&
