@@ -37,7 +37,7 @@ export const COMMANDS = {
   history: { args: '[KEY]', options: ['limit'], about: 'what has happened to the locks, or to one, newest first' },
   jobs: { args: '[PREFIX]', options: ['limit'], about: 'the jobs with `oncePer`: the last run of each' },
   release: { args: 'KEY', options: ['by', 'yes'], about: 'take a lock away from its holders; asks first' },
-  doctor: { args: '', options: [], about: 'check the servers, the rights and the settings' },
+  doctor: { args: '', options: [], about: 'check the servers, the permissions and the settings' },
 } as const satisfies Readonly<
   Record<string, { readonly args: string; readonly options: readonly string[]; readonly about: string }>
 >;

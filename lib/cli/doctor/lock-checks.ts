@@ -81,7 +81,7 @@ export async function checkHandover(settings: Settings, { place, key }: Server):
     return [
       problem(
         text,
-        'Check the rights of the user (+subscribe, and the channels), and whether a proxy refuses pub/sub.',
+        'Check the permissions of the user (+subscribe, and the channels), and whether a proxy refuses pub/sub.',
       ),
     ];
   }
@@ -98,7 +98,10 @@ export async function checkHandover(settings: Settings, { place, key }: Server):
     const text =
       'No message came when a lock with a waiter was released. Waiters poll, and get a lock up to two seconds late.';
     return [
-      problem(text, 'Check the rights of the user (+publish, and the channels), and whether a proxy drops pub/sub.'),
+      problem(
+        text,
+        'Check the permissions of the user (+publish, and the channels), and whether a proxy drops pub/sub.',
+      ),
     ];
   }
   return [ok(`A waiter gets a released lock by a message, ${msText(tookMs)} after the release began.`)];

@@ -55,7 +55,7 @@ export function checkInfo(
 function serverResult(field: Field): Result {
   const version = field('redis_version');
   if (version === undefined) {
-    const advice = 'Check the rights of the user (+info), and what answers there.';
+    const advice = 'Check the permissions of the user (+info), and what answers there.';
     return skipped('This server does not report its facts (INFO).', advice);
   }
   const valkey = field('valkey_version');
@@ -298,7 +298,7 @@ end
 ${rights.map(({ call }, i) => `try('${i}', ${call})`).join('\n')}
 return refused`;
 
-export const GIVE_RIGHTS = `Give the user the rights of ${sectionText('rights')}.`;
+export const GIVE_RIGHTS = `Give the user the permissions of ${sectionText('rights')}.`;
 
 /** Finds the permissions that locks need and the user lacks. */
 export async function checkRights(server: Server, channel: string, readOnly: boolean): Promise<Result[]> {
@@ -341,11 +341,11 @@ export async function checkRights(server: Server, channel: string, readOnly: boo
       call: '',
     });
   }
-  const unknown = passing.slice(0, 1).map((text) => skipped(`The rights to write could not be checked: ${text}.`));
+  const unknown = passing.slice(0, 1).map((text) => skipped(`The permissions to write could not be checked: ${text}.`));
   if (refused.length + unknown.length === 0)
     return [ok(`The user may do all that locks need${readOnly ? ', as far as reading goes' : ''}.`)];
   const lacking = refused.map(({ name, without, isMinor }) => {
-    const text = `The user lacks a right, or the server refused a command: ${name}. Without it, ${without}.`;
+    const text = `The user lacks a permission, or the server refused a command: ${name}. Without it, ${without}.`;
     return isMinor ? warn(text, GIVE_RIGHTS) : problem(text, GIVE_RIGHTS);
   });
   return [...lacking, ...unknown];

@@ -42,7 +42,7 @@ const OF_CLUSTER = {
 const CLUSTER = '`cluster: [{ host, port }]`';
 
 /** The prefix of a client would not apply to channels, and two instances with different prefixes would not exclude each other. */
-const KEY_PREFIX = 'the `keyPrefix` of the module, beside `connection`,';
+const KEY_PREFIX = 'the `keyPrefix` of the module, next to `connection`,';
 
 /** The names of these options in other libraries and modules. */
 const WRITE: Readonly<Record<string, string>> = {
@@ -89,7 +89,7 @@ function checkSentinels({ sentinels, name: master }: Given, name: string): void 
     throw new LockConfigurationError(`Expected the \`sentinels\` of ${name} to be a list of some of them.`);
   }
   if (typeof master !== 'string' || master === '') {
-    throw new LockConfigurationError(`Expected ${name} to have the \`name\` of the master beside its \`sentinels\`.`);
+    throw new LockConfigurationError(`Expected ${name} to have the \`name\` of the master with its \`sentinels\`.`);
   }
   for (const [i, sentinel] of sentinels.entries()) checkNode(sentinel, `\`sentinels[${i}]\` of ${name}`);
 }
@@ -127,7 +127,7 @@ function checkPlace(given: Given, name: string, places = PLACES): void {
   const got =
     missing === undefined ? 'none of them' : `\`${missing}\` without a value, as of a variable that is not set`;
   throw new LockConfigurationError(
-    `Expected ${name} to say where Redis is, by one of its own \`${places.join('`, `')}\`, got ${got}.`,
+    `Expected ${name} to have the address of Redis in one of its own properties: \`${places.join('`, `')}\`, got ${got}.`,
   );
 }
 
@@ -149,7 +149,7 @@ function adviceOn(unknown: string, known: object): string {
   if (known === OF_NODE && write !== 'host' && (write !== unknown || unknown === 'url'))
     return 'Write { host, port } instead.';
   if (known === OF_CLUSTER && Object.hasOwn(OF_ACCESS, write)) {
-    return `Write ${write === unknown ? 'it' : `\`${write}\``} in \`redisOptions\`, beside \`cluster\`.`;
+    return `Write ${write === unknown ? 'it' : `\`${write}\``} in \`redisOptions\`, next to \`cluster\`.`;
   }
   if (write !== unknown && /[ ]/.test(write)) return `Write ${write} instead.`;
   if (write !== unknown && Object.hasOwn(known, write)) return `Write \`${write}\` instead.`;
@@ -274,7 +274,7 @@ const UNSUPPORTED: readonly { readonly what: string; readonly write: string; is(
       (hasMethod(value, 'evalsha') && 'dropBufferSupport' in ((value['options'] as object | undefined) ?? {})),
   },
   {
-    what: 'one of ioredis-mock, which is no Redis',
+    what: 'one of ioredis-mock, which is not a Redis server',
     write: "In tests, use `RedisLockTestingModule`, or `connection: 'memory'`",
     is: (value) => hasMethod(value, 'evalsha') && 'subscriberMode' in value && 'keyData' in value,
   },

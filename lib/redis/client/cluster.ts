@@ -29,7 +29,7 @@ function readShards(answer: unknown, asked: ServerAddress): Shard[] {
     if (!isSlot(from) || !isSlot(to)) throw malformed();
     return { from, to, master: readNode(master, asked), replicas: replicas.map((node) => readNode(node, asked)) };
   });
-  if (shards.length === 0) throw new Error('CLUSTERDOWN the node knows of no slots');
+  if (shards.length === 0) throw new Error('CLUSTERDOWN the node has no slots');
   return shards;
 }
 

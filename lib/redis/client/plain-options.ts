@@ -82,7 +82,7 @@ export function withoutUrl(
   const twice = inUrl.find((option) => option in beside);
   if (twice === undefined) return { ...ofUrl, ...beside };
   throw new LockConfigurationError(
-    `Expected ${name} to have \`${twice}\` in its \`url\` or beside it, got both; leave one of them out.`,
+    `Expected ${name} to have \`${twice}\` in its \`url\` or next to it, got both; leave one of them out.`,
   );
 }
 
@@ -159,7 +159,7 @@ function readNode(node: RedisNodeAddress | string | number, name: string): Redis
   const options = names.map((option) => (option === 'tls' ? 'tls: {}' : option)).join(', ');
   throw new LockConfigurationError(
     `Expected ${name} to have a host and a port only, got a URL with \`${names.join('`, `')}\`. ` +
-      `Write \`redisOptions: { ${options} }\` beside \`cluster\`.`,
+      `Write \`redisOptions: { ${options} }\` next to \`cluster\`.`,
   );
 }
 
@@ -215,7 +215,7 @@ function numbersOf(parameters: Given, name: string): Given {
   }
   throw new LockConfigurationError(
     `Expected the URL of ${name} to have no parameters except the numbers \`family\` and \`db\`, got ${shown(wrong)}; ` +
-      `write options beside the URL: { url, ...options }.`,
+      `write options next to the URL: { url, ...options }.`,
   );
 }
 

@@ -204,7 +204,7 @@ export class Sentinels {
   async #ask(connection: SingleClient, name: string): Promise<ServerAddress> {
     await connection.connect();
     const master = await this.askForMaster(connection);
-    if (!master) throw new Error(`the sentinel knows no master of the name "${this.group.name}"`);
+    if (!master) throw new Error(`the sentinel has no master of the name "${this.group.name}"`);
     return this.heard(name, master, false);
   }
 }

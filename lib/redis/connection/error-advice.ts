@@ -10,17 +10,17 @@ function adviceBy(texts: Readonly<Record<string, string>>): Advice {
 
 /** Advice for a passing state of a server: a retry within the deadline may help. */
 const PASSING = adviceBy({
-  LOADING: 'Redis still loads its data: wait for it.',
-  READONLY: 'This Redis is a replica, which takes no writes: connect to its master, or through Sentinel or a cluster.',
+  LOADING: 'Redis is still loading its data; wait until it has finished.',
+  READONLY: 'This Redis is a replica, which refuses writes: connect to its master, or through Sentinel or a cluster.',
   MASTERDOWN: 'This Redis is a replica that has lost its master: connect to a master.',
   CLUSTERDOWN: 'The cluster does not serve this key now: see CLUSTER INFO.',
-  TRYAGAIN: 'The key is on its way to another node.',
+  TRYAGAIN: 'The key is moving to another node.',
   MOVED: 'The key has moved to another node.',
-  ASK: 'The key is on its way to another node.',
+  ASK: 'The key is moving to another node.',
   BUSY: 'The script of another client blocks Redis: SCRIPT KILL ends it.',
   OOM: 'Redis has no memory left: raise its `maxmemory`, or keep less in it.',
   NOREPLICAS: 'Fewer replicas are up than `min-replicas-to-write` asks for.',
-  MISCONF: 'Redis cannot save its data, and takes no writes: see its log, and its disk.',
+  MISCONF: 'Redis cannot save its data, and refuses writes: see its log, and its disk.',
   NOSCRIPT: 'Redis has forgotten the scripts, and gets them again.',
   UNBLOCKED: 'Redis has just become a replica.',
   'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
@@ -42,17 +42,17 @@ const LACKS_RIGHT = "NOPERM|can't run this command|ACL failure in script";
 /** Advice for a permanent refusal. */
 const STAYING = adviceBy({
   DENIED:
-    'This Redis is in protected mode, and takes connections of its own machine only: set a password there, and give it in `connection`.',
+    'This Redis is in protected mode, and accepts connections from its own machine only: set a password there, and give it in `connection`.',
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
-  [LACKS_RIGHT]: `The user lacks a right: see ${sectionText('rights')}.`,
+  [LACKS_RIGHT]: `The user lacks a permission: see ${sectionText('rights')}.`,
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   'not allowed in cluster mode': 'A cluster has only database 0: leave out `db` in `connection`.',
   OLDDATA: OLD_DATA_ADVICE,
-  NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
+  NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: also update this instance.',
   [NO_SCRIPTS]:
-    'The locks are made of Lua scripts. Check the rights of the user, and whether the server was built and started with Lua.',
+    'The locks use Lua scripts. Check the permissions of the user, and whether the server was built and started with Lua.',
   WRONGTYPE: 'Something else is stored under that name: give the locks their own `keyPrefix`.',
 });
 
@@ -65,7 +65,7 @@ const OF_THE_CONNECTION = adviceBy({
   'certificate|altnames': `See ${sectionText('tls')}.`,
   'SSL|TLS|EPROTO': 'Check whether this port expects TLS (`rediss://`), or none (`redis://`).',
   [`${NEVER_READY}|ETIMEDOUT|ECONNRESET|EPIPE`]:
-    'Check whether Redis is reachable, has loaded its data, takes clients of other machines (protected mode) and more of them ' +
+    'Check whether Redis is reachable, has loaded its data, accepts clients of other machines (protected mode) and more of them ' +
     '(`maxclients`), and whether it expects TLS (`rediss://`), or none (`redis://`).',
   'sentinels are unreachable': 'Check the addresses of the sentinels, and whether they know a master of that `name`.',
 });
@@ -78,7 +78,7 @@ export const isPassing = (message: string): boolean => find(PASSING, message) !=
 /** Whether the server does not run Lua scripts at all. */
 export const runsNoScripts = ({ message }: Error): boolean => new RegExp(`\\b(${NO_SCRIPTS})\\b`).test(message);
 
-/** Whether the server refuses a script permanently: it runs none, the user lacks the right, or some keys are on another server. */
+/** Whether the server refuses a script permanently: it runs none, the user lacks a permission, or some keys are on another server. */
 export const refusesScript = (error: Error): boolean =>
   runsNoScripts(error) || needsCluster(error) || new RegExp(`\\b(${LACKS_RIGHT})\\b`).test(error.message);
 
@@ -91,7 +91,9 @@ export function adviceOn({ name, message }: Error, isSingle: boolean): string {
     return 'This Redis is a node of a cluster: use `connection: { cluster: [...] }`.';
   const known = find(PASSING, message) ?? find(STAYING, message) ?? find(OF_THE_CONNECTION, message);
   if (known !== undefined) return known;
-  return name === 'ReplyError' ? 'Check the rights of the user, and the key prefix.' : 'Is Redis reachable?';
+  return name === 'ReplyError'
+    ? 'Check the permissions of the user, and the key prefix.'
+    : 'Check that Redis runs at this address, and that no firewall blocks it.';
 }
 
 const find = (advice: Advice, message: string): string | undefined =>

@@ -24,7 +24,7 @@ export interface ServerFacts {
 /** With this number of keys, at least one is on another server than the first, unless there is only one server (2^-15 for two). */
 const PROBES = 16;
 
-/** Writes nothing. A user without the right to call INFO gets no facts. */
+/** Writes nothing. A user that may not call INFO gets no facts. */
 const WHERE = `local info = redis.pcall('INFO', 'server')
 return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''`;
 

@@ -53,7 +53,7 @@ export function unsafetyOf(facts: ServerFacts, use: ServerUse): Unsafe | null {
   if (facts.garnet !== undefined) {
     const text =
       `This server is Garnet ${facts.garnet}. Unless LuaTransactionMode is on, it runs two scripts for one key at the same ` +
-      'time, so that two callers might get one lock, and it does not tell whether it is on.';
+      'time, so that two callers might get one lock, and it does not report whether it is on.';
     return { kind: 'garnet', text, advice: 'Use Redis or Valkey.', isPassing: false };
   }
   if (facts.isSentinel) {
@@ -99,8 +99,8 @@ function ofEviction({ eviction }: ServerFacts): Finding | null {
   if (eviction === undefined || eviction === 'noeviction') return null;
   const text =
     `The \`maxmemory-policy\` of this server is ${eviction}: when its memory is full, it may delete a lock that is held, and ` +
-    'grant it to somebody else.';
-  return { kind: 'eviction', text, advice: 'Set it to noeviction, or give the locks a server of their own.' };
+    'grant it to another caller.';
+  return { kind: 'eviction', text, advice: 'Set it to noeviction, or give the locks their own server.' };
 }
 
 function ofReplicas({ replicas, master }: ServerFacts, { minReplicas }: ServerUse): Finding | null {
@@ -114,7 +114,7 @@ function ofReplicas({ replicas, master }: ServerFacts, { minReplicas }: ServerUs
 function ofVersion({ version }: ServerFacts): Finding | null {
   if (!isOlder(version, OLDEST)) return null;
   const text =
-    `This server says that it is Redis ${version}. The scripts of the locks need Redis ${OLDEST} or later: an older ` +
+    `This server reports that it is Redis ${version}. The scripts of the locks need Redis ${OLDEST} or later: an older ` +
     'one refuses them.';
   return { kind: 'version', text, advice: 'Update it.' };
 }
@@ -122,7 +122,7 @@ function ofVersion({ version }: ServerFacts): Finding | null {
 function ofHistory({ version }: ServerFacts, { writesHistory }: ServerUse): Finding | null {
   if (!writesHistory || !isOlder(version, OLDEST_WITH_HISTORY)) return null;
   const text =
-    `This server says that it is Redis ${version}. The history of the locks needs Redis ${OLDEST_WITH_HISTORY} or later: an ` +
+    `This server reports that it is Redis ${version}. The history of the locks needs Redis ${OLDEST_WITH_HISTORY} or later: an ` +
     'older one refuses it, and nothing is written. No lock is affected.';
   return { kind: 'history', text, advice: 'Update it, or leave out `history`.' };
 }

@@ -60,7 +60,7 @@ export class ServerId {
   #onRefusal({ message }: Error): void {
     if (this.#isRefused) return;
     this.#isRefused = true;
-    const text = 'Redis does not tell which server it is, so locks that are handed over are requested once more';
+    const text = 'Redis does not report which server it is, so locks that are handed over are requested once more';
     this.reporter.warn(`${text}: ${message}`);
   }
 }

@@ -16,7 +16,7 @@ export function warnOfFailedStart(client: RedisClient, reporter: Reporter): () =
     if (isMissing) return;
     isMissing = true;
     const reason = withoutSecrets(error);
-    const text = `Redis is not available yet (${where()}), and is tried again until it is: ${readableText(reason)}.`;
+    const text = `Redis is not available yet (${where()}), and the connection is retried: ${readableText(reason)}.`;
     reporter.warn(`${text} ${adviceOn(reason, false)}`);
   };
   const onReady = (): void => {

@@ -63,7 +63,7 @@ export class Subscriber {
     );
   }
 
-  /** Checks that the server still answers, by subscribing again: that changes nothing, and does not need another right. */
+  /** Checks that the server still answers, by subscribing again: that changes nothing, and does not need another permission. */
   async check(): Promise<void> {
     if (this.listeningSince === null) return;
     this.#expectAnswer();

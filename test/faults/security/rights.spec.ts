@@ -103,7 +103,7 @@ const USES: Record<string, (world: World) => Promise<boolean>> = {
 };
 
 /** Our own ones, and that of ioredis about INFO. */
-const WARNING = /Wake-ups are off|does not tell which server|INFO command fails/;
+const WARNING = /Wake-ups are off|does not report which server|INFO command fails/;
 
 const LOCKING = ['one key', 'several keys', 'wake-up'];
 const ALL = [...LOCKING, 'list', 'revocation'];

@@ -142,7 +142,7 @@ describe('a server that cannot be safe', () => {
     await told(said, /refused a script.*started with Lua/);
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
-    expect(error.message).toMatch(/made of Lua scripts.*started with Lua/);
+    expect(error.message).toMatch(/use Lua scripts.*started with Lua/);
   });
 
   it('is refused: Redis whose EVAL and EVALSHA were renamed', async () => {
@@ -265,12 +265,12 @@ describe('an operator is told once', () => {
       /has 0 replicas now, and `minReplicas` is 2/,
     ],
     ['WAIT is missing while `minReplicas` is set', withoutWait, { minReplicas: 1 }, /refused WAIT .*unknown command/],
-    ['it is too old for the scripts', ofVersion('4.0.14'), {}, /says that it is Redis 4\.0\.14.*need Redis 5/],
+    ['it is too old for the scripts', ofVersion('4.0.14'), {}, /reports that it is Redis 4\.0\.14.*need Redis 5/],
     [
       'it is too old for the history, if there is one',
       ofVersion('6.0.20'),
       { history: true },
-      /says that it is Redis 6\.0\.20\. The history of the locks needs Redis 6\.2.* leave out `history`/,
+      /reports that it is Redis 6\.0\.20\. The history of the locks needs Redis 6\.2.* leave out `history`/,
     ],
   ];
   it.each(TOLD)('that %s', async (_what, start, options, pattern) => {

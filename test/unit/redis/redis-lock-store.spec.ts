@@ -132,7 +132,7 @@ describe('the store on Redis', () => {
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error).toMatchObject({ retryable: false });
     expect(String(error)).toContain(
-      'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
+      'A newer version of nestjs-redis-lock has written this lock: also update this instance.',
     );
     await expect(store.inspect('a')).rejects.toThrow('A newer version of nestjs-redis-lock');
   });

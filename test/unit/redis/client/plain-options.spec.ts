@@ -31,7 +31,7 @@ describe('options for a library that does not read those of ioredis', () => {
     });
     for (const twice of [{ db: 1 }, { host: 'b' }, { password: 'heim' }, { sentinels: [{ host: 'a' }], name: 'b' }]) {
       const { message } = thrownBy(() => read({ url, ...twice }));
-      expect(message).toContain(`\`${Object.keys(twice)[0]}\` in its \`url\` or beside it, got both`);
+      expect(message).toContain(`\`${Object.keys(twice)[0]}\` in its \`url\` or next to it, got both`);
       expect(message).not.toMatch(/secret|heim/);
     }
   });

@@ -26,7 +26,7 @@ describe('a failure of Redis', () => {
       expect.stringMatching(/^Redis could not list the locks: .*ECONNREFUSED/),
     ]);
     expect(storeError('k', down).message).toBe(
-      'Redis could not serve the lock "k": connect ECONNREFUSED. Is Redis reachable?',
+      'Redis could not serve the lock "k": connect ECONNREFUSED. Check that Redis runs at this address, and that no firewall blocks it.',
     );
     const refused = storeError('k', error('ReplyError', 'WRONGPASS invalid'));
     expect(refused).toMatchObject({ retryable: false });
@@ -53,7 +53,7 @@ describe('a failure of Redis', () => {
     const late = error('Error', 'no connection within 100 ms');
     expect(storeError('k', late, { connectionError: down })).toMatchObject({ cause: late, retryable: true });
     expect(storeError('k', late, { connectionError: down }).message).toContain(
-      'within 100 ms: connect ECONNREFUSED. Is Redis',
+      'within 100 ms: connect ECONNREFUSED. Check that Redis runs',
     );
     expect(storeError('k', unsent, { connectionError: refused })).toMatchObject({ cause: refused, retryable: false });
     const answered = error('ReplyError', 'OOM');
@@ -66,13 +66,13 @@ describe('a failure of Redis', () => {
     const known = storeError('k', lost, { connectionError: down });
     expect(known).toMatchObject({ cause: down, retryable: true });
     expect(known.message).toBe(
-      'Redis could not serve the lock "k": connect ECONNREFUSED 127.0.0.1:1. Is Redis reachable?',
+      'Redis could not serve the lock "k": connect ECONNREFUSED 127.0.0.1:1. Check that Redis runs at this address, and that no firewall blocks it.',
     );
     expect(storeError('k', lost)).toMatchObject({ retryable: true, message: expect.stringContaining('was lost') });
   });
 
   it.each([
-    [true, 'LOADING Redis is loading the dataset in memory', 'still loads its data'],
+    [true, 'LOADING Redis is loading the dataset in memory', 'still loading its data'],
     [true, "READONLY You can't write against a read only replica.", 'connect to its master'],
     [true, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", 'lost its master'],
     [true, 'CLUSTERDOWN The cluster is down', 'CLUSTER INFO'],
@@ -97,13 +97,13 @@ describe('a failure of Redis', () => {
       'see "A user for locks only" on the page "Security"',
     ],
     [false, 'WRONGTYPE Operation against a key holding the wrong kind of value', '`keyPrefix`'],
-    [false, "ERR unknown command 'EVALSHA'", 'Check the rights'],
-    [false, 'ERR Error compiling script (new function): user_script:1: unexpected symbol', 'Check the rights'],
-  ])('is retryable (%s), names what to do, and not whether Redis is reachable: %s', (retryable, message, advice) => {
+    [false, "ERR unknown command 'EVALSHA'", 'Check the permissions'],
+    [false, 'ERR Error compiling script (new function): user_script:1: unexpected symbol', 'Check the permissions'],
+  ])('is retryable (%s), names what to do, without the general advice: %s', (retryable, message, advice) => {
     const told = storeError('k', error('ReplyError', message));
     expect(told).toMatchObject({ retryable, message: expect.stringContaining(message.replace(/\.$/, '')) });
     expect(told.message).toContain(advice);
-    expect(told.message).not.toContain('reachable');
+    expect(told.message).not.toContain('firewall');
   });
 
   it.each([
@@ -112,7 +112,7 @@ describe('a failure of Redis', () => {
     ['C0:error:0A00010B:SSL routines:ssl3_get_record:wrong version number', '`redis://`'],
     ['self-signed certificate in certificate chain', 'See "TLS" on the page "Security"'],
     ['All sentinels are unreachable. Last error: no answer in time', 'a master of that `name`'],
-    ['connect ECONNREFUSED 127.0.0.1:1', 'Is Redis reachable?'],
+    ['connect ECONNREFUSED 127.0.0.1:1', 'Check that Redis runs at this address, and that no firewall blocks it.'],
   ])('names what to do when the connection to Redis fails: %s', (message, advice) => {
     const text = storeError('k', error('Error', message)).message;
     expect(text).toContain(advice);
