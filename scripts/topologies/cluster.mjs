@@ -22,13 +22,20 @@ const SLOTS = 16_384;
  * @param {number} [options.nodeTimeoutMs] How long a node may be silent before it counts as down.
  * @param {(port: number) => number | Promise<number>} [options.announceBus] Receives the port on which the bus of a node listens,
  *   and returns the port by which the other nodes reach it (the same by default).
+ * @param {(port: number) => string[]} [options.argsOf] Further arguments of the node with that port.
  * @returns {Promise<StartedCluster>}
  */
 export function startCluster(options = {}) {
   return withFreshPorts(() => start(options));
 }
 
-async function start({ masters: count = 3, replicas = 1, nodeTimeoutMs = 1_500, announceBus = (port) => port }) {
+async function start({
+  masters: count = 3,
+  replicas = 1,
+  nodeTimeoutMs = 1_500,
+  announceBus = (port) => port,
+  argsOf = () => [],
+}) {
   const folder = makeFolder();
   const nodes = [];
   const stop = async () => {
@@ -38,7 +45,8 @@ async function start({ masters: count = 3, replicas = 1, nodeTimeoutMs = 1_500, 
   return orCleanUp(stop, async () => {
     const members = await plan(count, count * (1 + replicas), announceBus);
     const launch = async (some) => {
-      const started = await startTogether(some.map((me) => () => startNode(folder.path, me, members, nodeTimeoutMs)));
+      const startMember = (me) => startNode(folder.path, me, members, nodeTimeoutMs, argsOf(me.port));
+      const started = await startTogether(some.map((me) => () => startMember(me)));
       nodes.push(...started);
       return started;
     };
@@ -80,7 +88,7 @@ async function plan(masters, size, announceBus) {
 const newId = () => randomBytes(20).toString('hex');
 
 /** Its file is in the cluster's folder, so a restart with the same port and arguments is the same node. */
-function startNode(folder, me, members, nodeTimeoutMs) {
+function startNode(folder, me, members, nodeTimeoutMs, more) {
   const file = join(folder, `nodes-${me.port}.conf`);
   writeFileSync(file, nodesFile(me, members));
   const settings = {
@@ -94,7 +102,7 @@ function startNode(folder, me, members, nodeTimeoutMs) {
     'allow-replica-migration': 'no',
   };
   const args = Object.entries(settings).flatMap(([name, value]) => [`--cluster-${name}`, value]);
-  return startRedisServer({ port: me.port, args: [...args, '--repl-diskless-sync-delay', '0'] });
+  return startRedisServer({ port: me.port, args: [...args, '--repl-diskless-sync-delay', '0', ...more] });
 }
 
 /** What a node knows at its start: a master that no master has taken over yet, and a replica that all have. */
