@@ -27,7 +27,7 @@ const known = new Map();
 function sourceOf(specifier, parent) {
   const url = new URL(specifier.replace(/\.([cm]?)js$/, '.$1ts'), parent);
   // An app that has only one library of clients.
-  if (LIBRARY && url.pathname.endsWith('/redis/client/optional-peers.cts')) {
+  if (LIBRARY && LIBRARY !== 'ioredis' && url.pathname.endsWith('/redis/client/optional-peers.cts')) {
     return at(`test/support/clients/only-${LIBRARY}.cts`);
   }
   if (!known.has(url.href)) known.set(url.href, existsSync(url));
