@@ -1,4 +1,6 @@
 import 'reflect-metadata';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Injectable } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
 import { type Lock, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
@@ -97,6 +99,28 @@ describe('the board', () => {
     const { status, text } = await run();
     expect([status, JSON.parse(text).error]).toEqual([409, expect.stringContaining(`"${SLOTS}"`)]);
     await lock.release();
+  });
+
+  it('runs a job for a script that sends the request of docs/board.md', async () => {
+    const document = readFileSync(join(process.cwd(), 'docs', 'board.md'), 'utf8');
+    const [, command = ''] = /^(curl -u [^]*?)^```$/m.exec(document) ?? [];
+    const given = [...command.matchAll(/ -H '(.*?): (.*?)'/g)].map(([, header, value]) => [header!, value!] as const);
+    const [, body = ''] = / -d '(.*)'/.exec(command) ?? [];
+    const { name } = JSON.parse(body) as { name: string };
+    const imports = [RedisLockBoardModule.forRoot({ unguarded: true, actions: { runNow: true } })];
+    const { get } = await startRequests('express', {
+      imports,
+      providers: [{ provide: Reports, useValue: new Reports() }],
+    });
+    const ask = (headers: typeof given): Promise<{ status: number }> => {
+      const init = { method: 'POST', headers: Object.fromEntries(headers) };
+      return get('locks/run-now', { ...init, body: JSON.stringify({ name, key: NOON }) });
+    };
+    expect(await ask(given)).toMatchObject({ status: 200 });
+    for (const [missing] of given) {
+      const others = given.filter(([header]) => header !== missing);
+      expect(await ask(others)).toMatchObject({ status: 403 });
+    }
   });
 
   it('shows the jobs of another app that has run them', async () => {
