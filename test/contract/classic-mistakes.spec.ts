@@ -6,9 +6,9 @@ import { openStore } from './support/stores.js';
 import { describeOnRedis, itOnSingle, topology } from '../support/topologies/topology.js';
 import { deadlineOf, grantedAt, serverTime } from '../support/redis/records.js';
 
-describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
-  afterEach(closeAll);
+afterEach(closeAll);
 
+describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
   itOnSingle('gives the key a time to live and a lease from the moment it exists', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
@@ -47,8 +47,6 @@ describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
 });
 
 describe('classic mistake: GETSET over the expiry of another holder', () => {
-  afterEach(closeAll);
-
   it('leaves a hold unchanged when others request it, wait for it, or cancel', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
@@ -68,8 +66,6 @@ describe('classic mistake: GETSET over the expiry of another holder', () => {
 });
 
 describe('classic mistake: DEL without checking the owner', () => {
-  afterEach(closeAll);
-
   itOnSingle('frees nothing when the network comes back after another client was granted the lock', async () => {
     const proxy = await proxyTo();
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
@@ -87,8 +83,6 @@ describe('classic mistake: DEL without checking the owner', () => {
 });
 
 describe('classic mistake: GET, then DEL', () => {
-  afterEach(closeAll);
-
   it('keeps the new hold when a release races with the end of the lease', async () => {
     const [a, b] = [await startApp(), await startApp()];
     // All of them have to be granted within their leases, also on several masters.
