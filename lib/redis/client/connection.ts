@@ -190,13 +190,6 @@ export abstract class OwnClient {
     else if (this.#status === 'closed') this.#retry();
   }
 
-  /** It could not even begin, so nothing is lost. */
-  protected fail(error: Error): void {
-    this.#status = 'closed';
-    this.emit('error', error);
-    if (this.#status === 'closed') this.#retry();
-  }
-
   #retry(): void {
     this.#failures += 1;
     const begin = (): void => void (this.#status === 'closed' && this.begin());
@@ -323,7 +316,7 @@ export class OwnConnection extends OwnClient implements SingleClient {
       const target = await find(search.signal);
       if (!search.signal.aborted) this.#openAt(target);
     } catch (error) {
-      if (!search.signal.aborted) this.fail(error as Error);
+      if (!search.signal.aborted) this.#onLoss(error as Error);
     }
   }
 

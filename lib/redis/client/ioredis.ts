@@ -179,30 +179,26 @@ class IoredisClients implements Clients {
   }
 
   #single(options: RedisOptions, make: Make): OwnConnection {
-    const { host = 'localhost', port = 6379, path, sentinels, Connector } = options;
-    const direct = planOf(path ?? `${host}:${port}`, options, make);
-    if (!sentinels) return new OwnConnection(direct, this.parts);
-    const plan = this.#planBySentinels(options, make);
-    // The client of the application decides where it connects.
-    return new OwnConnection(Connector ? { ...plan, target: direct.target } : plan, this.parts);
+    const { host = 'localhost', port = 6379, path, sentinels } = options;
+    const plan = sentinels ? this.#planBySentinels(options, make) : planOf(path ?? `${host}:${port}`, options, make);
+    return new OwnConnection(plan, this.parts);
   }
 
   #planBySentinels(options: RedisOptions, make: Make): ConnectionPlan {
     const { sentinels, sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls } = options;
     const ofSentinels = { ...NOT_FOR_SENTINELS, username, password, tls };
-    const ofMaster = {
-      sentinels: undefined,
-      path: undefined,
-      tls: options.enableTLSForSentinelMode ? options.tls : undefined,
-    };
+    const tlsOfMaster = options.enableTLSForSentinelMode ? options.tls : undefined;
+    const ofMaster = { sentinels: undefined, path: undefined, tls: tlsOfMaster };
+    const hasOwnRoute = Boolean(options.Connector);
     const group = {
       name: options.name!,
       sentinels: sentinels!.map(({ host = '127.0.0.1', port = 26_379 }) => ({ host, port })),
       answerMs: options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
       isOpenToOthers: options.updateSentinels !== false,
       natMap: options.natMap,
+      hasOwnRoute,
       sentinel: (at: ServerAddress) => planOf(addressText(at), options, make, { ...ofSentinels, ...at }),
-      master: (at: ServerAddress) => planOf(addressText(at), options, make, { ...ofMaster, ...at }),
+      master: (at: ServerAddress) => planOf(addressText(at), options, make, hasOwnRoute ? {} : { ...ofMaster, ...at }),
     };
     return planBySentinels(group, this.parts);
   }

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { type Clock } from '../../core/clock.js';
 import { withoutRepeats } from '../../core/reporter.js';
 import { readableText } from '../connection/error-advice.js';
 import {
@@ -17,8 +18,8 @@ import { addressText, isSameAddress, reachedBy, type ServerAddress } from './ser
 /** Every sentinel announces the first when its view changes; the leader of a failover announces the second before that. */
 const [SWITCHED, PROMOTED] = ['+switch-master', '+promoted-slave'] as const;
 
-/** A group of sentinels. */
-export interface SentinelGroup {
+/** A group of sentinels, and how they and their master are reached. */
+interface SentinelPlan {
   readonly name: string;
   readonly sentinels: readonly ServerAddress[];
   /** How long one of them may take to answer. */
@@ -26,35 +27,31 @@ export interface SentinelGroup {
   /** Whether sentinels that others report are also watched. */
   readonly isOpenToOthers: boolean;
   readonly natMap?: RedisNatMap | undefined;
-  /** Connects by itself. Where addresses change, sentinels that the application does not name may be gone for good. */
-  open(address: ServerAddress, isNamed: boolean): SingleClient;
-}
-
-/** How the master of some sentinels is reached. */
-interface SentinelPlan extends Omit<SentinelGroup, 'open'> {
+  /** The application decides where a connection leads: its address does not show whether that is the master. */
+  readonly hasOwnRoute?: boolean;
   readonly sentinel: (at: ServerAddress) => ConnectionPlan;
   readonly master: (at: ServerAddress) => ConnectionPlan & { readonly target: Target };
 }
 
 /** Returns the plan of a connection, which queries the master each time that it is opened. */
-export function planBySentinels({ sentinel, master, ...group }: SentinelPlan, parts: ClientParts): ConnectionPlan {
-  const open = (at: ServerAddress, isNamed: boolean): SingleClient =>
-    OwnConnection.opened({ ...sentinel(at), ...(!isNamed && { maxFailures: MAX_SENTINEL_RETRIES }) }, parts);
-  const sentinels = new Sentinels({ ...group, open }, parts);
-  const [first] = group.sentinels;
+export function planBySentinels(plan: SentinelPlan, parts: ClientParts): ConnectionPlan {
+  const sentinels = new Sentinels(plan, parts);
+  const [first] = plan.sentinels;
+  const direct = plan.master(first!);
+  const find = async (signal: AbortSignal): Promise<Target> => {
+    const announced = await sentinels.master(signal);
+    const { target } = plan.master(reachedBy(announced, plan.natMap));
+    return { open: (listener) => target.open(listener), onReplica: () => sentinels.refute(announced) };
+  };
   return {
-    ...master(first!),
-    address: `sentinel ${group.name} of ${addressText(first!)}`,
-    target: async (signal) => {
-      const at = await sentinels.master(signal);
-      const { target } = master(at);
-      return { open: (listener) => target.open(listener), onReplica: () => sentinels.refute(at) };
-    },
-    watchMaster: (onMaster) => sentinels.watch(onMaster),
+    ...direct,
+    address: `sentinel ${plan.name} of ${addressText(first!)}`,
+    target: plan.hasOwnRoute ? direct.target : find,
+    watchMaster: (onMaster) => new SentinelWatch(sentinels, onMaster, parts),
   };
 }
 
-/** The master according to a sentinel. */
+/** The master according to a sentinel, by the address that it announces. */
 interface View {
   readonly master: ServerAddress;
   /** The order of the announcements; 0 for an answer. */
@@ -69,35 +66,33 @@ type MasterListener = (master: ServerAddress, isFirst: boolean) => void;
  * no single one is trusted: the master is the one that was announced last, or else the one that most sentinels name. A sentinel
  * that restarts with its first configuration withdraws its announcement, and has one vote.
  */
-export class Sentinels {
+class Sentinels {
+  /** The master by the address that the sentinels announce, if it is known. */
+  current: ServerAddress | null = null;
   readonly #known: Map<string, ServerAddress>;
   readonly #views = new Map<string, View>();
   readonly #listeners = new Set<MasterListener>();
   #announcements = 0;
-  #master: ServerAddress | null = null;
   /** Sentinels that have not answered: the vote no longer waits for them. */
   #isSettled = false;
 
   constructor(
-    readonly group: SentinelGroup,
+    readonly plan: SentinelPlan,
     private readonly parts: ClientParts,
   ) {
-    this.#known = new Map(group.sentinels.map((at) => [addressText(at), at]));
+    this.#known = new Map(plan.sentinels.map((at) => [addressText(at), at]));
   }
 
-  /** The master, if it is known. */
-  get current(): ServerAddress | null {
-    return this.#master;
+  /** Connects to one of them. Where addresses change, sentinels that the application does not name may be gone for good. */
+  open(at: ServerAddress, isNamed: boolean): SingleClient {
+    const limit = isNamed ? {} : { maxFailures: MAX_SENTINEL_RETRIES };
+    return OwnConnection.opened({ ...this.plan.sentinel(at), ...limit }, this.parts);
   }
 
   /** Returns a function that removes the listener. */
   onMaster(listener: MasterListener): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
-  }
-
-  watch(onMaster: (leadsToMaster: LeadsToMaster) => void): SentinelWatch {
-    return new SentinelWatch(this, onMaster, this.parts);
   }
 
   /** Asks all sentinels at once, and waits until more than half agree, or for a second. */
@@ -107,7 +102,7 @@ export class Sentinels {
     let isLate = false;
     let [cancelLate, giveUp] = [(): void => undefined, (): void => undefined];
     const areAgreed = (): boolean =>
-      answers.filter((one) => isSameAddress(one, this.#master ?? {})).length * 2 > this.#known.size;
+      answers.filter((one) => isSameAddress(one, this.current ?? {})).length * 2 > this.#known.size;
     const enough = new Promise<void>((resolve, reject) => {
       giveUp = () => reject(new Error('no answer in time'));
       const check = (): void => void ((areAgreed() || (isLate && answers.length > 0)) && resolve());
@@ -116,9 +111,9 @@ export class Sentinels {
         check();
       }, SENTINEL_COMMAND_TIMEOUT_MS);
       const asks = [...this.#known].map(async ([name, at]) => {
-        const connection = this.group.open(at, true);
+        const connection = this.open(at, true);
         connections.push(connection);
-        const ask = this.#ask(connection, name);
+        const ask = this.#askFirst(connection, name);
         answers.push(await inTime(ask, CONNECT_TIMEOUT_MS + SENTINEL_COMMAND_TIMEOUT_MS, clock));
         check();
       });
@@ -137,7 +132,7 @@ export class Sentinels {
       for (const connection of connections) void connection.close();
     }
     if (!areAgreed()) this.settle();
-    return this.#master!;
+    return this.current!;
   }
 
   /** Adds another sentinel of the group; false: it was known, or there are enough. */
@@ -155,14 +150,12 @@ export class Sentinels {
   }
 
   /** A sentinel has answered, or announced a switch. */
-  heard(sentinel: string, announced: ServerAddress, isAnnouncement: boolean): ServerAddress {
-    const master = reachedBy(announced, this.group.natMap);
+  heard(sentinel: string, master: ServerAddress, isAnnouncement: boolean): void {
     const before = this.#views.get(sentinel);
     const isNews = isAnnouncement || !before || !isSameAddress(before.master, master);
     if (isAnnouncement) this.#announcements += 1;
     if (isNews) this.#views.set(sentinel, { master, announcement: isAnnouncement ? this.#announcements : 0 });
     this.#decide();
-    return master;
   }
 
   /** Decides by the answers so far. */
@@ -179,33 +172,36 @@ export class Sentinels {
     this.#decide();
   }
 
-  /** The master that a sentinel names; null: it has none of this name. */
-  async askForMaster(connection: SingleClient): Promise<ServerAddress | null> {
-    const { name, answerMs } = this.group;
+  /** Asks a sentinel for the master; null: it has none of this name. */
+  async ask(connection: SingleClient, sentinel: string): Promise<ServerAddress | null> {
+    const { name, answerMs } = this.plan;
     const answer = connection.call(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
     const [host, port] = ((await inTime(answer, answerMs, this.parts.clock)) ?? []) as string[];
-    return host ? { host, port: Number(port) } : null;
+    if (!host) return null;
+    const master = { host, port: Number(port) };
+    this.heard(sentinel, master, false);
+    return master;
   }
 
   #decide(): void {
     const views = [...this.#known.keys()].flatMap((name) => this.#views.get(name) ?? []);
     const votesFor = ({ master }: View): number => views.filter((one) => isSameAddress(one.master, master)).length;
-    const isCurrent = ({ master }: View): number => Number(isSameAddress(master, this.#master ?? {}));
+    const isCurrent = ({ master }: View): number => Number(isSameAddress(master, this.current ?? {}));
     const [best] = views.toSorted(
       (a, b) => b.announcement - a.announcement || votesFor(b) - votesFor(a) || isCurrent(b) - isCurrent(a),
     );
     if (!best || isCurrent(best)) return;
     if (best.announcement === 0 && !this.#isSettled && votesFor(best) * 2 <= this.#known.size) return;
-    const isFirst = this.#master === null;
-    this.#master = best.master;
+    const isFirst = this.current === null;
+    this.current = best.master;
     for (const listener of this.#listeners) listener(best.master, isFirst);
   }
 
-  async #ask(connection: SingleClient, name: string): Promise<ServerAddress> {
+  async #askFirst(connection: SingleClient, sentinel: string): Promise<ServerAddress> {
     await connection.connect();
-    const master = await this.askForMaster(connection);
-    if (!master) throw new Error(`the sentinel has no master of the name "${this.group.name}"`);
-    return this.heard(name, master, false);
+    const master = await this.ask(connection, sentinel);
+    if (!master) throw new Error(`the sentinel has no master of the name "${this.plan.name}"`);
+    return master;
   }
 }
 
@@ -216,8 +212,9 @@ export class Sentinels {
  * misses what that sentinel learns while the library connects.
  */
 class SentinelWatch implements MasterWatch {
-  readonly #links = new Map<string, SentinelLink>();
+  readonly #links = new Map<string, SingleClient>();
   readonly #stops: (() => void)[];
+  readonly #clock: Clock;
   #isRefused = false;
   #isClosed = false;
 
@@ -226,11 +223,12 @@ class SentinelWatch implements MasterWatch {
     private readonly onMaster: (leadsToMaster: LeadsToMaster) => void,
     private readonly parts: ClientParts,
   ) {
+    this.#clock = parts.clock;
     this.#stops = [
       sentinels.onMaster((master, isFirst) => this.#onMaster(master, isFirst)),
       parts.clock.setTimer(() => sentinels.settle(), SENTINEL_COMMAND_TIMEOUT_MS),
     ];
-    for (const sentinel of sentinels.group.sentinels) this.#add(sentinel, true);
+    for (const sentinel of sentinels.plan.sentinels) this.#add(sentinel, true);
     this.repeat();
   }
 
@@ -245,124 +243,99 @@ class SentinelWatch implements MasterWatch {
     await Promise.all([...this.#links.values()].map((link) => link.close()));
   }
 
-  #add(sentinel: ServerAddress, isNamed: boolean): void {
-    const name = addressText(sentinel);
-    const { sentinels, parts } = this;
-    const { group } = sentinels;
-    if (this.#isClosed || this.#links.has(name)) return;
-    if (!isNamed && !sentinels.add(sentinel)) return;
-    const connection = group.open(sentinel, isNamed);
-    const debug = withoutRepeats((line) => parts.reporter.debug(line));
-    connection.on('error', (error) => debug(`Redis sentinel: ${readableText(error)}`));
-    connection.once('ended', () => {
+  #add(at: ServerAddress, isNamed: boolean): void {
+    const name = addressText(at);
+    const { sentinels } = this;
+    if (this.#isClosed || this.#links.has(name) || !(isNamed || sentinels.add(at))) return;
+    const link = sentinels.open(at, isNamed);
+    this.#links.set(name, link);
+    const debug = withoutRepeats((line) => this.parts.reporter.debug(line));
+    const onError = (error: Error): void => debug(`Redis sentinel: ${readableText(error)}`);
+    let isListening = false;
+    let cancelPing = (): void => undefined;
+    const pingLater = (): void => {
+      cancelPing = this.#clock.setTimer(() => {
+        const ask = () => (isListening ? this.#inTime(link.call(['ping'])) : sentinels.ask(link, name));
+        if (link.isWritable) reconnectUnless(link, [ask()]);
+        pingLater();
+      }, SENTINEL_PING_MS);
+    };
+    const subscribe = async (): Promise<void> => void (isListening = await this.#subscribe(link));
+    link.on('error', onError);
+    link.on('message', (channel, text) => this.#onMessage(name, channel, text.split(' ')));
+    link.on('closed', () => (isListening = false));
+    link.on('ready', () =>
+      reconnectUnless(link, [sentinels.ask(link, name), this.#askForOthers(link, onError), subscribe()]),
+    );
+    link.once('ended', () => {
+      cancelPing();
       this.#links.delete(name);
       if (!isNamed) sentinels.remove(name);
     });
-    const listener: SentinelListener = {
-      onMaster: (master, isAnnouncement) => void sentinels.heard(name, master, isAnnouncement),
-      onSentinel: (other) => group.isOpenToOthers && this.#add(reachedBy(other, group.natMap), false),
-      onRefused: (error) => this.#onRefused(error),
-    };
-    this.#links.set(name, new SentinelLink(connection, sentinels, listener, parts));
+    pingLater();
   }
 
-  #onRefused({ message }: Error): void {
-    if (!this.#isRefused) {
-      this.parts.reporter.warn(`Failovers are noticed up to ${SENTINEL_PING_MS} ms late, by polling: ${message}`);
-    }
-    this.#isRefused = true;
-  }
-
-  /** A host name does not show whether a connection leads there: then only a change counts, and not the first answer. */
-  #onMaster({ host, port }: ServerAddress, isFirst: boolean): void {
-    this.onMaster(({ peer }) => {
-      if (peer?.port !== port) return false;
-      return isIP(host) === 0 ? isFirst : peer.host === host;
-    });
-  }
-}
-
-/** Receives what one sentinel reports. */
-interface SentinelListener {
-  onMaster(master: ServerAddress, isAnnouncement: boolean): void;
-  onSentinel(other: ServerAddress): void;
-  /** The sentinel refuses the subscription. */
-  onRefused(error: Error): void;
-}
-
-/** The connection to one sentinel. */
-class SentinelLink {
-  #isListening = false;
-  #cancelPing: (() => void) | undefined;
-
-  constructor(
-    private readonly connection: SingleClient,
-    private readonly sentinels: Sentinels,
-    private readonly listener: SentinelListener,
-    private readonly parts: ClientParts,
-  ) {
-    connection.on('message', (channel, text) => this.#onMessage(channel, text.split(' ')));
-    connection.on('closed', () => (this.#isListening = false));
-    connection.on('ready', () => this.#reconnectUnless([this.#askMaster(), this.#askSentinels(), this.#subscribe()]));
-    this.#pingLater();
-  }
-
-  async close(): Promise<void> {
-    this.#cancelPing?.();
-    await this.connection.close();
-  }
-
-  async #askMaster(): Promise<void> {
-    const master = await this.sentinels.askForMaster(this.connection);
-    if (master) this.listener.onMaster(master, false);
-  }
-
-  async #askSentinels(): Promise<void> {
-    const answer = this.connection.call(['SENTINEL', 'SENTINELS', this.sentinels.group.name]);
+  async #askForOthers(link: SingleClient, onError: (error: Error) => void): Promise<void> {
+    const { name, isOpenToOthers, natMap } = this.sentinels.plan;
+    const answer = link.call(['SENTINEL', 'SENTINELS', name]);
     for (const fields of (await this.#inTime(answer)) as string[][]) {
       const valueOf = (field: string) => fields[fields.indexOf(field) + 1]!;
-      if (valueOf('flags').includes('disconnected')) continue;
-      this.listener.onSentinel({ host: valueOf('ip'), port: Number(valueOf('port')) });
+      if (!isOpenToOthers || valueOf('flags').includes('disconnected')) continue;
+      try {
+        this.#add(reachedBy({ host: valueOf('ip'), port: Number(valueOf('port')) }, natMap), false);
+      } catch (error) {
+        onError(error as Error);
+      }
     }
   }
 
   /** Sent together with the query for the master, and after it: every change after that answer is announced. */
-  async #subscribe(): Promise<void> {
+  async #subscribe(link: SingleClient): Promise<boolean> {
     try {
-      await this.#inTime(Promise.all([SWITCHED, PROMOTED].map((channel) => this.connection.subscribe(channel))));
-      this.#isListening = true;
+      await this.#inTime(Promise.all([SWITCHED, PROMOTED].map((channel) => link.subscribe(channel))));
+      return true;
     } catch (error) {
       if ((error as Error).name !== 'ReplyError') throw error;
-      this.listener.onRefused(error as Error);
+      const text = `Failovers are noticed up to ${SENTINEL_PING_MS} ms late, by polling: ${(error as Error).message}`;
+      if (!this.#isRefused) this.parts.reporter.warn(text);
+      this.#isRefused = true;
+      return false;
     }
   }
 
   /** `+switch-master`: `name host port host port`; `+promoted-slave`: `slave name host port @ name host port`. */
-  #onMessage(channel: string, words: readonly string[]): void {
-    const { name } = this.sentinels.group;
+  #onMessage(sentinel: string, channel: string, words: readonly string[]): void {
+    const { name } = this.sentinels.plan;
     const announce = (at: number): void =>
-      this.listener.onMaster({ host: words[at]!, port: Number(words[at + 1]) }, true);
+      this.sentinels.heard(sentinel, { host: words[at]!, port: Number(words[at + 1]) }, true);
     if (channel === SWITCHED && words[0] === name) announce(3);
     if (channel === PROMOTED && words[5] === name) announce(2);
   }
 
-  #pingLater(): void {
-    this.#cancelPing = this.parts.clock.setTimer(() => {
-      if (this.connection.isWritable) {
-        this.#reconnectUnless([this.#isListening ? this.#inTime(this.connection.call(['ping'])) : this.#askMaster()]);
-      }
-      this.#pingLater();
-    }, SENTINEL_PING_MS);
+  /** Where the address of a connection does not show whether it leads there, only a change counts, and not the first answer. */
+  #onMaster(announced: ServerAddress, isFirst: boolean): void {
+    const { hasOwnRoute, natMap } = this.sentinels.plan;
+    if (hasOwnRoute) return this.onMaster(() => isFirst);
+    let master: ServerAddress | undefined;
+    try {
+      master = reachedBy(announced, natMap);
+    } catch {
+      // A connection that leaves the present server reports it.
+    }
+    this.onMaster(({ peer }) => {
+      if (!master || peer?.port !== master.port) return false;
+      return isIP(master.host) === 0 ? isFirst : peer.host === master.host;
+    });
   }
 
   #inTime<T>(answer: Promise<T>): Promise<T> {
-    return inTime(answer, this.sentinels.group.answerMs, this.parts.clock);
+    return inTime(answer, this.sentinels.plan.answerMs, this.#clock);
   }
+}
 
-  /** Reconnects when an answer is missing at its deadline. A refusal is an answer. */
-  #reconnectUnless(answers: readonly Promise<unknown>[]): void {
-    Promise.all(answers).catch((error: Error) => {
-      if (error.name !== 'ReplyError' && this.connection.isWritable) this.connection.reconnect();
-    });
-  }
+/** Reconnects when an answer is missing at its deadline. A refusal is an answer. */
+function reconnectUnless(link: SingleClient, answers: readonly Promise<unknown>[]): void {
+  Promise.all(answers).catch((error: Error) => {
+    if (error.name !== 'ReplyError' && link.isWritable) link.reconnect();
+  });
 }

@@ -38,7 +38,8 @@ export class ConnectionState {
   }
 
   onClose(): void {
-    this.#countLoss();
+    this.losses += 1;
+    this.isDown = true;
     // A server that accepts connections and stays silent causes no error.
     if (this.#isUnready) this.lastError ??= new Error(NEVER_READY);
     this.#isUnready = true;
@@ -48,14 +49,7 @@ export class ConnectionState {
   onError(error: Error): string | null {
     const before = this.lastError && readableText(this.lastError);
     this.lastError = withoutSecrets(error);
-    // While no sentinel has a master, no connection begins that could be lost.
-    if (error.message.startsWith('All sentinels are unreachable')) this.#countLoss();
     const text = readableText(this.lastError);
     return text === before ? null : text;
-  }
-
-  #countLoss(): void {
-    this.losses += 1;
-    this.isDown = true;
   }
 }

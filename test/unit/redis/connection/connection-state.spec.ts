@@ -19,13 +19,4 @@ describe('the state of a connection', () => {
     state.onClose();
     expect(state).toMatchObject({ losses: 2, isDown: true, lastError: undefined });
   });
-
-  it('counts as lost when no sentinel has a master', () => {
-    const state = start();
-    state.onConnecting();
-    expect(state.onError(new Error('All sentinels are unreachable. Last error: ERR No such master'))).toBe(
-      'All sentinels are unreachable. Last error: ERR No such master',
-    );
-    expect(state).toMatchObject({ losses: 1, isDown: true });
-  });
 });
