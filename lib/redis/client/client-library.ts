@@ -2,7 +2,7 @@ import { type Clock } from '../../core/clock.js';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type Randomness } from '../../core/randomness.js';
 import { shortened } from '../../core/read-options.js';
-import { type Reporter } from '../../core/reporter.js';
+import { reasonOf, type Reporter } from '../../core/reporter.js';
 import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisConnectionOptions } from './redis-connection.js';
 
@@ -78,6 +78,20 @@ export function checkDuplicate<T extends object>(duplicate: T | undefined, metho
     'Expected `connection` to be a client that can be duplicated, got one whose `duplicate()` returns no client, as that of a mock. ' +
       "Pass the client itself. In tests, use `RedisLockTestingModule`, or `connection: 'memory'`.",
   );
+}
+
+/** The options of TLS, with a `checkServerIdentity` that returns what it throws: Node would end the process. */
+export function guarded<T extends object>(tls: T): T {
+  const { checkServerIdentity: check } = tls as { readonly checkServerIdentity?: unknown };
+  if (typeof check !== 'function') return tls;
+  const checkServerIdentity = (...args: unknown[]): unknown => {
+    try {
+      return check(...args);
+    } catch (error) {
+      return new Error(`\`checkServerIdentity\` of \`connection\` threw \`${reasonOf(error)}\``, { cause: error });
+    }
+  };
+  return { ...tls, checkServerIdentity };
 }
 
 /** The duplicates of a client do not use its key prefix: otherwise, changing it would change the names of the locks. */

@@ -13,6 +13,7 @@ import {
   type ClientLibrary,
   type ClientParts,
   type Clients,
+  guarded,
   hasMethod,
   type ServerPlace,
   warnOfKeyPrefix,
@@ -66,18 +67,15 @@ const NOT_FOR_SENTINELS: RedisOptions = {
   enableReadyCheck: false,
 };
 
-const ignore = (): void => undefined;
-
-function openSession(client: Redis, listener: SessionListener): Session {
+function openSession(client: Redis, db: number, listener: SessionListener): Session {
   const ended = new Promise((resolve) => client.once('end', resolve));
-  const { db = 0 } = client.options;
   client.on('error', (error) => listener.onOver(error));
   client.on('connect', () => {
     reportGreeting(client, listener);
     listener.onConnected();
   });
   client.on('ready', () => {
-    // ioredis also sends SELECT, and takes the connection as ready when it is refused.
+    // Not by ioredis: it is ready when its SELECT is refused, and reports that before a refused password.
     if (db === 0) return listener.onReady();
     client.select(db).then(
       () => listener.onReady(),
@@ -86,7 +84,8 @@ function openSession(client: Redis, listener: SessionListener): Session {
   });
   client.on('close', () => listener.onOver()).on('end', () => listener.onOver());
   client.on('message', (channel, text) => listener.onMessage(channel, text));
-  client.connect().catch(ignore);
+  // A Connector of the application may throw: then there is no event.
+  client.connect().catch((error: Error) => listener.onOver(error));
   return {
     get isWritable() {
       return client.status === 'ready' && client.stream.writable;
@@ -102,10 +101,14 @@ function openSession(client: Redis, listener: SessionListener): Session {
     // Each additional promise slows down all commands: redis-errors.ts reads the errors of ioredis.
     send: ([name, ...words]) => client.call(String(name), ...words),
     subscribe: (channel) => client.subscribe(channel),
-    end: () => {
+    async end() {
       // ioredis would set a timer to destroy a socket that has ended.
       if (client.status === 'close' || client.status === 'end') return ended;
-      client.disconnect(false);
+      try {
+        client.disconnect(false);
+      } catch {
+        // By a Connector of the application.
+      }
       (client.stream as Redis['stream'] | undefined)?.destroy();
       return ended;
     },
@@ -147,11 +150,11 @@ class IoredisClients implements Clients {
     if (client.isCluster) return this.#clusterOf(client as Cluster);
     const single = client as Redis;
     checkDuplicate(single.duplicate({ lazyConnect: true }), 'evalsha');
-    const { connectTimeout, db } = single.options;
+    const { connectTimeout } = single.options;
     const isChosen = connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
     const options = { ...single.options, connectTimeout: isChosen ? connectTimeout : undefined };
     // The current credentials of the client, read when a connection begins.
-    return this.#single(options, (changes) => single.duplicate({ db, ...changes }));
+    return this.#single(options, (changes) => single.duplicate(changes));
   }
 
   /**
@@ -245,12 +248,13 @@ function planOf(
 ): ConnectionPlan & { readonly target: Target } {
   // `null` and 0 mean no limit: a host that stays silent would be waited for indefinitely.
   const connectTimeout = options.connectTimeout || CONNECT_TIMEOUT_MS;
-  const own = { ...OWN_OPTIONS, ...changes, connectTimeout };
+  const { tls, db } = { ...options, ...changes };
+  const own = { ...OWN_OPTIONS, ...changes, connectTimeout, db: 0, ...(tls && { tls: guarded(tls) }) };
   return {
     address,
     endsForGood: false,
     connectTimeout,
-    target: { open: (listener) => openSession(make(own), listener) },
+    target: { open: (listener) => openSession(make(own), db ?? 0, listener) },
   };
 }
 
@@ -265,7 +269,10 @@ async function resolveSeeds(seeds: readonly ServerAddress[], options: ClusterOpt
       return records.toSorted((a, b) => a.priority - b.priority).map((one) => ({ host: one.name, port: one.port }));
     }
     if (!dnsLookup) return [{ host, port }];
-    return new Promise((done) => dnsLookup(host, (error, address) => done(error ? [] : [{ host: address, port }])));
+    // Without a host, ioredis would connect to this machine.
+    return new Promise((done) =>
+      dnsLookup(host, (error, address) => done(error || !address ? [] : [{ host: address, port }])),
+    );
   });
   return (await Promise.all(found)).flat();
 }

@@ -6,6 +6,7 @@ import {
   type ClientLibrary,
   type ClientParts,
   type Clients,
+  guarded,
   hasMethod,
   lostError,
   type ServerPlace,
@@ -271,7 +272,11 @@ function planOf(
   // 0 means no limit: a host that stays silent would be waited for indefinitely.
   const connectTimeout = options.socket?.connectTimeout || CONNECT_TIMEOUT_MS;
   const makeBy = (socket: SocketOptions): NodeRedis =>
-    make({ ...options, ...OWN_OPTIONS, socket: { ...options.socket, ...at, connectTimeout, ...socket } });
+    make({
+      ...options,
+      ...OWN_OPTIONS,
+      socket: { ...guarded(options.socket ?? {}), ...at, connectTimeout, ...socket },
+    });
   return {
     address: 'path' in at ? at.path : addressText(at),
     endsForGood: false,

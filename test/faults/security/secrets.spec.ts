@@ -116,6 +116,23 @@ describe('a certificate that clients do not trust any more', () => {
   });
 });
 
+describe('a `checkServerIdentity` of an application that throws', () => {
+  it('rejects each call with what it threw, as long as it does', async () => {
+    const { connection } = await ownSecured();
+    let isBroken = true;
+    const checkServerIdentity = (): undefined => {
+      if (isBroken) throw new Error('no such name');
+    };
+    const tls = { ...connection.tls, checkServerIdentity };
+    const { locks } = await startApp({ connection: { ...connection, tls } });
+    const error = await rejection(locks.acquire(freshKey(), { waitMs: 300 }));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    expect(error.message).toContain('`checkServerIdentity` of `connection` threw `no such name`');
+    isBroken = false;
+    expect((await locks.acquire(freshKey(), { waitMs: 25_000 })).held).toBe(true);
+  });
+});
+
 describe('a password that was changed', () => {
   it('costs a lock only when its lease is over, and every call says why', async () => {
     const { admin, port } = await ownRedis();

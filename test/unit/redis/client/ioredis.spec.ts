@@ -6,6 +6,7 @@ import { ioredisLibrary, iovalkeyLibrary } from '../../../../lib/redis/client/io
 import { type SingleClient } from '../../../../lib/redis/client/redis-client.js';
 import { GREETING_MS } from '../../../../lib/redis/timing.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
+import { eventually } from '../../../support/waiting/eventually.js';
 
 const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
 const COMMAND = /\*\d+\r\n\$\d+\r\n(\w+)\r\n(?:\$\d+\r\n[^\r]*\r\n)*/g;
@@ -62,4 +63,58 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
     await client.close();
     await server.close();
   });
+
+  it.each(['connect', 'disconnect'] as const)(
+    'reports a Connector whose %s() throws, and tries again',
+    async (method) => {
+      const fail = (): never => {
+        throw new Error('no tunnel');
+      };
+      class Connector {
+        connect = method === 'connect' ? fail : async () => Promise.reject(new Error('no tunnel'));
+        disconnect = method === 'disconnect' ? fail : (): void => undefined;
+      }
+      const client = library.clientsOf(parts).open({ host: '127.0.0.1', Connector });
+      const errors: string[] = [];
+      client.on('error', ({ message }) => errors.push(message));
+      client.connect().catch(() => undefined);
+      await eventually(() => errors.length >= 3);
+      expect(new Set(errors)).toEqual(new Set(['no tunnel']));
+      await client.close();
+    },
+  );
+
+  it.each([
+    ['throws', () => { throw new Error('no resolver'); }, 'no resolver'], // prettier-ignore
+    [
+      'finds no address',
+      (_host: string, done: (error: null, address?: string) => void) => done(null),
+      'no address is known',
+    ],
+  ])('reports a dnsLookup that %s, and tries again', async (_how, dnsLookup, text) => {
+    const client = library.clientsOf(parts).open({ cluster: [{ host: 'redis.invalid', port: 1 }], dnsLookup });
+    const errors: string[] = [];
+    client.on('error', ({ message }) => errors.push(message));
+    client.connect().catch(() => undefined);
+    await eventually(() => errors.length >= 3);
+    expect(new Set(errors)).toEqual(new Set([text]));
+    await client.close();
+  });
+
+  it.each([2, 3] as const)(
+    'reports a refused password, and not the refused SELECT after it, in RESP%i',
+    async (protocol) => {
+      const refused = (): string => '-WRONGPASS invalid username-password pair\r\n';
+      const noAuth = (): string => '-NOAUTH Authentication required.\r\n';
+      const server = await serve({ auth: refused, hello: refused, select: noAuth, info: noAuth });
+      const client = library.clientsOf(parts).open({ port: server.port, password: 'geheim', db: 3, protocol });
+      const errors: string[] = [];
+      client.on('error', ({ message }) => errors.push(message));
+      client.connect().catch(() => undefined);
+      await eventually(() => errors.length >= 2);
+      for (const error of errors) expect(error).toContain('WRONGPASS');
+      await client.close();
+      await server.close();
+    },
+  );
 });
