@@ -184,8 +184,9 @@ export class Batch extends Command {
       const one = readReply(pending[0]!.operation.attempt, reply);
       return one && [one];
     }
-    if (!Array.isArray(reply) || reply.length !== pending.length) return null;
-    const read = pending.map(({ operation }, i) => readReply(operation.attempt, reply[i]));
+    const all: unknown = typeof reply === 'string' ? reply.split('\n') : reply;
+    if (!Array.isArray(all) || all.length !== pending.length) return null;
+    const read = pending.map(({ operation }, i) => readReply(operation.attempt, all[i]));
     return read.every((one) => one !== null) ? read : null;
   }
 

@@ -80,6 +80,7 @@ export function recordOf(fields: readonly Buffer[], at: number): unknown {
 /** A reply as both give it: of an error the code, of a busy lock not which of its writers is named. */
 export function plainReply(reply: unknown): unknown {
   if (reply instanceof Error) return /\b(WRONGTYPE|OOM|READONLY) /.exec(reply.message)?.[1] ?? reply.message;
+  if (typeof reply === 'string') return reply;
   const parts = (reply as unknown[]).map((part) => (Array.isArray(part) ? plainReply(part) : String(part)));
   return parts[0] === 'busy' ? parts.map((part, i) => (i === 5 || i === 6 ? part !== '' : part)) : parts;
 }

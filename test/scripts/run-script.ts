@@ -67,5 +67,6 @@ export async function runScript(redis: Redis, { script, operands }: Script, micr
   }
 }
 
-/** Returns each part as text. */
-export const textsOf = (reply: unknown): string[] => (reply as unknown[]).map(String);
+/** Returns each part of a reply as text. */
+export const textsOf = (reply: unknown): string[] =>
+  typeof reply === 'string' ? reply.split(' ') : (reply as unknown[]).map(String);

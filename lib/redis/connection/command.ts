@@ -280,8 +280,15 @@ export class SingleCommand<T> extends Command {
   }
 }
 
-/** Reads the reply for one attempt; null if it belongs to another command, or does not come from a script of this library. */
+/**
+ * Reads the reply for one attempt, a list or a text (scripts/operate.lua); null if it belongs to another command, or does not come
+ * from a script of this library.
+ */
 export function readReply(echo: string | undefined, reply: unknown): string[] | null {
+  if (typeof reply === 'string') {
+    const parts = reply.split(' ');
+    return echo !== undefined && parts[1] === echo ? parts : null;
+  }
   if (!Array.isArray(reply) || !reply.every(isPlain)) return null;
   const parts = reply.map(String);
   return echo === undefined || parts[1] === echo ? parts : null;

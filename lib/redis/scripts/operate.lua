@@ -16,7 +16,9 @@
 ---                          w write-back: the new token
 ---                          f forced release: the last token when the operator looked. Later grants are left alone, also when this comes late
 ---                          p permits: their number (0: nothing may read; `-`: the requests say again how many)
---- @reply    of the operation, or a list with that of each; `failed attempt error` for one that failed among many. Acquire:
+--- @reply    of the operation, or a list with that of each; `failed attempt error` for one that failed among many. The parts of a reply are
+---           a list, or, in the usual case, one text with a blank between two; if all replies are texts, they are the lines of one: it
+---           takes less of the client and of the server than a list. Acquire:
 ---           `granted attempt now remainingMs holds fireMs token...`, the same again when it is sent again;
 ---           `busy attempt now retryMs ahead holder owner listeners lastToken full permits`, about the first busy lock: `retryMs` until
 ---           the first lease may end (0: unknown), `owner` of the write hold, a name or an attempt (empty, as `holder`: none, or
@@ -30,7 +32,8 @@
 ---           `revoked attempt now holds`, or `again attempt now 0`. Permits: `set attempt now`.
 
 --- @include clock
-local now, own, replies, Lock = math.floor(micros / 1000), ARGV[3], {}, nil
+local now, own, replies, are_texts, Lock = math.floor(micros / 1000), ARGV[3], {}, true, nil
+local now_text = string.format('%.0f', now)
 
 -- The usual case, a lock that is free and then held once, without what is rare. It does what the text behind it would do at twice
 -- the cost (ADR 21). In another case, it returns nothing, and what it has read.
@@ -56,21 +59,21 @@ local function usual(key, text, attempt, token)
   local need, value, field, text_of, reply = now + keep, nil, 'r', nil, nil
   if kind == 114 then
     text_of = string.sub(ended .. id .. ';', #ended > 54 and 10 or 1)
-    value, reply = 'A' .. struct.pack('>I7I6', last, kept), { 'released', attempt, now, 0, last }
+    value, reply = 'A' .. struct.pack('>I7I6', last, kept), string.format('released %s %s 0 %.0f', attempt, now_text, last)
   elseif kind == 97 then
     local sent, until_micros = ARGV[1] + 0, ARGV[2] + 0
     if sent > micros or micros > until_micros then return nil, state end
     last, deadline, field, text_of = math.max(last + 64, micros), now + lease, 'by', holder
     need = deadline + keep
     value = 'B' .. struct.pack('>I7I6I6I5c1I3I3I6', last, kept, deadline, lease, mode, take, permits, now) .. attempt
-    reply = { 'granted', attempt, now, deadline - now, 1, '', last }
+    reply = string.format('granted %s %s %s 1  %.0f', attempt, now_text, lease, last)
   else
     if last ~= tonumber(token) or mode ~= held then return nil, state end
     deadline = math.max(deadline, now + lease)
     need, field, text_of = deadline + keep, holder ~= '' and 'by' or nil, holder
     value = 'B' .. struct.pack('>I7I6I6I5c1I3I3I6', last, kept, deadline, math.max(lease + 0, deadline - now), held, takes, most, since)
       .. attempt
-    reply = { 'renewed', attempt, now, deadline - now }
+    reply = string.format('renewed %s %s %.0f', attempt, now_text, deadline - now)
   end
   if kept < need or kept > need + 2 * keep or kind ~= 110 and string.find(ended, id, 1, true) then return nil, state end
   local written = field and redis.pcall('HSET', key, 's', value, field, text_of) or not field and redis.pcall('HSET', key, 's', value)
@@ -108,5 +111,6 @@ for terms, one, its_token in string.gmatch(own, '(%d+) (%S+) ?(%d*)\n') do
   local i = #replies + 1
   local is_done, reply = pcall(operate, i, ARGV[3 + terms], one, its_token)
   replies[i] = is_done and reply or { 'failed', one, tostring(reply) }
+  are_texts = are_texts and type(replies[i]) == 'string'
 end
-return replies
+return are_texts and table.concat(replies, '\n') or replies
