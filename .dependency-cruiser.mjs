@@ -1,4 +1,4 @@
-// The layers of lib and what each may import (see docs/how-it-works.md). `import type` counts, too; cycles are refused.
+// The layers of lib and what each may import (see docs/how-it-works.md). `import type` also counts; cycles are refused.
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
 const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'leader', 'interceptor', 'decorators'];
 const ROOT_FILES = ['parts', 'service', 'tokens', 'options', 'place', 'registration'].map(
@@ -52,7 +52,7 @@ const LAYERS = [
     lib: ['core', 'observability', 'redis-lock.parts', 'redis-lock.service', 'redis-lock.tokens'],
     packages: [...NEST, '@opentelemetry/api', 'prom-client'],
   },
-  // Runs without Nest; nobody imports it.
+  // Runs without Nest, and is not imported.
   { from: ['cli'], lib: ['core', 'redis', 'cli'] },
   {
     from: ['board'],

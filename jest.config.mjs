@@ -1,10 +1,10 @@
 /** All tests are one project. scripts/check.mjs lists which files run in which command, on which topology and library of clients. */
 export default {
   roots: ['lib', 'test', 'scripts', 'sample-app', 'examples'].map((folder) => `<rootDir>/${folder}`),
-  // Apps that install the package, with tests of their own.
+  // Apps that install the package, with their own tests.
   modulePathIgnorePatterns: ['<rootDir>/test/package/apps/'],
   testRegex: '\\.spec\\.ts$',
-  // Without VM contexts, in which modules are slow and compiled anew for each file.
+  // Without VM contexts, in which modules are slow and compiled again for each file.
   runtime: '<rootDir>/test/support/jest/runtime.cjs',
   testEnvironment: '<rootDir>/test/support/strict/environment.mjs',
   globalSetup: '<rootDir>/test/support/topologies/global-setup.mjs',

@@ -1,51 +1,9 @@
-// Checks the English of documents, comments and string literals (error texts, test titles): `node scripts/english.mjs [PATH…]`.
-// Without a path, it checks the paths in CHECKED; `--count` counts the hits of each folder. It skips quotes: in Markdown inline code,
-// `> …`, text in double quotes and blocks of output.
+// Checks the English of documents, pages, comments and string literals (error texts, test titles): `node scripts/english.mjs [PATH…]`.
+// Without a path, it checks all files. It skips quotes: in Markdown inline code, `> …`, text in double quotes and blocks of output.
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import process from 'node:process';
 import { countsOf, report, root, runChecks } from './checks.mjs';
-
-const FOLDERS = [
-  'architecture',
-  'cli',
-  'clients',
-  'model',
-  'nest',
-  'package',
-  'scripts',
-  'support',
-  'types',
-  'unit',
-].map((name) => `test/${name}`);
-/** Specs that quote texts of lib which are not clean yet. */
-const QUOTING = [
-  'nest/module/options',
-  'unit/core/printable',
-  'unit/redis/client/plain-options',
-  'unit/redis/redis-lock-store',
-  'unit/testing/contract/bad-stores',
-];
-const SKIPPED = [
-  'examples/sqlite-store/test/processes.spec.ts',
-  'test/nest/board',
-  'test/support/topologies/topology.ts',
-  ...QUOTING.map((name) => `test/${name}.spec.ts`),
-];
-/** Folders of lib whose texts are not clean yet. */
-const NOT_YET = ['lib/board'];
-/** What is clean, and stays clean. */
-const CHECKED = [
-  '*.md',
-  'lib',
-  'bench',
-  'examples',
-  'scripts',
-  'site',
-  '.github',
-  ...FOLDERS,
-  ...[...NOT_YET, ...SKIPPED].map((path) => `:!${path}`),
-];
 
 /** Each pattern with what to write instead. */
 const PATTERNS = [
@@ -56,7 +14,7 @@ const PATTERNS = [
     /\bof (?:ours|yours|theirs|(?:its|your|their|our) own\b(?! (?:process|module|lock|hold|propert)))/,
     'our …, its own …',
   ],
-  [/\b(?:whoever|nobody|somebody|everybody)\b/, 'the subject: a caller, no process, each waiter'],
+  [/\b(?:whoever|nobody|somebody|everybody|anybody)\b/, 'the subject: a caller, no process, each waiter'],
   [/(?<!\.)\b(?:tells?|told|telling)\b(?!\(| = )/, 'report, notify, describe, distinguish'],
   [/\bmend(?:s|ed|ing)?\b|\bjudg(?:e|es|ed|ing)\b/, 'fix; check, decide'],
   [/\b(?:says?|said) (?:so|who|what|how|which|whether|where|when|why)\b/, 'describe, list, explain, name'],
@@ -69,8 +27,23 @@ const PATTERNS = [
   [/\banew\b|\ball the same\b/, 'again; nevertheless'],
   [/\bstands? (?:here|there|in|at|for ever)\b/, 'is'],
   [/\bin the place of\b|\bwithout a look\b/, 'instead of; without reading'],
+  [/\bsignals? (?:that )?(?:fires?|fired)\b/, 'the signal is aborted'],
+  [/\bhas not(?=[.,;:)])/, 'does not support …'],
+  [/(?<![/-])\brights\b(?!\.spec|\)| ok)|\ba right\b/, 'permissions'],
+  [/, either(?=[.;:)])/, 'either, without a comma'],
 ];
 
+/** Files, and blocks in Markdown, in which comments and strings are prose. */
+const CODE = /^(?:[cm]?[tj]s|lua|qnt|c|jsonc?)\b/;
+/** Blocks in Markdown that are output. */
+const OUTPUT = /^(?:text|console)?$/;
+/** Files that are prose but for their markup. */
+const TEXT = /^(?:md|html|vue|ya?ml|css)$/;
+
+/** This list and its spec, and what tools write. */
+const NOT_OURS = /^(?:scripts|test\/scripts)\/english\.\w|(?:^|\/)package-lock\.json$/;
+
+const extensionOf = (path) => path.slice(path.lastIndexOf('.') + 1);
 const blank = (text) => text.replace(/[^\n]/g, ' ');
 const COMMENTS_AND_STRINGS = /(\/\/.*|\/\*[^]*?\*\/|--.*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`)/;
 /** In a string or a comment, what is not prose: expressions, code in comments, constants, and strings of one word. */
@@ -79,9 +52,15 @@ const QUOTED = /\$\{[^}]*\}|(?<=^\/.*)`[^`]*`|\b[A-Z]{4,}\b|^(['"`])(?:\$\{[^}]*
 /** The text of a file in which only prose is left. */
 function proseOf(path, text) {
   if (path.endsWith('.md')) {
-    const prose = text.replace(/^( *)(`{3,})(?:text|console)?\n[^]*?^\1\2 *$|^ *>.*/gm, blank);
+    // From the first fence of a block to its last one: the last one would otherwise begin a block.
+    const prose = text.replace(
+      /^( *)(`{3,})(.*)\n([^]*?)^\1\2 *$|^ *>.*/gm,
+      (block, _indent, _fence, language, code) =>
+        language === undefined || OUTPUT.test(language) ? blank(block) : `\n${proseOf(`.${language}`, code)}`,
+    );
     return prose.replace(/(?<!`)(`+)(?!`)(?:(?!\n\n)[^])*?[^`]\1(?!`)|(?<=[\s(])"[^"\n]+"/g, blank);
   }
+  if (!CODE.test(extensionOf(path))) return text;
   const parts = text.split(path.endsWith('.lua') ? /(--.*)/ : COMMENTS_AND_STRINGS);
   const prose = parts.map((part, i) => (i % 2 === 0 ? blank(part) : part.replace(QUOTED, blank)));
   // The prefix of a comment line only separates words.
@@ -99,13 +78,12 @@ function hitsOf(path) {
 
 process.chdir(root);
 const paths = process.argv.slice(2).filter((one) => !one.startsWith('-'));
-const count = process.argv.includes('--count');
-const listed = ['ls-files', '-co', '--exclude-standard', ...(paths.length > 0 || count ? paths : CHECKED)];
-const files = execFileSync('git', listed, { encoding: 'utf8' }).match(/.+\.(?:md|ts|cts|mts|mjs|lua)$/gm) ?? [];
-const flaws = files.filter((path) => path !== 'scripts/english.mjs').flatMap(hitsOf);
-if (count) {
-  const folders = {};
-  for (const [folder] of flaws.map((flaw) => /^[^/:]+(\/[^/:]+)?/.exec(flaw)))
-    folders[folder] = (folders[folder] ?? 0) + 1;
-  console.table(folders);
-} else await runChecks(() => countsOf([report('the English', flaws)]));
+const isFile = (path) => statSync(path, { throwIfNoEntry: false })?.isFile();
+// A file that git does not know is checked when it is named.
+const listed =
+  paths.length > 0 && paths.every(isFile)
+    ? paths
+    : execFileSync('git', ['ls-files', '-co', '--exclude-standard', ...paths], { encoding: 'utf8' }).split('\n');
+const isProse = (path) => CODE.test(extensionOf(path)) || TEXT.test(extensionOf(path));
+const flaws = listed.filter((path) => isProse(path) && !NOT_OURS.test(path)).flatMap(hitsOf);
+await runChecks(() => countsOf([report('the English', flaws)]));

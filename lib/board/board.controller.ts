@@ -149,7 +149,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
       const [later] = wasHeld ? [] : (await this.#service!.inspect(key)).holders;
       if (later) return refuseRequest(response, 409, isHeldByAnother(later));
       // Otherwise, the log has the line of the module. Both texts may come from a request.
-      if (!wasHeld) logger.warn(printable(`${user} released the lock "${key}" by force; nobody held it.`));
+      if (!wasHeld) logger.warn(printable(`${user} released the lock "${key}" by force; it was not held.`));
       answerJson(response, { wasHeld });
     } catch (error) {
       refuseRequest(response, statusOf(error), messageOf(error));
@@ -185,7 +185,7 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     const user = problem === undefined ? await this.#userOf(request) : undefined;
     const why = problem
       ? `This request does not come from the board. ${problem}`
-      : 'The app does not know who you are.';
+      : 'The app gave no name for your user.';
     if (user === undefined) refuseRequest(response, 403, why);
     return user;
   }

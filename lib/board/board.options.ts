@@ -147,8 +147,8 @@ export function mountOf({
   }
   if (guards.length === 0 && !unguarded) {
     throw new LockConfigurationError(
-      `${OF} has no \`guard\`: everybody who reaches the app would see its locks. Pass one, such as \`guard: AdminGuard\`; ` +
-        'or say `unguarded: true` if a guard of the app, or something in front of it, protects the path.',
+      `${OF} has no \`guard\`: every client that reaches the app would see its locks. Pass one, such as \`guard: AdminGuard\`; ` +
+        'or set `unguarded: true` if a guard of the app, or something in front of it, protects the path.',
     );
   }
   return { path: path.replace(/^\/|\/$/g, ''), guards, connection };
@@ -172,7 +172,7 @@ function checkIsGuardClass(guard: Function): void {
   if (owners.some((owner) => typeof owner?.canActivate === 'function')) return;
   throw new LockConfigurationError(
     `Expected \`guard\` of ${OF} to be a guard of Nest, got the function \`${shortened(guard.name)}\` without a method ` +
-      '`canActivate`: Nest would ask nobody, and everybody could open the board. Pass a class that has the method, or an object. ' +
+      '`canActivate`: Nest would not ask it, and every client could open the board. Pass a class that has the method, or an object. ' +
       'If `canActivate` is a field of the class, pass an object of it: `new AdminGuard()`.',
   );
 }

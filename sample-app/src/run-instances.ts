@@ -100,7 +100,8 @@ function check(file: string, fires: readonly number[], wanted: number, standstil
     return 1;
   }
   const stoodStill = standstillMs > PERIOD_MS / 2;
-  if (stoodStill) print(`The machine stalled for ${Math.round(standstillMs)} ms: fires that nobody saw do not count.`);
+  if (stoodStill)
+    print(`The machine stalled for ${Math.round(standstillMs)} ms: fires that no instance saw do not count.`);
   const sql = openDatabase(file);
   const faults = checkDraws(sql, fires, stoodStill);
   sql.close();

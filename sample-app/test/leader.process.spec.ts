@@ -29,7 +29,7 @@ async function leaderOf({ sql }: Deployment, instances: readonly Instance[]): Pr
     const leader = await leading(instances);
     return reportsOf(sql).at(-1)?.instance === leader?.name ? leader : undefined;
   };
-  return eventually(found, { timeoutMs: 20_000, message: 'Nobody leads' });
+  return eventually(found, { timeoutMs: 20_000, message: 'No instance leads' });
 }
 
 /** Starts instances of which one leads. */
@@ -68,7 +68,7 @@ describe('the leader of the sample app', () => {
     const { sql, leader, others } = await start(6_000);
     leader.process.kill('SIGSTOP');
     // If it was stopped while it wrote, it keeps the database from the next one.
-    await eventually(() => leading(others), { timeoutMs: 20_000, message: 'Nobody leads' });
+    await eventually(() => leading(others), { timeoutMs: 20_000, message: 'No instance leads' });
     leader.process.kill('SIGCONT');
     await eventually(async () => !(await statusOf(leader)).leads);
     const count = reportsOf(sql).length;
@@ -79,7 +79,7 @@ describe('the leader of the sample app', () => {
     expect(all.map(({ token }) => token)).toEqual(all.map(({ token }) => token).toSorted((a, b) => a - b));
   }, 60_000);
 
-  it('hands the lead on when it is told to end, long before its lease is over', async () => {
+  it('hands the lead on when it receives a signal to end, long before its lease is over', async () => {
     const { leader, others, app } = await start(600_000);
     leader.process.kill('SIGTERM');
     await leaderOf(app, others);

@@ -23,7 +23,7 @@ async function laterDraw({ sql, instances }: Deployment, fencingToken: number): 
   const isDrawn = () => {
     if (sql.prepare('SELECT id FROM draws WHERE fencing_token > ?').get(fencingToken)) return true;
     const reports = instances.map((instance) => `${instance.name}: ${JSON.stringify(instance.reports)}`);
-    throw new Error(`Nobody drew after ${fencingToken}.\n${reports.join('\n')}`);
+    throw new Error(`No instance drew after ${fencingToken}.\n${reports.join('\n')}`);
   };
   await eventually(isDrawn, { timeoutMs: 40_000 });
 }

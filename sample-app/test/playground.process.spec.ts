@@ -22,7 +22,7 @@ async function start(env: NodeJS.ProcessEnv = {}): Promise<Playground> {
   const state = () => readEvent<PlaygroundState>(`${url}events`);
   const post: Playground['post'] = async (path, headers) =>
     (await fetch(url + path, { method: 'POST', headers })).status;
-  await eventually(async () => leaderOf(await state()), { timeoutMs: 20_000, message: 'Nobody leads' });
+  await eventually(async () => leaderOf(await state()), { timeoutMs: 20_000, message: 'No instance leads' });
   return { ...runner, url: url!, state, post };
 }
 
@@ -43,7 +43,7 @@ describe('the playground', () => {
     const playground = await start();
     const browser = await startBrowser();
     const { page, troubles, requests } = await visit(browser, playground.url);
-    await page.getByRole('button', { name: 'Tell all instances' }).click();
+    await page.getByRole('button', { name: 'Notify all instances' }).click();
     const newsletter = rowOf(page, 'Newsletter of');
     await newsletter.getByText('skipped').nth(1).waitFor();
     await newsletter.getByText('sent it').waitFor();

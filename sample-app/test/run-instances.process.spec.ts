@@ -45,7 +45,7 @@ describe('the runner of three instances', () => {
     await expectNothingLeft(endless);
   }, 120_000);
 
-  it('ends when its terminal is closed, which nobody can print to any more', async () => {
+  it('ends when its terminal is closed, to which it can no longer print', async () => {
     const endless = run([]);
     await printed(endless, allReady);
     for (const stream of [endless.child.stdout, endless.child.stderr]) stream!.destroy();

@@ -33,7 +33,7 @@ const DOCUMENT = new URL('../../docs/security.md', import.meta.url);
  */
 export function documentedRights() {
   const [, rule] = /^```acl\nuser \S+ on >\S+ (.+)\n```$/m.exec(readFileSync(DOCUMENT, 'utf8')) ?? [];
-  if (!rule) throw new Error('docs/security.md has no block `acl` with one line `user … on >… rights`.');
+  if (!rule) throw new Error('docs/security.md has no block `acl` with one line `user … on >… permissions`.');
   return rule.split(' ');
 }
 

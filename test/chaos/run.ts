@@ -45,7 +45,7 @@ async function lookAt(server: ChaosServer, name: string): Promise<string[]> {
       .filter((channel) => !channel.startsWith('__'))
       .map((channel) => `${name} has a subscriber of ${channel}`),
     ...clients.filter((line) => !OF_SERVERS.test(line)).map((line) => `${name} has a client: ${line}`),
-    ...kept.flat().map((key) => `${name} keeps ${key} for ever`),
+    ...kept.flat().map((key) => `${name} keeps ${key} forever`),
   ];
 }
 

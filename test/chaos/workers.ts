@@ -107,7 +107,7 @@ export class Worker {
     if (!this.#isEnding) await this.start();
   }
 
-  /** Lets its calls end, begins no others, and resolves to what the process then uses; undefined if it has ended, or a call has not. */
+  /** Lets its calls end, begins no others, and resolves to what the process then uses; undefined if it has ended, or a call still runs. */
   async restAndMeasure(): Promise<Record<string, number> | undefined> {
     const child = this.#child;
     const usage = new Promise<Record<string, number>>((resolve) => {

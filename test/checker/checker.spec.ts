@@ -95,7 +95,7 @@ describe('The checker', () => {
       expect(rulesOf(new Story().held(100, 200, 'w0.1:1', 10).held(300, 400, 'w1.1:1', token))).toEqual(['fencing']);
     });
 
-    it('finds it after a loss of data, too', () => {
+    it('also finds it after a loss of data', () => {
       const story = new Story()
         .nemesis(250, 'fault', { id: 1, kind: 'FLUSHALL', forgets: 'all' })
         .held(100, 200, 'w0.1:1', 10)
@@ -134,7 +134,7 @@ describe('The checker', () => {
       expect(rulesOf(after(true, 600))).toEqual(['fencing']);
     });
 
-    it('finds a fenced write that was lost, and a nested call with a token of its own', () => {
+    it('finds a fenced write that was lost, and a nested call with its own token', () => {
       const totals = { confirmed: 4, counted: 3, refused: 0, plainConfirmed: 4, plainCounted: 4 };
       expect(rulesOf(new Story().nemesis(1, 'resource', { key: 'a', ...totals }))).toEqual(['fenced-writes']);
       const nested = new Story().held(100, 200, 'w0.1:1', 10).of(150, 'w0.1:1', 'nested', { token: 11 });
@@ -145,7 +145,7 @@ describe('The checker', () => {
   describe('the report of a loss', () => {
     const expired = (story: Story) => story.call(99, 'w0.1:1').granted(100, 'w0.1:1', 10, 50);
 
-    it('is missed when the signal fires after the next grant, or never', () => {
+    it('is missed when the signal is aborted after the next grant, or never', () => {
       const late = expired(new Story()).held(200, 700, 'w1.1:1', 11).of(400, 'w0.1:1', 'lost', { reason: 'expired' });
       expect(rulesOf(late)).toEqual(['loss-told']);
       const never = expired(new Story()).held(200, 700, 'w1.1:1', 11).released(600, 'w0.1:1');
@@ -242,7 +242,7 @@ describe('The checker', () => {
       expect(rulesOf(story)).toEqual(['no-lost-wake-up']);
     });
 
-    it('excuses a fault and the recovery from it, a waiter that is stopped, and a hold that nobody knows of', () => {
+    it('excuses a fault and the recovery from it, a waiter that is stopped, and a hold that no process has learned of', () => {
       const fault = new Story()
         .nemesis(180, 'fault', { id: 1, kind: 'server stopped' })
         .nemesis(1_500, 'over', { id: 1 });
@@ -342,7 +342,7 @@ describe('The checker', () => {
     expect(rulesOf(slow)).toEqual([]);
   });
 
-  it('finds a process that is granted nothing any more, although nothing disturbs it', () => {
+  it('finds a process that is no longer granted anything, although nothing disturbs it', () => {
     const story = () => new Story().process(0, 'w0.1', 'ready', {}).held(100, 200, 'w0.1:1', 10);
     expect(rulesOf(story().nemesis(20_000, 'stopping', {}))).toEqual(['recovery']);
     const disturbed = story()
@@ -387,7 +387,7 @@ describe('The checker: exclusion', () => {
     expect(rulesOf(twoWriters())).toContain('exclusion');
   });
 
-  it('finds a reader beside a writer, and a second writer among owners of another name', () => {
+  it('finds a reader together with a writer, and a second writer among owners of another name', () => {
     const reader = new Story().held(100, 200, 'w0.1:1', 10).held(150, 250, 'w1.1:1', 11, { mode: 'read' });
     expect(rulesOf(reader)).toContain('exclusion');
     const owners = new Story()
@@ -396,7 +396,7 @@ describe('The checker: exclusion', () => {
     expect(rulesOf(owners)).toContain('exclusion');
   });
 
-  it('finds a writer beside a hold that was downgraded, and a reader before the downgrade', () => {
+  it('finds a writer together with a hold that was downgraded, and a reader before the downgrade', () => {
     const writer = new Story().held(100, 200, 'w0.1:1', 10).of(120, 'w0.1:1', 'reads', {}).held(150, 250, 'w1.1:1', 11);
     expect(rulesOf(writer)).toContain('exclusion');
     const reader = new Story()
@@ -406,7 +406,7 @@ describe('The checker: exclusion', () => {
     expect(rulesOf(reader)).toContain('exclusion');
   });
 
-  it('does not excuse a process that was stopped, since its proof would tell it', () => {
+  it('does not excuse a process that was stopped, since its proof would show it', () => {
     const stopped = twoWriters().nemesis(110, 'suspended', { of: 'w0.1' }).nemesis(400, 'resumed', { of: 'w0.1' });
     expect(rulesOf(stopped)).toContain('exclusion');
   });

@@ -21,7 +21,7 @@ const violation = (t: number, text: string): Violation => ({ rule: 'transfers', 
 function ofHandle({ op, transferredAt, isHeldAfterTransfer, lostAt = -Infinity }: Call): Violation[] {
   return [
     ...(isHeldAfterTransfer ? [violation(transferredAt!, `${op} transferred its lock, and held it still`)] : []),
-    ...(lostAt > transferredAt! ? [violation(lostAt, `${op} transferred its lock, and was told of its loss`)] : []),
+    ...(lostAt > transferredAt! ? [violation(lostAt, `${op} transferred its lock, and was notified of its loss`)] : []),
   ];
 }
 
@@ -98,7 +98,7 @@ export function leaders(history: History): Violation[] {
 function afterItsEnd({ op, acts, lostAt = Infinity, releasingAt = Infinity }: Call): Violation[] {
   const overAt = Math.min(lostAt, releasingAt);
   const act = acts.find((t) => t > overAt);
-  const text = `${op} led ${((act ?? 0) - overAt).toFixed(1)} ms after it was told of the end of its term`;
+  const text = `${op} led ${((act ?? 0) - overAt).toFixed(1)} ms after it was notified of the end of its term`;
   return act === undefined ? [] : [{ rule: 'leaders', t: act, text }];
 }
 
@@ -106,7 +106,7 @@ function besideItsWork(terms: readonly Call[]): Violation[] {
   const inOrder = terms.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
   return inOrder.slice(1).flatMap(({ op, grantedAt }, i) => {
     const before = inOrder[i]!;
-    const text = `${op} began while the work of ${before.op} went on`;
+    const text = `${op} began while the work of ${before.op} continued`;
     return (before.releasedAt ?? Infinity) <= grantedAt! ? [] : [{ rule: 'leaders' as const, t: grantedAt!, text }];
   });
 }
@@ -136,7 +136,7 @@ const isForgotten = (history: History, first: Call, second: Call): boolean =>
 /** The required number of each kind of event. */
 const TESTED: Record<Deed, { readonly what: string; readonly isDone: (call: Call) => boolean }> = {
   transfers: { what: 'no lock was adopted', isDone: ({ adopts }) => adopts !== undefined },
-  leads: { what: 'nobody was elected', isDone: ({ leads }) => leads },
+  leads: { what: 'no process was elected', isDone: ({ leads }) => leads },
 };
 
 /** A run in which the workers did not do all that they should proves nothing about it. */

@@ -19,7 +19,7 @@ describe('The checker: locks that change hands', () => {
     expect(rulesOf(adopted(held(), 230, 300, 'w1.1:1').held(310, 400, 'w2.1:1', 11))).toEqual([]);
   });
 
-  it('finds nothing if nobody adopts it, and others get it after its lease', () => {
+  it('finds nothing if it is not adopted, and others get it after its lease', () => {
     expect(rulesOf(held().held(1_201, 1_300, 'w2.1:1', 11))).toEqual([]);
   });
 
@@ -31,7 +31,7 @@ describe('The checker: locks that change hands', () => {
       expect(rulesOf(died)).toEqual(['exclusion']);
     });
 
-    it('is broken by a grant beside the process that has adopted it', () => {
+    it('is broken by a grant while the process that adopted it has it', () => {
       expect(rulesOf(adopted(held(), 230, 300, 'w1.1:1').held(240, 280, 'w2.1:1', 11))).toContain('exclusion');
     });
 
@@ -76,7 +76,7 @@ describe('The checker: locks that change hands', () => {
       expect(rulesOf(held().of(220, 'w0.1:1', 'spent', { isHeld: true }))).toEqual(['transfers']);
     });
 
-    it('is broken if it is told of a loss afterwards, but not if it was told of none', () => {
+    it('is broken if it is notified of a loss afterwards, but not otherwise', () => {
       expect(rulesOf(held().of(220, 'w0.1:1', 'lost', { reason: 'taken' }))).toEqual(['transfers']);
       expect(rulesOf(held())).toEqual([]);
     });
@@ -174,12 +174,12 @@ describe('The checker: leaders', () => {
         .led(200, 700, 'w1.1:lead:1', 11)
         .of(toldAt, 'w0.1:lead:1', 'demoted', { reason });
 
-    it.each(['expired', 'resigned', 'shutdown'])('is told too late after the next election: %s', (reason) => {
+    it.each(['expired', 'resigned', 'shutdown'])('is reported too late after the next election: %s', (reason) => {
       expect(rulesOf(expired(400, reason))).toEqual(['loss-told']);
       expect(rulesOf(expired(190, reason))).toEqual([]);
     });
 
-    it('may be told late when the lock was taken by an operator', () => {
+    it('may be reported late when the lock was taken by an operator', () => {
       const revoked = expired(400, 'revoked').nemesis(180, 'fault', {
         id: 1,
         kind: 'force release',
@@ -196,14 +196,14 @@ describe('The checker: leaders', () => {
     });
   });
 
-  it('finds a process that leads again while the work of its last term goes on', () => {
+  it('finds a process that leads again while the work of its last term continues', () => {
     const again = (workEndsAt: number) =>
       new Story().led(100, 200, 'w0.1:lead:1', 10, { workEndsAt }).led(300, 400, 'w0.1:lead:2', 11);
     expect(rulesOf(again(250))).toEqual([]);
     expect(rulesOf(again(350))).toEqual(['leaders']);
   });
 
-  it('finds a lead that nobody has although a process campaigns for it', () => {
+  it('finds a lead that no process has although one campaigns for it', () => {
     const story = (electedAt: number) =>
       new Story()
         .led(100, 200, 'w0.1:lead:1', 10)
@@ -220,7 +220,7 @@ describe('The checker: a run', () => {
   const does = (deed: 'transfers' | 'leads') =>
     new Story().process(0, 'w0.1', 'ready', { does: [deed] }).nemesis(1_000, 'stopping', {});
 
-  it('that elects nobody tests nothing', () => {
+  it('without an election tests nothing', () => {
     expect(rulesOf(does('leads').held(100, 200, 'w0.1:1', 10))).toEqual(['nothing-tested']);
     expect(rulesOf(does('leads').held(100, 200, 'w0.1:1', 10).led(100, 200, 'w0.1:lead:1', 10))).toEqual([]);
   });
@@ -237,8 +237,8 @@ describe('The checker: a run', () => {
 const flushed = (story: Story, t: number) =>
   story.nemesis(t, 'fault', { id: 1, kind: 'FLUSHALL', forgets: 'all' }).nemesis(t + 5, 'over', { id: 1 });
 
-describe('The checker, beside what it excuses,', () => {
-  it('finds too many readers after a loss of data, beside one from before it', () => {
+describe('The checker, next to what it excuses,', () => {
+  it('finds too many readers after a loss of data, together with one from before it', () => {
     const permits = { keys: ['p'], mode: 'read' as const, permits: 2 };
     const before = () => flushed(new Story(), 140).held(100, 400, 'w0.1:1', 10, permits);
     const two = () => before().held(160, 400, 'w1.1:1', 11, permits).held(170, 400, 'w2.1:1', 12, permits);
@@ -263,7 +263,7 @@ describe('The checker, beside what it excuses,', () => {
     expect(rulesOf(run(two, 300, 'w2.1:1', 12))).toEqual(['one-run-per-fire']);
   });
 
-  it('finds a reader that is not told of its loss, however many other readers come before the writer', () => {
+  it('finds a reader that is not notified of its loss, however many other readers come before the writer', () => {
     const story = new Story().call(99, 'w0.1:1', { mode: 'read' }).granted(100, 'w0.1:1', 10, 50);
     for (let i = 0; i < 8; i++) story.held(110 + i, 190, `w1.1:${i}`, 11 + i, { mode: 'read' });
     story.held(200, 700, 'w2.1:1', 30).of(500, 'w0.1:1', 'lost', { reason: 'expired' });
@@ -306,7 +306,7 @@ describe('The checker, beside what it excuses,', () => {
 
   it.each([
     ['a signal that no nemesis sends', { code: null, signal: 'SIGABRT' }],
-    ['status 0 before it was told to', { code: 0, signal: null }],
+    ['status 0 before it was ended', { code: 0, signal: null }],
   ])('finds a process that ends with %s', (_how, end) => {
     expect(rulesOf(new Story().nemesis(9, 'exit', { of: 'w0.1', ...end }))).toEqual(['no-stray-errors']);
   });

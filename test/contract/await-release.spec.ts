@@ -109,7 +109,7 @@ describe('calls that do not wait for their release', () => {
     await untilFree(apps[0]!, key);
   });
 
-  it('return although the release finds that the lock was lost before; the event tells it', async () => {
+  it('return although the release finds that the lock was lost before; the event reports it', async () => {
     const { locks } = await startApp(NO_WAIT);
     const losses: LockLostError[] = [];
     locks.events.on('lost', ({ error }) => losses.push(error));

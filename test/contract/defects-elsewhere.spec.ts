@@ -12,7 +12,7 @@ const LOST = { code: 'LOCK_LOST' };
 describe('a defect of another library', () => {
   afterEach(closeAll);
 
-  it('symfony/lock #65116: a released read lock does not let a later reader in beside a writer', async () => {
+  it('symfony/lock #65116: a released read lock does not admit a later reader while a writer holds it', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const reader = await a.locks.acquire(key, { mode: 'read' });

@@ -39,7 +39,7 @@ describe('promise 8: fencing', () => {
     expectRising(tokens);
   });
 
-  it('gives readers tokens in the order of their grants, too', async () => {
+  it('also gives readers tokens in the order of their grants', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const tokens: number[] = [];

@@ -11,7 +11,7 @@ const MIN_MS = 120_000;
 describe('holdAtLeastMs and the end of the app', () => {
   afterEach(closeAll);
 
-  itOnRedis('keeps the key taken when SIGTERM ends the process in the midst of its work', async () => {
+  itOnRedis('keeps the key taken when SIGTERM ends the process in the middle of its work', async () => {
     const [{ locks }, store] = [await startApp(), openStore()];
     const key = freshKey();
     const job = await startJob({

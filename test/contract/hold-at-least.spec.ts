@@ -51,7 +51,7 @@ describe('holdAtLeastMs', () => {
     expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
   });
 
-  it('keeps the key taken after the work failed, too', async () => {
+  it('also keeps the key taken after the work failed', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const error = new Error('from the work');

@@ -24,7 +24,7 @@ async function campaign(key: string, leading = new Set<unknown>()): Promise<Cand
   const leadership = app.locks.lead(key, {
     leaseMs: LONG_MS,
     onElected: () => {
-      told.push(leading.size === 0 ? 'elected' : 'elected beside another');
+      told.push(leading.size === 0 ? 'elected' : 'elected while another leads');
       leading.add(app);
     },
     onDemoted: (_term, reason: DemotionReason) => {
@@ -76,7 +76,7 @@ describe('a leader', () => {
     expect(first.told).toEqual(['elected', 'resigned', 'elected', 'resigned']);
   });
 
-  it('is told that an operator has revoked its lock, and the next one leads', async () => {
+  it('is notified that an operator has revoked its lock, and the next one leads', async () => {
     const key = freshKey('leader');
     const first = await campaign(key);
     const { signal } = await first.leadership.waitUntilLeader();
@@ -116,17 +116,20 @@ describe('a leader', () => {
     expect(events).toMatchObject([common, { ...common, reason: 'stopped' }]);
   });
 
-  itInMemory('is told by its own clock that its lease is over when it is cut off, and then another leads', async () => {
-    const key = freshKey('leader');
-    const { locks, kill } = await startMortalApp();
-    const order: string[] = [];
-    const cutOff = locks.lead(key, { leaseMs: 3 * SHORT_MS, onDemoted: (_term, reason) => order.push(reason) });
-    await cutOff.waitUntilLeader();
-    const { locks: others } = await startApp();
-    const next = others.lead(key, { leaseMs: 3 * SHORT_MS, onElected: () => order.push('elected') });
-    await kill();
-    await next.waitUntilLeader();
-    expect(order).toEqual(['unreachable', 'elected']);
-    expect(cutOff.isLeader()).toBe(false);
-  });
+  itInMemory(
+    'learns from its own clock that its lease is over when it is cut off, and then another leads',
+    async () => {
+      const key = freshKey('leader');
+      const { locks, kill } = await startMortalApp();
+      const order: string[] = [];
+      const cutOff = locks.lead(key, { leaseMs: 3 * SHORT_MS, onDemoted: (_term, reason) => order.push(reason) });
+      await cutOff.waitUntilLeader();
+      const { locks: others } = await startApp();
+      const next = others.lead(key, { leaseMs: 3 * SHORT_MS, onElected: () => order.push('elected') });
+      await kill();
+      await next.waitUntilLeader();
+      expect(order).toEqual(['unreachable', 'elected']);
+      expect(cutOff.isLeader()).toBe(false);
+    },
+  );
 });

@@ -25,7 +25,7 @@ async function useWithoutEnd(app: LockApp, key: string, mode: 'read' | 'write', 
 afterEach(closeAll);
 
 describe('readers and writers', () => {
-  it('several readers share the lock, and a writer excludes everybody', async () => {
+  it('several readers share the lock, and a writer excludes all others', async () => {
     const apps = [await startApp(), await startApp(), await startApp()];
     const key = freshKey();
     const readers = await Promise.all(Array.from({ length: 9 }, (_, i) => apps[i % 3]!.locks.acquire(key, READ)));

@@ -22,26 +22,29 @@ describe('a lock that changes hands', () => {
     expect([lock.held, renewed[0]]).toEqual([true, lock.fencingToken]);
   });
 
-  itOnRedis('goes on in another process when the first one is killed, and tells that one of its loss', async () => {
-    const [first, second] = [await startChildApp(), await startChildApp()];
-    const observer = await startApp();
-    const key = freshKey();
-    const token = await first.acquire(key, { leaseMs: 10_000 });
-    const text = await first.transfer();
-    expect(await first.isHeld()).toBe(false);
-    await first.kill();
-    expect(await second.adopt(text)).toBe(token);
-    const { holders } = await observer.locks.inspect(key);
-    expect(holders).toMatchObject([{ pid: second.process.pid, fencingToken: token }]);
-    const renewedAt = holders[0]!.remainingMs;
-    await eventually(async () => ((await observer.locks.inspect(key)).holders[0]?.remainingMs ?? 0) < renewedAt);
-    expect([await second.isHeld(), await observer.locks.tryAcquire(key)]).toEqual([true, null]);
-    const lost = second.lost();
-    await observer.locks.forceRelease(key);
-    expect(await lost).toBe('revoked');
-  });
+  itOnRedis(
+    'continues in another process when the first one is killed, and reports its loss to the first one',
+    async () => {
+      const [first, second] = [await startChildApp(), await startChildApp()];
+      const observer = await startApp();
+      const key = freshKey();
+      const token = await first.acquire(key, { leaseMs: 10_000 });
+      const text = await first.transfer();
+      expect(await first.isHeld()).toBe(false);
+      await first.kill();
+      expect(await second.adopt(text)).toBe(token);
+      const { holders } = await observer.locks.inspect(key);
+      expect(holders).toMatchObject([{ pid: second.process.pid, fencingToken: token }]);
+      const renewedAt = holders[0]!.remainingMs;
+      await eventually(async () => ((await observer.locks.inspect(key)).holders[0]?.remainingMs ?? 0) < renewedAt);
+      expect([await second.isHeld(), await observer.locks.tryAcquire(key)]).toEqual([true, null]);
+      const lost = second.lost();
+      await observer.locks.forceRelease(key);
+      expect(await lost).toBe('revoked');
+    },
+  );
 
-  itOnRedis('tells the process that adopted it when its lease runs out', async () => {
+  itOnRedis('notifies the process that adopted it when its lease runs out', async () => {
     const [first, second, observer] = [await startChildApp(), await startChildApp(), await startApp()];
     const key = freshKey();
     await first.acquire(key, { leaseMs: 5_000 });

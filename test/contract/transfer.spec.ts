@@ -18,7 +18,7 @@ describe('a lock that changes hands', () => {
     ['for writing', {}],
     ['for reading', { mode: 'read' }],
     ['of a named owner', { owner: 'ann' }],
-  ])('%s goes on in another app with the same token, and is released there', async (_, options) => {
+  ])('%s continues in another app with the same token, and is released there', async (_, options) => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const first = await a.locks.acquire(key, { ...LONG, ...options });
@@ -128,7 +128,7 @@ describe('a lock that changes hands', () => {
     for (const token of await Promise.all(served)) expect(token).toBeGreaterThan(first.fencingToken);
   });
 
-  it('that nobody adopts is granted to the next one when its lease ends', async () => {
+  it('that is not adopted is granted to the next one when its lease ends', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const text = await (await a.locks.acquire(key, { leaseMs: 500 })).transfer();

@@ -69,7 +69,7 @@ it('the example cron writes one report a second, on two instances', async () => 
   await eventually(() => tokens().length >= 3, WAIT);
   const written = tokens();
   expect(new Set(written).size).toBe(written.length);
-  // Two instances without the lock would write twice as many.
+  // Two instances without the lock would write twice the number.
   expect(written.length).toBeLessThanOrEqual(second() - first + 1);
 }, 120_000);
 

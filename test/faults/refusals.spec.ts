@@ -20,7 +20,7 @@ describe('a single client of a node of a cluster', () => {
   beforeAll(async () => void (cluster = await startCluster()), 60_000);
   afterAll(() => cluster.stop());
 
-  it('is told at once to use a cluster, for a key of another node (MOVED)', async () => {
+  it('is advised at once to use a cluster, for a key of another node (MOVED)', async () => {
     const { locks } = await startApp({ connection: cluster.masters[0]!.url });
     const error = await rejection<LockStoreError>(locks.acquire(keyOn(1), PATIENT));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, cause: { name: 'ReplyError' } });
@@ -30,7 +30,7 @@ describe('a single client of a node of a cluster', () => {
     await (await locks.acquire(keyOn(0), PATIENT)).release();
   });
 
-  it('is told at once to use a cluster, for several keys (CROSSSLOT)', async () => {
+  it('is advised at once to use a cluster, for several keys (CROSSSLOT)', async () => {
     const { locks } = await startApp({ connection: cluster.masters[0]!.url });
     const error = await rejection<LockStoreError>(locks.acquire([keyOn(0), keyOn(1)], PATIENT));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
@@ -38,7 +38,7 @@ describe('a single client of a node of a cluster', () => {
     expect(error.message).toContain(USE_CLUSTER);
   });
 
-  it('is told to use a cluster, and asks again, while the cluster is down (CLUSTERDOWN)', async () => {
+  it('is advised to use a cluster, and asks again, while the cluster is down (CLUSTERDOWN)', async () => {
     const busPort = String(20_000 + Math.floor(Math.random() * 10_000));
     const { url } = await ownRedis(['--cluster-enabled', 'yes', '--cluster-port', busPort]);
     const { locks } = await startApp({ connection: url });
@@ -106,7 +106,7 @@ describe('the error names what Redis answered and what to do:', () => {
   it('WRONGTYPE', async () => {
     const { admin, url } = await ownRedis();
     const key = freshKey();
-    await admin.set(`lock:${key}`, 'of somebody else');
+    await admin.set(`lock:${key}`, 'of another client');
     const { locks } = await startApp({ connection: url });
     const { message } = await rejection(locks.acquire(key, PATIENT));
     expect(message).toMatch(/WRONGTYPE.*`keyPrefix`/);
@@ -163,7 +163,7 @@ describe('a lock whose key an operator touches', () => {
     expect(await admin.pttl(`lock:${key}`)).toBeGreaterThan(0);
   });
 
-  it('tells the holder of a lock whose key was made to expire', async () => {
+  it('notifies the holder of a lock whose key was made to expire', async () => {
     const { admin, a, b, key } = await startTwo();
     const held = await a.locks.acquire(key, { leaseMs: 9_000 });
     await admin.pexpire(`lock:${key}`, 1);
@@ -174,7 +174,7 @@ describe('a lock whose key an operator touches', () => {
     expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
   });
 
-  it('tells the holder of a lock that was evicted', async () => {
+  it('notifies the holder of a lock that was evicted', async () => {
     // Nothing but the lock can go: the rest has no time to live.
     const { admin, a, key } = await startTwo('--maxmemory-policy', 'volatile-ttl');
     const held = await a.locks.acquire(key, { leaseMs: 3_000 });

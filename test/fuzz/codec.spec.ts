@@ -79,7 +79,7 @@ const checkGrant =
     ] as const) {
       const answer = readBy((one) => read({ keys }, one), parts) as { outcome?: string } | undefined;
       const command = { name, keys, words: [], operands: { attempt: ATTEMPT } };
-      if (answer?.outcome === 'granted' && leaseIn(command, parts) === 0) throw new Error(`${name}: it is no grant`);
+      if (answer?.outcome === 'granted' && leaseIn(command, parts) === 0) throw new Error(`${name}: it is not a grant`);
     }
   };
 
@@ -140,6 +140,6 @@ describe('the readers of replies', () => {
 
   it('are seen to fail when they trust a reply', async () => {
     const { failure } = await search(part(1_000, grant, checkGrant(trusting)), 10_000);
-    expect(failure).toContain('it is no grant');
+    expect(failure).toContain('it is not a grant');
   });
 });

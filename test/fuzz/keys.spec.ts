@@ -162,6 +162,6 @@ function checkOutcome(
     new Set(keys).size <= most &&
     !(isOne && Array.isArray(given.given)) &&
     keys.every((one) => isRightKey(one, before));
-  if (isRight && 'error' in outcome) throw new Error('A right key was refused', { cause: outcome.error });
+  if (isRight && 'error' in outcome) throw new Error('A valid key was refused', { cause: outcome.error });
   if (!isRight && 'value' in outcome) throw new Error('A wrong key was accepted');
 }

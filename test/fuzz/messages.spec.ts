@@ -115,7 +115,7 @@ async function check({ role, messages, times }: Case): Promise<void> {
   const { answer, attempt } = serve(role, backing);
   const scene = await startBareScene(answer, OPTIONS);
   try {
-    await eventually(() => scene.redis.hasSubscriber, { message: 'Nobody subscribed' });
+    await eventually(() => scene.redis.hasSubscriber, { message: 'No subscription' });
     const call = outcomeOf(() => settled(scene.locks.withLock('key', (lock) => hold(backing, lock))));
     await eventually(() => attempt() !== undefined, { intervalMs: 1, message: 'Nothing was asked for' });
     const sent = messages.map((message) => message.replaceAll(ATTEMPT, attempt()!));
@@ -193,7 +193,7 @@ async function checkPushed({ role, to, frames }: Pushed): Promise<void> {
   const { answer, attempt } = serve(role, backing);
   const scene = await startBareScene(answer, OPTIONS);
   try {
-    await eventually(() => scene.redis.hasSubscriber, { message: 'Nobody subscribed' });
+    await eventually(() => scene.redis.hasSubscriber, { message: 'No subscription' });
     const call = outcomeOf(() => settled(scene.locks.withLock('key', (lock) => hold(backing, lock))));
     await eventually(() => attempt() !== undefined, { intervalMs: 1, message: 'Nothing was asked for' });
     for (const one of frames) scene.redis.push(one, to);
@@ -212,7 +212,7 @@ async function untilServed({ locks }: BareScene): Promise<void> {
     const outcome = await outcomeOf(() => settled(locks.isLocked('key')));
     if (!('error' in outcome)) return;
     checkIsTyped(outcome.error);
-    if (tries === 5) throw new Error('No call works any more', { cause: outcome.error });
+    if (tries === 5) throw new Error('No call works', { cause: outcome.error });
   }
 }
 

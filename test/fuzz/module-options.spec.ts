@@ -144,7 +144,7 @@ async function check({ shape, options }: Given): Promise<void> {
 }
 
 describe('module options of any kind', () => {
-  it('are refused by a typed error that says why, or a store can be opened with them', async () => {
+  it('are refused by a typed error with the reason, or a store can be opened with them', async () => {
     const bare = async (value: Named): Promise<void> => {
       const outcome = await outcomeOf(() => start(value.make() as never));
       if ('error' in outcome) checkIsTyped(outcome.error);

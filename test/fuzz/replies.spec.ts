@@ -216,7 +216,7 @@ async function check(given: Case): Promise<void> {
 }
 
 describe('a server that answers nonsense', () => {
-  it('is answered by a typed error within the time of the call, and lets nobody hold a lock', async () => {
+  it('is answered by a typed error within the time of the call, and lets no call hold a lock', async () => {
     await fuzz('replies', [part(600, oneCase, check, { width: 100 })]);
   }, 600_000);
 });

@@ -49,7 +49,7 @@ describe('apps with their locks in one SQLite file', () => {
     return app.get(RedisLockService);
   }
 
-  it('hand a lock over, and tell a holder that it was revoked', async () => {
+  it('hand a lock over, and notify a holder that it was revoked', async () => {
     const [one, other] = [await start(), await start()];
     const lock = await one.acquire('order:7');
     const waiting = other.acquire('order:7', { waitMs: 25_000 });

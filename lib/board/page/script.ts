@@ -323,7 +323,7 @@ function showTrouble() {
     setText(byId('banner-title'), 'The app does not answer.');
     setText(byId('banner-text'), 'The page tries to connect again. If you have to log in, reload the page.' + since);
   } else if (error) {
-    setText(byId('banner-title'), error.isAway ? 'Redis cannot be reached.' : 'This cannot be read.');
+    setText(byId('banner-title'), error.isAway ? 'Redis cannot be reached.' : 'The data cannot be read.');
     setText(byId('banner-text'), printable(error.error) + since);
   }
 }
@@ -352,9 +352,9 @@ function actionButton(label, question, onDone) {
 const releaseButton = (seen, onDone) =>
   actionButton('Force release', () => {
     const { key, token, holders } = seen();
-    const who = holders.map((one) => one.instance + ' ' + workOf(one) + ' with the token ' + one.token).join(', ') || 'nobody';
-    const text = 'Held by ' + who + '. All its holders are told that they lost it, but their work may still be running. The next caller in the queue gets the lock.';
-    const done = ({ wasHeld }) => (wasHeld ? 'Released. Its holders are told.' : 'Nobody held it any more.');
+    const who = holders.map((one) => one.instance + ' ' + workOf(one) + ' with the token ' + one.token).join(', ');
+    const text = (who ? 'Held by ' + who : 'It is not held') + '. All its holders are notified that they lost it, but their work may still be running. The next caller in the queue gets the lock.';
+    const done = ({ wasHeld }) => (wasHeld ? 'Released. Its holders are notified.' : 'It was no longer held.');
     return { title: 'Take this lock away?', key, text, path: 'force-release', body: { key, token }, done, not: 'Not released' };
   }, onDone);
 
@@ -362,7 +362,7 @@ const releaseButton = (seen, onDone) =>
 const runButton = (job, onDone) =>
   actionButton('Run now', () => {
     const { name, key } = job();
-    const text = name + ' runs on the instance that serves this page, under its lock. It uses up no fire.';
+    const text = name + ' runs on the instance that serves this page, under its lock. It does not use up a fire.';
     const done = ({ isRunning }) => name + (isRunning ? ' runs.' : ' has run.');
     return { title: 'Run this job now?', key, text, path: 'run-now', body: { name, key }, done, not: name + ' did not run' };
   }, onDone);
@@ -432,7 +432,7 @@ const SORTS = [
   ['', 'key'], ['-key', 'key, the last first'], ['held', 'held for longest'], ['-held', 'held for shortest'],
   ['lease', 'least lease left'], ['waiting', 'most calls wait'],
 ];
-const MODES = [['', 'any'], ['write', 'write'], ['read', 'read'], ['waited', 'somebody waits'], ['free', 'free'], ['unknown', 'unreadable']];
+const MODES = [['', 'any'], ['write', 'write'], ['read', 'read'], ['waited', 'calls wait'], ['free', 'free'], ['unknown', 'unreadable']];
 const EVENTS = [['', 'any'], ...['acquired', 'waited', 'released', 'lost', 'forced', 'skipped', 'failed', 'dropped'].map((one) => [one, one])];
 
 /** What a list can be searched by: the label, and the choices, if any. */
@@ -499,7 +499,7 @@ function listView({ title, table, itemsOf, about = () => '', empty, filters = []
       const items = itemsOf(state);
       const isSearch = filters.some((name) => name !== 'sort' && shown.params[name]);
       table.update(items);
-      setText(nothing, isSearch ? 'Nothing fits the search.' : empty(state));
+      setText(nothing, isSearch ? 'Nothing matches the search.' : empty(state));
       nothing.hidden = items.length > 0 || nothing.textContent === '';
       setText(summary, about(state));
       summary.hidden = summary.textContent === '';
@@ -522,7 +522,7 @@ const shownOf = ({ locks, total }) => (locks.length < total ? locks.length + ' o
 function heldView() {
   const holderOf = ({ lock, holder, more }) => {
     if (more) return 'and ' + count(more, 'more holder', 'more holders');
-    return holder ? holder.instance : lock.problem || 'nobody; it is free for the next caller';
+    return holder ? holder.instance : lock.problem || 'none; it is free for the next caller';
   };
   const columns = [
     keyColumn('Lock', ({ lock }) => lock.key),
@@ -540,7 +540,7 @@ function heldView() {
     table: makeTable('Held locks', columns, ({ lock, at }) => lock.key + '\n' + at),
     itemsOf: ({ locks }) => locks.flatMap(holdersOf),
     about: shownOf,
-    empty: () => 'Nobody holds a lock at the moment. As soon as a method with @Locked runs, its lock is shown here.',
+    empty: () => 'No lock is held at the moment. As soon as a method with @Locked runs, its lock is shown here.',
     filters: ['q', 'holder', 'instance', 'mode', 'sort'],
     pages: lockPager(),
     nextOf: ({ next }) => next,
@@ -573,7 +573,7 @@ function waitsView() {
     textColumn('Owner', ({ waiter }) => (waiter ? ownerOf(waiter) : '–')),
     textColumn('Place', ({ waiter }) => (waiter ? String(waiter.place) : '–'), { number: true }),
     leftColumn('Gives up in', ({ waiter }) => waiter?.leftMs ?? null, 'overdue'),
-    textColumn('Held by', ({ lock: { holders } }) => (holders[0] ? holders[0].instance + ' ' + holders[0].where : 'nobody')),
+    textColumn('Held by', ({ lock: { holders } }) => (holders[0] ? holders[0].instance + ' ' + holders[0].where : 'none')),
   ];
   return listView({
     title: 'What waits longest',
@@ -581,7 +581,7 @@ function waitsView() {
     itemsOf: ({ locks }) => locks.flatMap(waitersOf).sort((a, b) => b.waitedMs - a.waitedMs),
     about: (state) =>
       [shownOf(state), withoutPlace(sumOf(state.locks, ({ waiters, queueCount }) => Math.max(0, waiters - queueCount)))].join(' ').trim(),
-    empty: () => 'Nobody waits in the queue of a lock. Callers that are not fair, or that wait in a quorum, have no place in a queue.',
+    empty: () => 'No call waits in the queue of a lock. Callers that are not fair, or that wait in a quorum, have no place in a queue.',
     filters: ['q', 'holder', 'instance'],
     pages: lockPager(),
     nextOf: ({ next }) => next,
@@ -648,7 +648,7 @@ function blockedLock({ key, isElsewhere, holders, waiters, more }) {
     return el('li', {}, callerText(one), ' waits for ', age(one.waitedMs), ...next);
   });
   const rest = more > 0 ? [el('li', {}, 'and ' + more + ' more holders and waiters')] : [];
-  return el('li', {}, linkTo(key), ...(who.length > 0 ? who : [' held by nobody now']), el('ul', {}, ...below, ...rest));
+  return el('li', {}, linkTo(key), ...(who.length > 0 ? who : [' is not held now']), el('ul', {}, ...below, ...rest));
 }
 
 /** Who blocks whom, as a tree. */
@@ -668,7 +668,7 @@ function blockingView() {
     if (now !== before) tree.replaceChildren(...roots.map(blockedLock));
     before = now;
     nothing.hidden = roots.length > 0;
-    setText(nothing, shown.params.q || shown.params.holder || shown.params.instance ? 'Nothing fits the search.' : 'Nobody waits for a lock.');
+    setText(nothing, shown.params.q || shown.params.holder || shown.params.instance ? 'Nothing matches the search.' : 'No call waits for a lock.');
   };
   const search = searchBar(['q', 'holder', 'instance'], shown.params);
   return { element: el('section', {}, el('h2', { tabindex: '-1' }, 'Who blocks whom'), about, search, tree, nothing), update };
@@ -742,7 +742,7 @@ function lossesView() {
     empty: ({ isOwn }) =>
       isOwn
         ? 'This instance has lost no lock since it started. It does not know what other instances have lost.'
-        : 'No lock was lost, as far as is known.',
+        : 'The history has no loss.',
     filters: ['q', 'holder', 'instance'],
     pages: historyPager(),
     nextOf: ({ history }) => history.older,
@@ -755,13 +755,13 @@ const NO_HISTORY = 'This app keeps no history of its locks: the option history: 
 
 /** The progress of a search. */
 const searchedText = (history) =>
-  history?.searched && history.older ? 'At most ' + history.searched + ' entries are searched at a time: go on with the older entries.' : '';
+  history?.searched && history.older ? 'At most ' + history.searched + ' entries are searched at a time: continue with the older entries.' : '';
 
 const timeOf = ({ event, ms }) =>
   ms === null ? '–' : (event === 'acquired' || event === 'failed' ? 'waited ' : 'held ') + duration(ms);
 
 const CAUSES = {
-  forced: ({ by }) => (by ? 'by ' + by : 'by somebody without a name'),
+  forced: ({ by }) => (by ? 'by ' + by : 'by a user without a name'),
   waited: ({ reason }) => (reason ? 'held by ' + reason : '–'),
   dropped: ({ count: entries }) => count(entries ?? 0, 'entry', 'entries') + ' could not be written',
 };
@@ -785,7 +785,7 @@ function historyPart() {
   const update = (history) => {
     const entries = history?.entries ?? [];
     table.update(entries);
-    setText(notice, entries.length > 0 ? '' : history ? 'The history tells nothing of this lock.' : NO_HISTORY);
+    setText(notice, entries.length > 0 ? '' : history ? 'The history has no entries of this lock.' : NO_HISTORY);
     notice.hidden = notice.textContent === '';
     pages.update(history?.older);
   };
@@ -800,7 +800,7 @@ function historyView() {
     table: makeTable('History, the newest first', columns, ({ id }) => id),
     itemsOf: ({ history }) => history?.entries ?? [],
     about: ({ history }) => searchedText(history),
-    empty: ({ history }) => (history ? 'The history tells nothing yet.' : NO_HISTORY),
+    empty: ({ history }) => (history ? 'The history has no entries yet.' : NO_HISTORY),
     filters: ['q', 'holder', 'instance', 'event'],
     pages: historyPager(),
     nextOf: ({ history }) => history?.older,
@@ -816,7 +816,7 @@ function lockView(key) {
   const holders = makeTable('Holders', HOLDER_COLUMNS, ({ attempt }) => attempt);
   const queue = makeTable('Queue, in order', QUEUE_COLUMNS, ({ attempt }) => attempt);
   const past = historyPart();
-  const nobody = el('p', { class: 'notice', hidden: '' }, 'Nobody holds this lock now.');
+  const noHolder = el('p', { class: 'notice', hidden: '' }, 'This lock is not held now.');
   const noQueue = el('p', { class: 'notice', hidden: '' });
   const element = el(
     'section',
@@ -827,7 +827,7 @@ function lockView(key) {
     notice,
     el('h3', {}, 'Holders'),
     holders.element,
-    nobody,
+    noHolder,
     el('h3', {}, 'Queue'),
     queue.element,
     noQueue,
@@ -839,14 +839,14 @@ function lockView(key) {
     showFacts(facts, lock);
     if (stream.about.canForceRelease && !tools.hasChildNodes()) tools.append(releaseButton(() => seen, showOutcome(notice)));
     holders.update(lock.holders.map((holder) => ({ ...holder, lock })));
-    nobody.hidden = lock.holders.length > 0;
+    noHolder.hidden = lock.holders.length > 0;
     queue.update(lock.queue);
     noQueue.hidden = lock.queue.length > 0 && lock.waiters <= lock.queueCount;
     const others = lock.waiters - lock.queueCount;
-    setText(noQueue, others > 0 ? withoutPlace(others) : 'Nobody waits.');
+    setText(noQueue, others > 0 ? withoutPlace(others) : 'No call waits.');
     past.update(history);
-    const now = lock.holders.map(({ instance }) => instance).join(', ') || 'nobody';
-    if (before !== undefined && before !== now) tell('Now held by ' + printable(now) + '.');
+    const now = lock.holders.map(({ instance }) => instance).join(', ');
+    if (before !== undefined && before !== now) tell(now ? 'Now held by ' + printable(now) + '.' : 'It is not held now.');
     before = now;
   };
   return { element, update };

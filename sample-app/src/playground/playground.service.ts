@@ -109,7 +109,7 @@ export class PlaygroundService implements OnModuleInit, OnApplicationShutdown {
   thaw(name: InstanceName): void {
     this.#expectRunning(name);
     this.group.thaw(name);
-    this.timeLine.begin(`${name} goes on`);
+    this.timeLine.begin(`${name} continues`);
   }
 
   kill(name: InstanceName): void {

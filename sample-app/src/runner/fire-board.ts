@@ -80,7 +80,7 @@ function lineOf(reports: ReadonlyMap<InstanceName, FireReport>, living: readonly
   const drew = names.flatMap((name) => drawOf(name, reports.get(name)));
   const skipped = names.filter((name) => reports.get(name)?.outcome === 'skipped');
   const silent = names.filter((name) => !reports.has(name));
-  const parts = drew.length > 0 ? drew : ['nobody drew'];
+  const parts = drew.length > 0 ? drew : ['no draw'];
   if (skipped.length > 0) parts.push(`${skipped.join(' and ')} skipped`);
   if (silent.length > 0) parts.push(`${silent.join(' and ')} reported nothing`);
   return parts.join(', ');

@@ -58,7 +58,7 @@ describe('The verdict of a soak', () => {
     expect(resultOf('heap', (minute) => 20 + 5 * Math.min(1, minute / 25))).toBe('flat');
   });
 
-  it('is not turned by a few samples in the midst of a failover', () => {
+  it('is not changed by a few samples in the middle of a failover', () => {
     expect(resultOf('sockets', (minute) => (minute % 17 === 0 ? 30 : 6))).toBe('flat');
     expect(resultOf('sockets', (minute) => (minute === MINUTES ? 30 : 6))).toBe('flat');
   });
@@ -120,13 +120,13 @@ describe('The errors that a soak expects', () => {
     expect(textsOf(failing('LOCK_STORE'))).toEqual(['w0.1:1 failed: LOCK_STORE']);
   });
 
-  it('are those of the store after a standstill, too, if it was long', () => {
+  it('include those of the store after a long standstill', () => {
     const lag = (from: number) => failing('LOCK_STORE').process(110, 'w1.1', 'lag', { from });
     expect(textsOf(lag(-1_000))).toEqual([]);
     expect(textsOf(lag(50))).toEqual(['w0.1:1 failed: LOCK_STORE']);
   });
 
-  it('are no others, failover or not', () => {
+  it('do not include any others, failover or not', () => {
     expect(textsOf(failover(failing('TypeError')))).toEqual(['w0.1:1 failed: TypeError']);
   });
 

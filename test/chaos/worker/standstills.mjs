@@ -10,15 +10,15 @@ const LATE_MS = 15;
 
 /**
  * Checks repeatedly whether this process stood still.
- * @param {(from: number, to: number) => void} tell
+ * @param {(from: number, to: number) => void} report
  * @param {() => void} [onTick]
  * @returns {() => void} stops looking
  */
-export function watchStandstills(tell, onTick = () => undefined) {
+export function watchStandstills(report, onTick = () => undefined) {
   let last = now();
   const ticks = setInterval(() => {
     const at = now();
-    if (at - last > TICK_MS + LATE_MS) tell(last, at);
+    if (at - last > TICK_MS + LATE_MS) report(last, at);
     last = at;
     onTick();
   }, TICK_MS);

@@ -37,7 +37,7 @@ const startThree = async (): Promise<[LockApp, LockApp, LockApp]> => [
 describe('forceRelease', () => {
   afterEach(closeAll);
 
-  it('returns whether anybody held the lock', async () => {
+  it('returns whether the lock was held', async () => {
     const [a, b] = await startThree();
     const key = freshKey();
     expect(await b.locks.forceRelease(key)).toBe(false);
@@ -48,7 +48,7 @@ describe('forceRelease', () => {
     expect((await b.locks.acquire(key, { waitMs: 0 })).fencingToken).toBeGreaterThan(lock.fencingToken);
   });
 
-  it('tells the holder at once, long before its next renewal, and rejects its work with the result', async () => {
+  it('notifies the holder at once, long before its next renewal, and rejects its work with the result', async () => {
     const [a, b] = await startThree();
     const key = freshKey();
     const lost: unknown[] = [];
@@ -65,7 +65,7 @@ describe('forceRelease', () => {
     expect(lost).toEqual(['revoked']);
   });
 
-  it('tells every reader, and every hold of an owner that re-entered', async () => {
+  it('notifies every reader, and every hold of an owner that re-entered', async () => {
     const [a, b, c] = await startThree();
     const [key, owned, owner] = [freshKey(), freshKey(), 'order-7'];
     const held = await Promise.all([
@@ -78,7 +78,7 @@ describe('forceRelease', () => {
     expect([await c.locks.isLocked(key), await c.locks.isLocked(owned)]).toEqual([false, false]);
   });
 
-  itOnSingle('tells a holder that cannot hear the message at its next renewal', async () => {
+  itOnSingle('notifies a holder that cannot hear the message at its next renewal', async () => {
     const [proxy, b, admin] = [await proxyTo(), await startApp(), openAdmin()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const channels = async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length;
@@ -94,7 +94,7 @@ describe('forceRelease', () => {
     expect(next.held).toBe(true);
   });
 
-  itOnSingle('tells a holder that missed the message as soon as it hears again', async () => {
+  itOnSingle('notifies a holder that missed the message as soon as it hears again', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startListening({ connection: clientWithSubscriberAt(proxy.url) });
     const key = freshKey();
@@ -107,7 +107,7 @@ describe('forceRelease', () => {
     expect(missed.signal.reason).toMatchObject(OPERATOR);
   });
 
-  itOnSingle('tells a holder that releases before it hears of the revocation', async () => {
+  itOnSingle('notifies a holder that releases before it hears of the revocation', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const key = freshKey();
@@ -155,7 +155,7 @@ describe('forceRelease', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('leaves a holder alone that was granted the lock after the operator looked, and refuses what is no token', async () => {
+  it('leaves a holder alone that was granted the lock after the operator looked, and refuses a text that is not a token', async () => {
     const [a, b] = await startThree();
     const key = freshKey();
     await (await a.locks.acquire(key)).release();

@@ -43,7 +43,7 @@ describe('the history', () => {
   beforeEach(() => void (keyPrefix = `lock:${freshKey('history')}:`));
   afterEach(closeAll);
 
-  it('tells what has happened to a lock, the newest first', async () => {
+  it('lists what has happened to a lock, the newest first', async () => {
     const [app, key] = [await start({}, { providers: [Orders] }), freshKey()];
     await app.app.get(Orders).charge(key, 'order 17');
     const [released, acquired, ...others] = await app.locks.history();
@@ -57,7 +57,7 @@ describe('the history', () => {
     expect(others).toEqual([]);
   });
 
-  it('tells who waited for whom, and how long', async () => {
+  it('shows which call waited for which holder, and how long', async () => {
     const [a, b, key] = [await start(), await start(), freshKey()];
     const first = await a.locks.acquire(key, { note: 'the first' });
     const waits = new Promise((resolve) => void b.locks.events.on('waiting', resolve));
@@ -71,7 +71,7 @@ describe('the history', () => {
     expect(ofSecond[2]).toMatchObject({ reason: expect.stringContaining('(the first)'), ms: undefined });
   });
 
-  it('tells failures, skipped calls, losses, and who revoked a lock', async () => {
+  it('lists failures, skipped calls, losses, and the user who revoked a lock', async () => {
     const [app, other, key] = [await start({}, { providers: [Orders] }), await start(), freshKey()];
     // If it does not listen yet when the lock is revoked, a renewal reports it, after a third of the lease.
     const held = await other.locks.acquire(key, { leaseMs: 9_000 });
@@ -114,7 +114,7 @@ describe('the history', () => {
     expect(await a.locks.history()).toHaveLength(4);
   });
 
-  it('has at most as many entries as asked for', async () => {
+  it('has at most the requested number of entries', async () => {
     const [app, key] = [await start(), freshKey()];
     for (let i = 0; i < 5; i += 1) await app.locks.withLock(`${key}:${i}`, () => undefined);
     const entries = await app.locks.history({ limit: 3 });
@@ -133,7 +133,7 @@ describe('the history', () => {
     expect(await rejection(app.locks.forceRelease(key, { by: '' }))).toMatchObject({ code: 'LOCK_CONFIGURATION' });
   });
 
-  it('keeps about as many entries as the option says, the newest ones', async () => {
+  it('keeps about the number of entries in the option, the newest ones', async () => {
     const [app, key] = [await start({ history: { maxEntries: 100 } }), freshKey()];
     await Promise.all(Array.from({ length: 300 }, (_, i) => app.locks.withLock(`${key}:${i}`, () => undefined)));
     await app.locks.withLock(key, () => undefined);
@@ -150,7 +150,7 @@ describe('the history', () => {
     expect(eventsOf(await reader.locks.history({ key }))).toEqual(['lost', 'acquired']);
   });
 
-  it('is no lock, and ends by itself', async () => {
+  it('is not listed as a lock, and ends by itself', async () => {
     const [app, key] = [await start({ history: { keepMs: 60_000 } }), freshKey()];
     await app.locks.withLock(key, async () => {
       await app.locks.history();

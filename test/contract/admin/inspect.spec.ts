@@ -105,7 +105,7 @@ describe('inspect', () => {
     expect(await a.locks.inspect(`export:${id}`)).toMatchObject({ mode: 'free', holders: [] });
   });
 
-  itWithQueue('tells who waits: where, with which label, since when, until when, and in which order', async () => {
+  itWithQueue('lists the waiters: where, with which label, since when, until when, and in which order', async () => {
     const start = () => startApp({}, { providers: [Reports] });
     const [a, b, store] = [await start(), await start(), openStore()];
     const key = `ship:${freshKey()}`;

@@ -138,7 +138,7 @@ describe('maxHoldMs', () => {
     expect(long.held).toBe(true);
   });
 
-  it('frees the lock while the work goes on, and tells the work in time', async () => {
+  it('frees the lock while the work continues, and notifies the work in time', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     let told = Infinity;

@@ -8,7 +8,7 @@ import { untilWaiting } from '../../support/waiting/waiters.js';
 import { startMortalApp } from '../support/mortal.js';
 import { HERE, Jobs, SLOT_MS, run, start } from '../support/once-per-jobs.js';
 
-describe('a process that dies in the midst of a fire', () => {
+describe('a process that dies in the middle of a fire', () => {
   afterEach(closeAll);
 
   /** An instance that has begun to run the fire, and does not come to its end. */
@@ -38,7 +38,7 @@ describe('a process that dies in the midst of a fire', () => {
     expect(await a.lastRun(id)).toMatchObject({ job: 'Jobs.often', outcome: 'done' });
   });
 
-  it('has lost its run when the lease ends, and nobody runs that fire again', async () => {
+  it('has lost its run when the lease ends, and no instance runs that fire again', async () => {
     const [a, id] = [await start(), freshKey()];
     const victim = await startVictim(id);
     expect(await a.lastRun(id)).toMatchObject({ outcome: 'running', instance: victim.instance });

@@ -81,7 +81,7 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
   );
 
   // A file, as some images have it: cron goes by UTC then, whatever the offset of the clock.
-  it('runs an unnamed @Cron where Node cannot tell its time zone', async () => {
+  it('runs an unnamed @Cron where Node cannot determine its time zone', async () => {
     const localZone = ':/etc/localtime';
     const hour = new Date().getUTCHours();
     const schedule = { kind: 'cron', cron: `*/2 * ${hour},${(hour + 1) % 24} * * *` } as const;

@@ -53,7 +53,7 @@ const start = async () => {
 afterEach(closeAll);
 
 describe('permits as a function of the arguments', () => {
-  itWithPermits('admit as many calls as the function returns, over all instances', async () => {
+  itWithPermits('admit the number of calls that the function returns, over all instances', async () => {
     const [a, b, id, until] = [await start(), await start(), freshKey(), gate()];
     const tenant = { id, seats: 2 };
     const running = [a.imports.run(tenant, until.opened), b.imports.run(tenant, until.opened)];

@@ -61,25 +61,29 @@ const untilHolders = (app: LockApp, key: string, count: number) =>
 afterEach(closeAll);
 
 describe('perInstance', () => {
-  itWithPermits('admits so many of each instance, and no more than there are permits in all of them', async () => {
-    const [a, b, key] = [await startApp(), await startApp(), freshKey()];
-    const ofA = [1, 2, 3].map(() => a.locks.acquire(key, LIMIT));
-    await Promise.all(ofA.slice(0, 2));
-    // The third one waits in its process: one permit is left for the others.
-    expect([(await a.locks.inspect(key)).waiters, (await b.locks.inspect(key)).waiters]).toEqual([1, 0]);
-    const [ofB, more] = [await b.locks.acquire(key, LIMIT), b.locks.acquire(key, LIMIT)];
-    await untilWaiting(b, key, 1);
-    expect([await holders(a, key), await b.locks.tryAcquire(key, LIMIT)]).toEqual([3, null]);
-    await (await ofA[0]!).release();
-    // Which of the two is first, is not said.
-    const served = await Promise.race([ofA[2]!, more]);
-    await served.release();
-    for (const lock of [ofB, await ofA[1]!]) await lock.release();
-    for (const lock of await Promise.all([ofA[2]!, more])) if (lock !== served) expect(await lock.release()).toBe(true);
-    expect((await a.locks.inspect(key)).holders).toEqual([]);
-  });
+  itWithPermits(
+    'admits that number of calls of each instance, and no more than the permits of the lock in all of them',
+    async () => {
+      const [a, b, key] = [await startApp(), await startApp(), freshKey()];
+      const ofA = [1, 2, 3].map(() => a.locks.acquire(key, LIMIT));
+      await Promise.all(ofA.slice(0, 2));
+      // The third one waits in its process: one permit is left for the others.
+      expect([(await a.locks.inspect(key)).waiters, (await b.locks.inspect(key)).waiters]).toEqual([1, 0]);
+      const [ofB, more] = [await b.locks.acquire(key, LIMIT), b.locks.acquire(key, LIMIT)];
+      await untilWaiting(b, key, 1);
+      expect([await holders(a, key), await b.locks.tryAcquire(key, LIMIT)]).toEqual([3, null]);
+      await (await ofA[0]!).release();
+      // Which of the two is first, is not said.
+      const served = await Promise.race([ofA[2]!, more]);
+      await served.release();
+      for (const lock of [ofB, await ofA[1]!]) await lock.release();
+      for (const lock of await Promise.all([ofA[2]!, more]))
+        if (lock !== served) expect(await lock.release()).toBe(true);
+      expect((await a.locks.inspect(key)).holders).toEqual([]);
+    },
+  );
 
-  itWithPermits('tells whose limit it is', async () => {
+  itWithPermits('reports which limit was reached', async () => {
     const [a, b, key] = [await startApp(), await startApp(), freshKey()];
     const held = [await a.locks.acquire(key, LIMIT), await a.locks.acquire(key, LIMIT)];
     const busy = await rejection(a.locks.acquire(key, { ...LIMIT, waitMs: 0 }));

@@ -160,7 +160,7 @@ describe('nested calls of a semaphore', () => {
     ['that say other permits', permit(20)],
     ['that say none', { mode: 'read', ...PATIENT } as const],
     ['of an owner', { ...permit(2), owner: 'somebody' }],
-  ])('%s run one after the other, too, since the hold counts', async (_what, options) => {
+  ])('%s also run one after the other, since the hold counts', async (_what, options) => {
     const { locks } = await startApp();
     const key = freshKey();
     await locks.withLock(key, permit(2), async () => {
@@ -186,7 +186,7 @@ describe('nested calls of a semaphore', () => {
   );
 
   itWithPermits(
-    'run one after the other under a write lock, even when it is downgraded, beside nested readers',
+    'run one after the other under a write lock, even when it is downgraded, together with nested readers',
     async () => {
       const { locks } = await startApp();
       const key = freshKey();
@@ -214,7 +214,7 @@ describe('nested calls of a semaphore', () => {
     await Promise.all(others.map((other) => other.release()));
   });
 
-  itWithPermits('are refused under a nested call that reads beside its siblings', async () => {
+  itWithPermits('are refused under a nested call that reads at the same time as its siblings', async () => {
     const { locks } = await startApp();
     const [key, reading] = [freshKey(), { mode: 'read', ...PATIENT } as const];
     await locks.withLock(key, async () => {

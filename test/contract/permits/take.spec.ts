@@ -42,7 +42,7 @@ describe('several permits in one call', () => {
     await small.release();
   });
 
-  itWithPermits('do not starve: a large call waits for nobody who came later', async () => {
+  itWithPermits('do not starve: a large call does not wait for a later one', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const first = await a.locks.acquire(key, five(3));
@@ -120,25 +120,28 @@ describe('permits that are set at run time', () => {
     await two.release();
   });
 
-  itWithPermits('refuse what takes more, at once and while it waits, and nobody waits behind it', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const key = freshKey();
-    const held = await a.locks.acquire(key, five(1));
-    const large = rejection(b.locks.acquire(key, five(5)));
-    await untilWaiting(a, key, 1);
-    const small = a.locks.acquire(key, five(1));
-    await untilWaiting(a, key, 2);
-    await a.locks.setPermits(key, 3);
-    const error = await large;
-    expect(error).toBeInstanceOf(LockBusyError);
-    expect(error.message).toContain('the call takes 5 of 3 permits');
-    await (await small).release();
-    await a.locks.setPermits(key, 0);
-    expect((await rejection(b.locks.acquire(key, any))).message).toContain('is closed');
-    expect(await b.locks.tryAcquire(key, any)).toBeNull();
-    await held.release();
-    await (await b.locks.acquire(key)).release();
-  });
+  itWithPermits(
+    'refuse a call that takes more, at once and while it waits, and do not keep others waiting behind it',
+    async () => {
+      const [a, b] = [await startApp(), await startApp()];
+      const key = freshKey();
+      const held = await a.locks.acquire(key, five(1));
+      const large = rejection(b.locks.acquire(key, five(5)));
+      await untilWaiting(a, key, 1);
+      const small = a.locks.acquire(key, five(1));
+      await untilWaiting(a, key, 2);
+      await a.locks.setPermits(key, 3);
+      const error = await large;
+      expect(error).toBeInstanceOf(LockBusyError);
+      expect(error.message).toContain('the call takes 5 of 3 permits');
+      await (await small).release();
+      await a.locks.setPermits(key, 0);
+      expect((await rejection(b.locks.acquire(key, any))).message).toContain('is closed');
+      expect(await b.locks.tryAcquire(key, any)).toBeNull();
+      await held.release();
+      await (await b.locks.acquire(key)).release();
+    },
+  );
 
   itWithPermits.each([-1, 1.5, NaN, 100_001, '2', undefined])('refuse %p', async (permits) => {
     const { locks } = await startApp();

@@ -270,7 +270,7 @@ describe('reentry: two modules', () => {
 describe('a call whose context was lost', () => {
   afterEach(closeAll);
 
-  it('waits for its own lock until its wait is over, and is told that its process holds it', async () => {
+  it('waits for its own lock until its wait is over, and learns that its process holds it', async () => {
     const { locks } = await startApp();
     const [key, outside] = [freshKey(), new AsyncResource('outside')];
     await locks.withLock(key, async (lock) => {

@@ -114,7 +114,7 @@ describe('several keys', () => {
     for (const key of keys) expect((await locks.inspect(key)).holders[0]!.remainingMs).toBeGreaterThan(30_000);
   });
 
-  itOnSingle('cost one command when they are free, and one when they are busy and nobody waits', async () => {
+  itOnSingle('cost one command when they are free, and one when they are busy and no other call waits', async () => {
     const { admin, url } = await ownRedis();
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];

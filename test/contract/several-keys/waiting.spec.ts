@@ -70,7 +70,7 @@ describe('waiting for several keys', () => {
     await (await a.locks.acquire([first, free, last], PATIENT)).release();
   });
 
-  itWithQueue('is not overtaken for ever by calls for single keys', async () => {
+  itWithQueue('is not overtaken forever by calls for single keys', async () => {
     const [a, b] = await startTwo();
     const [keys, stop] = [[freshKey(), freshKey()], new AbortController()];
     let single = 0;

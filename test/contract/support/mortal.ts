@@ -14,7 +14,7 @@ export interface Mortal {
   acquire(key: string, options?: LockOptions): Promise<number>;
   isHeld(): Promise<boolean>;
   release(): Promise<void>;
-  /** Nothing is said to anybody. */
+  /** Nothing is reported. */
   kill(): Promise<void>;
 }
 

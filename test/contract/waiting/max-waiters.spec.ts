@@ -29,7 +29,7 @@ class Payments {
 afterEach(closeAll);
 
 describe('maxWaiters', () => {
-  itWithQueue('refuses the next call at once when so many others wait, in any instance', async () => {
+  itWithQueue('refuses the next call at once when the maximum number of others wait, in any instance', async () => {
     const { a, b, key } = await startTwo();
     const held = await a.locks.acquire(key);
     const first = a.locks.acquire(key, BOUNDED);

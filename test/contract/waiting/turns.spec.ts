@@ -99,7 +99,7 @@ describe('many callers of several processes for one key', () => {
 });
 
 describe('the callers of one process', () => {
-  itWithQueue('are served first in, first out, whoever else waits', async () => {
+  itWithQueue('are served first in, first out, whichever other calls wait', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const order: string[] = [];
@@ -158,7 +158,7 @@ describe('the callers of one process', () => {
 describe('a lock that is handed on in a process', () => {
   const SHORT = { ...PATIENT, leaseMs: 3_000 };
 
-  itWithQueue('is told to its present holder when it is revoked, and to nobody before it', async () => {
+  itWithQueue('is reported to its present holder when it is revoked, and to no holder before it', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const [first, second] = await handedOn(a, key, SHORT);
@@ -175,7 +175,7 @@ describe('a lock that is handed on in a process', () => {
     await expectNothingLeft([a, b], key);
   });
 
-  itWithQueue('is told to its present holder when somebody deletes it', async () => {
+  itWithQueue('is reported to its present holder when another client deletes it', async () => {
     const a = await startApp();
     const key = freshKey();
     const [first, second] = await handedOn(a, key, SHORT);

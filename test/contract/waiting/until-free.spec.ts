@@ -9,7 +9,7 @@ const PATIENT = { waitMs: 25_000 };
 describe('waitUntilFree', () => {
   afterEach(closeAll);
 
-  it('resolves for a lock that nobody holds, and writes nothing', async () => {
+  it('resolves for a lock that is not held, and writes nothing', async () => {
     const place = await ownPlace();
     const { locks } = await startApp(place.options);
     await locks.waitUntilFree('never-used', { waitMs: 0 });
@@ -31,7 +31,7 @@ describe('waitUntilFree', () => {
     expect(await b.locks.isLocked([released, dropped])).toBe(false);
   });
 
-  it('takes nothing, and holds nobody up', async () => {
+  it('takes nothing, and delays no other call', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const held = await a.locks.acquire(key);

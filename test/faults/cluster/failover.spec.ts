@@ -70,7 +70,7 @@ async function expectServed({ locks }: LockApp, lock: Lock, waiting: readonly Pr
 const FAILOVERS: [string, (started: Started) => Promise<unknown>][] = [
   ['the death of the master', ({ cluster, isPromoted }) => cluster.masters[0]!.kill().then(isPromoted)],
   ['a failover that does not wait for the master', ({ failOver }) => failOver('FORCE')],
-  ['a takeover that asks nobody', ({ failOver }) => failOver('TAKEOVER')],
+  ['a takeover without a vote', ({ failOver }) => failOver('TAKEOVER')],
   [
     'a takeover while the old master hangs',
     async ({ cluster, failOver }) => {

@@ -52,7 +52,7 @@ describe("durable: 'aof'", () => {
   itWithWaitAof.each([
     ['always', 500],
     ['everysec', 10_000],
-  ] as const)('grants what is on the disk, to waiters, too (appendfsync %s)', async (appendfsync, replicaTimeoutMs) => {
+  ] as const)('grants what is on the disk, also to waiters (appendfsync %s)', async (appendfsync, replicaTimeoutMs) => {
     const { url, admin } = await withAof(appendfsync);
     const options = { connection: url, durable: 'aof', replicaTimeoutMs } as const;
     const [a, b] = [await startApp(options), await startApp(options)];

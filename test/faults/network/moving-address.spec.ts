@@ -31,7 +31,7 @@ async function start() {
 const believers = (locks: readonly (Lock | undefined)[]): number => locks.filter((lock) => lock?.held).length;
 
 describe('behind an address that moves', () => {
-  it('one of two waiters is granted with a token of its own when the subscriber of the first stayed behind', async () => {
+  it('one of two waiters is granted with its own token when the subscriber of the first stayed behind', async () => {
     const { b, vip, failOver } = await start();
     const apps: LockApp[] = [];
     for (let i = 0; i < 3; i++) apps.push(await startApp({ connection: vip.url }));
@@ -57,7 +57,7 @@ describe('behind an address that moves', () => {
     expect(believers(granted)).toBe(1);
   }, 90_000);
 
-  it('locks go on at the new master, although the old one answers whoever only looks', async () => {
+  it('locks continue at the new master, although the old one still answers reads', async () => {
     const { vip, failOver } = await start();
     const { locks } = await startApp({ connection: vip.url });
     const key = freshKey();

@@ -45,7 +45,7 @@ describe('when Redis is back', () => {
     expect(await eventually(() => other.locks.tryAcquire('late', LONG), { timeoutMs: 20_000 })).toBeTruthy();
   });
 
-  it.each(Object.entries(RELUCTANT))('waiting calls go on by themselves (%s)', async (_name, connectTo) => {
+  it.each(Object.entries(RELUCTANT))('waiting calls continue by themselves (%s)', async (_name, connectTo) => {
     const server = await ownRedis();
     const connection = connectTo(server.url);
     const { locks } = await startApp({ connection });
@@ -74,7 +74,7 @@ async function holdAndWait({ url }: StartedRedis) {
 }
 
 describe('a server that restarts', () => {
-  it('tells holders that the data is gone, and grants greater tokens', async () => {
+  it('notifies holders that the data is gone, and grants greater tokens', async () => {
     const server = await ownRedis();
     const { held, next } = await holdAndWait(server);
     await server.kill();

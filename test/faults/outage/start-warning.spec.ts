@@ -131,7 +131,7 @@ describe('a Redis that is down when the app starts', () => {
   it.each<[string, RegExp]>([
     [DENIED, /DENIED Redis is running in protected mode .* loopback interface\. This Redis is in protected mode/],
     ['-ERR max number of clients reached\r\n', /max number of clients reached\. Raise `maxclients`/],
-  ])('causes a warning that says what the server says: %.25s', async (greeting, said) => {
+  ])('causes a warning that quotes the server: %.25s', async (greeting, said) => {
     // node-redis ignores it in place of an answer to CLIENT SETINFO, and hides its socket.
     const expected = LIBRARY === 'node-redis' ? /\(protected mode\) and more of them \(`maxclients`\)/ : said;
     const { told } = spyOnStart();

@@ -11,7 +11,7 @@ import { queued } from '../../support/redis/records.js';
 
 afterEach(closeAll);
 
-const OUTAGES = ['nobody listens', 'connections are dead', 'it went away'] as const;
+const OUTAGES = ['no server listens', 'connections are dead', 'it went away'] as const;
 
 /** Gives where to connect, and has it fail. */
 async function outage(kind: (typeof OUTAGES)[number]): Promise<{ url: string; begin: () => Promise<void> }> {
@@ -20,7 +20,7 @@ async function outage(kind: (typeof OUTAGES)[number]): Promise<{ url: string; be
     return { url: proxy.url, begin: async () => proxy.blackhole(true) };
   }
   const server = await ownRedis();
-  if (kind === 'nobody listens') await server.kill();
+  if (kind === 'no server listens') await server.kill();
   return { url: server.url, begin: () => server.kill() };
 }
 

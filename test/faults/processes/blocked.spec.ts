@@ -120,7 +120,7 @@ describe('a process that was blocked while its call was answered', () => {
     await lock.release();
   });
 
-  it('does not run unlocked beside the holder', async () => {
+  it('does not run unlocked at the same time as the holder', async () => {
     const { url } = await ownRedis();
     const holder = await startApp({ connection: url });
     const { app, locks } = await startApp({ connection: url }, { providers: [Work] });
@@ -269,7 +269,7 @@ async function listening(admins: readonly Redis[]): Promise<number> {
 
 describe('a process that is blocked while a lock is handed over to it', () => {
   it.each(SERVERS)(
-    'does not consider it held beside the next holder when it was granted %s',
+    'does not consider it held at the same time as the next holder when it was granted %s',
     async (_whose, startServers) => {
       const servers = await startServers();
       const { key } = servers;

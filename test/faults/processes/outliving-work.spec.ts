@@ -22,7 +22,7 @@ class Feed {
   }
 }
 
-describe('promise 10: an app that runs for ever', () => {
+describe('promise 10: an app that runs forever', () => {
   jest.setTimeout(240_000);
   afterEach(closeAll);
 

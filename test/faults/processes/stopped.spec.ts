@@ -50,7 +50,7 @@ describe('a process that ends, or stops, in its turn', () => {
     await lock.release();
   }, 60_000);
 
-  it('is told of the loss when it goes on, and hands nothing on that it has lost', async () => {
+  it('is notified of the loss when it continues, and hands nothing on that it has lost', async () => {
     const [app, admin, key] = [await startApp(), openAdmin(), freshKey()];
     const { child, said } = await startCallers(key, { callers: 6, lock: SHORT, stopAt: 3 });
     child.send('begin');
@@ -73,7 +73,7 @@ describe('a process that ends, or stops, in its turn', () => {
 });
 
 describe('a process that is cut off from Redis in its turn', () => {
-  it('is told of the loss, hands nothing on, and asks again when Redis is back', async () => {
+  it('is notified of the loss, hands nothing on, and asks again when Redis is back', async () => {
     const { url, admin } = await ownRedis();
     const proxy = await proxyTo(url);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp({ connection: url })];
@@ -113,7 +113,7 @@ describe('a process that is cut off from Redis in its turn', () => {
 });
 
 describe('a waiter that is stopped', () => {
-  it('lets the others pass, and waits again when it goes on', async () => {
+  it('lets the others pass, and waits again when it continues', async () => {
     const [a, b, stopped] = [await startApp(), await startApp(), await startChildApp()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -285,7 +285,7 @@ async function startLeader(options: { key: string; leaseMs: number; everyMs: num
   };
 }
 
-describe('a leader in a process of its own', () => {
+describe('a leader in its own process', () => {
   it('is followed by another when it is killed', async () => {
     const [first, second] = await startTwo(LEASE_MS);
     const { fencingToken } = first.reports.at(-1)!;
@@ -295,7 +295,7 @@ describe('a leader in a process of its own', () => {
     expect((await second.next('worked')).fencingToken).toBe((await elected).fencingToken);
   }, 60_000);
 
-  it('is told that its term is over before it works again, when it was stopped for longer than its lease', async () => {
+  it('learns that its term is over before it works again, when it was stopped for longer than its lease', async () => {
     const [first, second] = await startTwo(LEASE_MS);
     // It has just worked, and has nothing to do at this moment.
     const { fencingToken } = await first.next('worked');

@@ -110,7 +110,7 @@ describe('jobs on a quorum with one node down and one slow', () => {
 });
 
 describe('messages on a quorum with one node down and one slow', () => {
-  it('tell a holder of a revocation, whichever node it hears', async () => {
+  it('notify a holder of a revocation, whichever node it hears', async () => {
     const holder = await startSubscribed(net);
     for (const node of [0, 1, 2, SLOW_NODE]) {
       await holder.hears(node);

@@ -39,7 +39,7 @@ describe('fires that a quorum grants', () => {
     expect(runs.length).toBeLessThanOrEqual(2);
   });
 
-  it('belong to the slot in which the call was made, though a node is slow to tell its time', async () => {
+  it('belong to the slot in which the call was made, though a node is slow to report its time', async () => {
     const net = await startNet(3);
     const app = await net.app();
     await app.locks.withLock(freshKey(), () => undefined);
@@ -110,7 +110,7 @@ async function startRun(fire: Parameters<typeof claimFire>[2] = {}) {
 }
 
 describe('a node of a quorum that is given the hold of a running job again', () => {
-  it('learns its fire, so that nobody runs it again when the holder dies', async () => {
+  it('learns its fire, so that no instance runs it again when the holder dies', async () => {
     const { net, a, b, key } = await startRun();
     await loseData(net, key, 1);
     await loseData(net, key, 2);

@@ -226,7 +226,7 @@ async function restartAll(net: QuorumNet, key: string): Promise<void> {
 }
 
 describe('nodes that restart without their data, one after the other', () => {
-  it('get the lock again as soon as they are back, and admit nobody else', async () => {
+  it('get the lock again as soon as they are back, and admit no other caller', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app(), await net.app()];
     const key = freshKey();
@@ -286,7 +286,7 @@ describe('a quorum whose grants are confirmed by replicas', () => {
     await (await waiting).release();
   });
 
-  it('gives back what the replicas did not confirm in time, and says so', async () => {
+  it('gives back what the replicas did not confirm in time, and reports it', async () => {
     const { masters, apps, admins } = await startWithReplicas(0, 300, 8_000);
     for (const { line } of masters) line.delayMs = 2_000;
     const key = freshKey();

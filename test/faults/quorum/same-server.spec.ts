@@ -91,7 +91,7 @@ describe('a node whose address comes to lead to the server of another', () => {
     }
   });
 
-  it('has no vote until its address is right again, while the others go on', async () => {
+  it('has no vote until its address is right again, while the others continue', async () => {
     const { net, a } = await start();
     await misdirect(net, a);
     a.proxies[2]!.refuse(false);

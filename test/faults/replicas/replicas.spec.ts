@@ -34,7 +34,7 @@ const infoOf = async (admin: Redis, section: string) =>
   new Map((await admin.info(section)).split('\r\n').map((line) => line.split(':') as [string, string]));
 
 describe('minReplicas', () => {
-  it('grants what the replicas have confirmed, to waiters, too', async () => {
+  it('grants what the replicas have confirmed, also to waiters', async () => {
     const { master, replicas } = await startReplicated(2);
     const options = { connection: master.url, minReplicas: 2 };
     const [a, b] = [await startApp(options), await startApp(options)];

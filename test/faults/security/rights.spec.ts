@@ -73,7 +73,7 @@ describe('over TLS, with a client certificate and a user for locks only', () => 
   });
 });
 
-/** Two instances that have the rights, one that may do everything, and a server that has forgotten all scripts. */
+/** Two instances that have the permissions, one that may do everything, and a server that has forgotten all scripts. */
 async function startWith(rights: readonly string[]) {
   const { warnings } = spyOnLogs();
   const { admin, url, port } = await ownRedis();
@@ -107,7 +107,7 @@ const WARNING = /Wake-ups are off|does not report which server|INFO command fail
 
 const LOCKING = ['one key', 'several keys', 'wake-up'];
 const ALL = [...LOCKING, 'list', 'revocation'];
-/** What stops working without a right. */
+/** What stops working without a permission. */
 const NEEDED: Record<string, readonly string[]> = {
   '~lock:*': ALL,
   '&lock:wake:*': ['wake-up', 'no warning'],
@@ -142,7 +142,7 @@ async function broken(world: World): Promise<string[]> {
   return names;
 }
 
-describe('the documented rights', () => {
+describe('the documented permissions', () => {
   afterEach(() => jest.restoreAllMocks());
 
   it('are each explained and tested', () => {
@@ -225,7 +225,7 @@ describe('the documented rights', () => {
   });
 });
 
-describe('a right that only keeps the log of the server clean', () => {
+describe('a permission that only keeps the log of the server clean', () => {
   /** Has a call wait on a client of the application for as long as it takes, and gives what the server refused. */
   async function refusedWhileWaiting(rights: readonly string[], isOver: (refused: readonly unknown[]) => boolean) {
     const { admin, port, url } = await ownRedis();

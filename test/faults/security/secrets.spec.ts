@@ -99,7 +99,7 @@ async function startWithCertificates() {
   };
 }
 
-describe('a certificate that clients do not trust any more', () => {
+describe('a certificate that clients no longer trust', () => {
   it('costs a lock only when its lease is over, and locks work again when it is put right', async () => {
     const { connection, replace, restore } = await startWithCertificates();
     const { locks } = await startApp({ connection });
@@ -134,7 +134,7 @@ describe('a `checkServerIdentity` of an application that throws', () => {
 });
 
 describe('a password that was changed', () => {
-  it('costs a lock only when its lease is over, and every call says why', async () => {
+  it('costs a lock only when its lease is over, and every call reports the reason', async () => {
     const { admin, port } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>one', '~*', '&*', '+@all');
     const { locks } = await startApp({ connection: { port, username: 'app', password: 'one' } });

@@ -18,7 +18,7 @@ export function spyOnLogs(): { readonly lines: () => string[]; readonly warnings
   return { lines: () => textOf([...ours, ...consoles]), warnings: () => textOf([ours[1]!, consoles[2]!]) };
 }
 
-/** Gives the user `locks` these rights, and no others. */
+/** Gives the user `locks` these permissions, and no others. */
 export const allow = (admin: Redis, rights: readonly string[]): Promise<unknown> =>
   admin.call('ACL', 'SETUSER', 'locks', 'reset', 'on', `>${PASSWORD}`, ...rights);
 

@@ -82,7 +82,7 @@ describe('behind sentinels', () => {
     await (await locks.acquire(key, { waitMs: 20_000 })).release();
   }, 60_000);
 
-  it('a lock has one holder while the first sentinel still names the old master, which goes on', async () => {
+  it('a lock has one holder while the first sentinel still names the old master, which keeps running', async () => {
     const topology = await ownSentinels();
     const before = await startApp({ connection: topology.connection });
     await (await before.locks.acquire(freshKey())).release();
@@ -214,13 +214,13 @@ const DETECTING: [string, (connection: Connection) => RedisConnection] = [
 ];
 
 const CLIENTS: [string, (connection: Connection) => RedisConnection][] = [
-  ['a connection of its own', (connection) => connection],
-  ['a connection of its own that knows one sentinel', ({ sentinels, name }) => ({ sentinels: [sentinels[1]!], name })],
+  ['its own connection', (connection) => connection],
+  ['its own connection, which has one sentinel', ({ sentinels, name }) => ({ sentinels: [sentinels[1]!], name })],
 ];
 
 describe('a planned failover that the old master notices last', () => {
   it.each(CLIENTS)(
-    'admits nobody beside a holder that the new master knows: %s',
+    'admits no other caller while a holder that the new master knows has it: %s',
     async (_client, open) => {
       const topology = await startPlanned();
       const { locks } = await startApp({ connection: open(topology.connection), leaseMs: PLANNED_LEASE_MS });
@@ -240,7 +240,7 @@ describe('a planned failover that the old master notices last', () => {
   );
 
   it.each([...CLIENTS, ...(LIBRARY === 'node-redis' ? [] : [DETECTING])])(
-    'tells a holder that the new master does not know: %s',
+    'notifies a holder that the new master does not know: %s',
     async (_client, open) => {
       const topology = await startPlanned();
       const hold = await holdUnknown(topology, open(topology.connection));
@@ -250,7 +250,7 @@ describe('a planned failover that the old master notices last', () => {
     120_000,
   );
 
-  it('tells a holder whose lock only another replica confirmed', async () => {
+  it('notifies a holder whose lock only another replica confirmed', async () => {
     const topology = await startPlanned();
     await passOver(topology, 1);
     const hold = await holdUnknown(topology, topology.connection, 1);

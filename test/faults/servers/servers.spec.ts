@@ -227,7 +227,7 @@ describe('a master that an operator makes a replica while it serves locks', () =
   });
 });
 
-describe('an operator is told once', () => {
+describe('an operator is notified once', () => {
   it.each(['allkeys-lru', 'volatile-ttl'])('that the memory policy may evict locks: %s', async (policy) => {
     const said = spyOnServers();
     const { admin, url } = await ownRedis(['--maxmemory', '50mb', '--maxmemory-policy', policy]);
@@ -299,7 +299,7 @@ describe('nothing is said', () => {
     ['of a policy that never applies, without a limit', limited('0', 'allkeys-lru')],
     ['of a limit with noeviction', limited('50mb', 'noeviction')],
     ['where INFO was renamed, and locks work', withoutInfo],
-    ['where the user lacks the rights, and locks work', withoutRights],
+    ['where the user lacks the permissions, and locks work', withoutRights],
   ])('%s', async (_what, start) => {
     const said = spyOnServers();
     const { locks } = await startApp({ connection: await start() });
@@ -318,7 +318,7 @@ describe('nothing is said', () => {
     expect(said()).toEqual([]);
   });
 
-  it('while Redis is away, and it is said when it is there', async () => {
+  it('while Redis is away, and it is reported when it is back', async () => {
     const said = spyOnServers();
     const server = await ownRedis(EVICTING);
     await server.kill('SIGSTOP');
@@ -331,7 +331,7 @@ describe('nothing is said', () => {
 });
 
 describe('the servers of a cluster', () => {
-  it('are asked each, and a policy is told once', async () => {
+  it('are asked each, and a policy is reported once', async () => {
     const cluster = await ownCluster();
     const said = spyOnServers();
     for (const { url } of cluster.masters) {
@@ -344,7 +344,7 @@ describe('the servers of a cluster', () => {
     await told(said, /allkeys-lfu/);
   }, 60_000);
 
-  it('are not taken for servers of a single client, and a replica of them is no news', async () => {
+  it('are not taken for servers of a single client, and a replica of them is not reported', async () => {
     const said = spyOnServers();
     const { port } = await startClusterNode();
     for (const connection of [openCluster(port), { cluster: [{ host: '127.0.0.1', port }] }]) {
@@ -362,7 +362,7 @@ describe('the servers of a cluster', () => {
     return { cluster: [{ host: '127.0.0.1', port: node.port }], natMap };
   }
 
-  it('run no Lua scripts: that is told', async () => {
+  it('run no Lua scripts: that is reported', async () => {
     const said = spyOnServers();
     const refusal = '-ERR This instance has Lua scripting support disabled\r\n';
     const connection = await disguisedNode((command) => (isScript(command) ? refusal : undefined));
@@ -379,7 +379,7 @@ describe('the servers of a cluster', () => {
 });
 
 describe('the masters of a quorum', () => {
-  it('are asked each: a policy is told for each, and one Garnet of three has no vote', async () => {
+  it('are asked each: a policy is reported for each, and one Garnet of three has no vote', async () => {
     const said = spyOnServers();
     const garnet = await disguised((command) => (isInfo(command) ? GARNET : undefined));
     const [a, b] = [await ownRedis(EVICTING), await ownRedis(EVICTING)];

@@ -172,7 +172,7 @@ function watchStrays({ isKnown }: Pick<Part<any>, 'isKnown'>) {
     // Node reports a rejection once the microtasks are done.
     await turn();
     const [stray] = strays.splice(0);
-    return stray === undefined ? undefined : new Error('An error was caught by nobody', { cause: stray });
+    return stray === undefined ? undefined : new Error('An error was not caught', { cause: stray });
   };
   return { next, stop };
 }
@@ -216,7 +216,7 @@ export async function outcomeOf(call: () => unknown): Promise<Outcome> {
 
 /** Throws unless an error belongs to this library, with a code and a text. */
 export function checkIsTyped(error: unknown): asserts error is LockError {
-  if (!(error instanceof LockError)) throw new Error('The error is not one of ours', { cause: error });
+  if (!(error instanceof LockError)) throw new Error('The error is not a LockError', { cause: error });
   if (!/^LOCK_[A-Z_]+$/.test(error.code)) throw new Error(`The error has the code ${error.code}`, { cause: error });
   if (error.message.length > 2_000) throw new Error(`The text has ${error.message.length} characters`);
 }
@@ -224,7 +224,7 @@ export function checkIsTyped(error: unknown): asserts error is LockError {
 /** Throws unless a text describes the error: what was expected, or what is unknown, and what was given. */
 export function checkSaysWhy({ message }: LockError, name?: string): void {
   if (!/xpected|nknown|cannot|too|contains half|separates|fills nothing|has a lone/.test(message)) {
-    throw new Error(`The text does not say what was expected: ${message}`);
+    throw new Error(`The text does not name what was expected: ${message}`);
   }
   if (name !== undefined && !message.includes(name)) throw new Error(`The text does not name ${name}: ${message}`);
 }

@@ -53,7 +53,7 @@ export class FakeRedis {
     for (const [channel, socket] of this.#subscribers) socket.write(encode(['message', channel, message]));
   }
 
-  /** Whether anybody listens to the wake-ups. */
+  /** Whether the wake-ups have a listener. */
   get hasSubscriber(): boolean {
     return this.#subscribers.size > 0;
   }

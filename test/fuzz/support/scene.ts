@@ -122,7 +122,6 @@ export class Backing {
 
   /** Throws if a caller believes that it holds the lock, and the server has not let it. */
   check(held: boolean): void {
-    if (held && performance.now() > this.until)
-      throw new Error('The lock is held, though the server let nobody hold it');
+    if (held && performance.now() > this.until) throw new Error('The lock is held, though the server granted nothing');
   }
 }

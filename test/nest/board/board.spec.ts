@@ -124,7 +124,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(linksOf(await get('api/admin/lock-board/index.html'))).toEqual(['board.css', 'board.js']);
   });
 
-  it('tells a page who holds what, and goes on telling', async () => {
+  it('sends a page the holder of each lock, and keeps sending changes', async () => {
     const app = await start(platform);
     const lock = await app.locks.acquire(freshKey(), { mode: 'read' });
     const page = await watch(app, 'view=locks');
@@ -142,7 +142,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     await page.next('state', ({ locks }) => !locks.some(({ key }: any) => key === lock.key));
   });
 
-  it('tells the page of one lock who holds it and who waits', async () => {
+  it('sends the page of one lock its holders and waiters', async () => {
     const app = await start(platform);
     const lock = await app.locks.acquire(freshKey());
     const waiting = app.locks.acquire(lock.key, { fair: 'strict' });
@@ -154,7 +154,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     await (await waiting).release();
   });
 
-  it('tells the page of a semaphore how many permits are taken', async () => {
+  it('sends the page of a semaphore the number of permits that are taken', async () => {
     const app = await start(platform);
     const lock = await app.locks.acquire(freshKey(), { mode: 'read', permits: 3, take: 2 });
     const page = await watch(app, `view=lock&key=${encodeURIComponent(lock.key)}`);
@@ -185,7 +185,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect((await get('locks/events?view=nothing', { method: 'HEAD' })).status).toBe(400);
   });
 
-  it('takes a lock away for a user whose name comes later, and for nobody when that fails', async () => {
+  it('takes a lock away for a user whose name comes later, and not when that fails', async () => {
     const user = async ({ headers }: { headers: Record<string, string> }): Promise<string> => {
       if (headers['x-user']) return headers['x-user'];
       throw new Error('The directory of users is down.');
@@ -206,7 +206,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(await eventually(forced)).toMatchObject({ by: 'ada' });
   });
 
-  it('takes a lock away for a user that the app names, and tells the holder', async () => {
+  it('takes a lock away for a user that the app names, and notifies the holder', async () => {
     const user = ({ headers }: { headers: Record<string, string> }): string => headers['x-user']!;
     const { get, locks } = await start(platform, { board: { ...OPEN, actions: { forceRelease: true, user } } });
     const lock = await locks.acquire(`${freshKey()}\n`);
@@ -223,10 +223,10 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(line).toBe(`The lock ${shown} was revoked with forceRelease by ada: its holders have lost it.`);
     const again = await get('locks/force-release', releasing(lock.key, { 'x-user': 'ada' }));
     expect(JSON.parse(again.text)).toEqual({ wasHeld: false });
-    expect(warn.mock.calls.at(-1)).toEqual([`ada released the lock ${shown} by force; nobody held it.`]);
+    expect(warn.mock.calls.at(-1)).toEqual([`ada released the lock ${shown} by force; it was not held.`]);
   });
 
-  it('tells the page of one lock what has happened to it, and which user took it away', async () => {
+  it('sends the page of one lock its history, with the user who took it away', async () => {
     const name = `<img src=x>${'a'.repeat(116)}\u{1f600}, and more than a name may have`;
     const board = { ...OPEN, actions: { forceRelease: true, user: () => name } };
     const app = await start(platform, { board, locks: ownHistory() });
@@ -246,7 +246,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(byEvent.get('acquired')).toMatchObject({ ...common, by: '', reason: '', ms: expect.any(Number), token });
   });
 
-  it('tells the page of one lock when the app keeps no history', async () => {
+  it('reports to the page of one lock that the app keeps no history', async () => {
     const app = await start(platform);
     const page = await watch(app, `view=lock&key=${freshKey()}`);
     expect(await page.next('state', (state) => state)).toMatchObject({ lock: { mode: 'free' }, history: null });
@@ -254,7 +254,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(await all.next('state', (state) => state)).toMatchObject({ history: null });
   });
 
-  it('tells a page what has happened to all locks, the newest first', async () => {
+  it('sends a page the history of all locks, the newest first', async () => {
     const app = await start(platform, { locks: ownHistory() });
     const page = await watch(app, 'view=history');
     expect(await page.next('state', (state) => state)).toMatchObject({ history: { entries: [], limit: 200 } });
@@ -375,7 +375,7 @@ describe('RedisLockBoardModule', () => {
     }
   });
 
-  it('says on each page what is wrong while Redis is away, and goes on afterwards', async () => {
+  it('shows on each page what is wrong while Redis is away, and continues afterwards', async () => {
     const proxy = await proxyTo();
     const app = await start('express', { locks: { connection: proxy.url, ...ownHistory() } });
     const views = ['locks', 'lock&key=a', 'history', 'losses'];
@@ -388,7 +388,7 @@ describe('RedisLockBoardModule', () => {
     await Promise.all(pages.map((page) => page.next('state', () => true)));
   });
 
-  it('shows the locks and jobs beside a lock that cannot be read', async () => {
+  it('shows the other locks and jobs when one lock cannot be read', async () => {
     const { url, admin } = await ownRedis();
     const app = await start('express', { locks: { connection: url } });
     await admin.hset('lock:damaged', { s: `A${'0'.repeat(13)}`, 'job:Job': 'no run' });
@@ -406,7 +406,7 @@ describe('RedisLockBoardModule', () => {
     await lock.release();
   });
 
-  it('names a right that the user lacks, and does not take that for an outage', async () => {
+  it('names a permission that the user lacks, and does not take that for an outage', async () => {
     const { url, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'default', '-scan');
     const page = await watch(await start('express', { locks: { connection: url } }), 'view=locks');
@@ -414,7 +414,7 @@ describe('RedisLockBoardModule', () => {
     expect(await page.next('failed', (failed) => failed)).toEqual({ isAway: false, error });
   });
 
-  it('shows the locks of its own connection', async () => {
+  it('shows the locks of the connection in its options', async () => {
     const jobsModule = RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl(), keyPrefix: `${freshKey()}:` });
     const boards = [
       RedisLockBoardModule.forRoot(OPEN),
@@ -447,12 +447,12 @@ describe('RedisLockBoardModule', () => {
     expect(excluded).toEqual([[true]]);
   });
 
-  it('does not start with an unknown connection, and says what to import', async () => {
+  it('does not start with an unknown connection, and names what to import', async () => {
     const error = await startError([RedisLockBoardModule.forRoot({ unguarded: true, connection: 'jobs' })]);
     expect(error.message).toMatch(/RedisLockBoardModule.*"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
   });
 
-  it('does not start with a mock of the service, and says what to import', async () => {
+  it('does not start with a mock of the service, and names what to import', async () => {
     const modules = [RedisLockModule.forRoot({ connection: redisUrl() }), RedisLockBoardModule.forRoot(OPEN)];
     const testing = Test.createTestingModule({ imports: modules });
     const app = await testing.overrideProvider(RedisLockService).useValue({ events: {} }).compile();

@@ -6,7 +6,7 @@ import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js'
 import { startBrowser, visit } from '../../support/processes/browser.js';
 import { HOSTILE_KEYS } from './hostile-keys.js';
 
-/** What an instance told: the address of its board, or what became of a lock. */
+/** What an instance reports: the address of its board, or what became of a lock. */
 interface BoardReport {
   readonly kind: 'ready' | 'acquired' | 'lost';
   readonly url?: string;
@@ -14,13 +14,13 @@ interface BoardReport {
   readonly reason?: string;
 }
 
-/** An instance of an app with a board, in a process of its own. */
+/** An instance of an app with a board, in its own process. */
 interface BoardApp {
   readonly url: string;
   readonly pid: number;
   /** Asks for a lock, and keeps it. */
   acquire(key: string, note?: string): void;
-  /** Resolves with what it told of a lock. */
+  /** Resolves with what it reports of a lock. */
   told(kind: BoardReport['kind'], key?: string): Promise<BoardReport>;
   /** Sends SIGKILL, so that its locks stay until their leases are over. */
   kill(): void;
@@ -44,7 +44,7 @@ async function startBoardApp(connection: string, leaseMs: number): Promise<Board
   };
 }
 
-/** A browser, and instances of an app on a Redis of their own. The first one serves the page. */
+/** A browser, and instances of an app on their own Redis. The first one serves the page. */
 async function start(count: number, leaseMs: number): Promise<{ browser: Browser; apps: BoardApp[] }> {
   const { url } = await ownRedis();
   const starts = Array.from({ length: count }, () => startBoardApp(url, leaseMs));
@@ -60,7 +60,7 @@ describe('the page of the board, in Chromium', () => {
   afterEach(closeAll);
 
   it(
-    'shows a lock move from a killed instance to the next one, which can be told to give it up',
+    'shows a lock move from a killed instance to the next one, which can be made to give it up',
     async () => {
       const { browser, apps } = await start(3, 6_000);
       const [viewer, first, second] = apps as [BoardApp, BoardApp, BoardApp];
@@ -84,7 +84,7 @@ describe('the page of the board, in Chromium', () => {
       await release.press('Enter');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
-      await page.getByText('Nobody holds this lock now.').waitFor(SHOWN);
+      await page.getByText('This lock is not held now.').waitFor(SHOWN);
       expect(await second.told('lost', 'order:7')).toMatchObject({ reason: 'revoked' });
 
       const past = page.getByRole('region', { name: 'History' }).getByRole('row');
@@ -100,7 +100,7 @@ describe('the page of the board, in Chromium', () => {
       await page.getByLabel('Show keys with').fill('order:7');
       await entryOf('order:7', 'by ada').waitFor(SHOWN);
       await page.getByLabel('Show keys with').fill('order:8');
-      await page.getByText('Nothing fits the search.').waitFor(SHOWN);
+      await page.getByText('Nothing matches the search.').waitFor(SHOWN);
       expect(troubles).toEqual([]);
     },
     LIMIT_MS,
@@ -154,7 +154,7 @@ describe('the page of the board, in Chromium', () => {
       }
       proxy.refuse(false);
       await page.goto(`${viewer.url}#/history`);
-      await page.getByText('The history tells nothing yet.').waitFor(SHOWN);
+      await page.getByText('The history has no entries yet.').waitFor(SHOWN);
     },
     LIMIT_MS,
   );

@@ -6,7 +6,7 @@ export const HOSTILE_KEYS: readonly (readonly [string, string])[] = [
   ['an address that runs code', 'javascript:alert(1)'],
   ['a text that turns its direction', 'order:\u202Egnp.exe\u2066'],
   ['a text that looks like another one', 'order:7\u00A0\u2800\uFE0F '],
-  ['an event of its own', 'data: {}\n\nevent: state\ndata: {"locks":[]}'],
+  ['an additional event', 'data: {}\n\nevent: state\ndata: {"locks":[]}'],
   ['a path and a query', '%2e%2e/../#/lock/&key=other?view=locks'],
   ['a very long text', `long:${'x'.repeat(1_000)}`],
 ];

@@ -11,7 +11,7 @@ import { gate } from '../../support/waiting/gate.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { startBrowser, visit } from '../../support/processes/browser.js';
 
-/** The page of a board without an app: it shows the states that a test tells it. */
+/** The page of a board without an app: it shows the states that a test sends. */
 interface FakeBoard {
   readonly url: string;
   /** Sends an event to the page, as soon as it shows the view. */
@@ -186,7 +186,7 @@ describe('the page of the board', () => {
   afterEach(closeAll);
 
   it(
-    'says how many holders, waiters, locks, jobs and losses it does not show',
+    'shows the numbers of holders, waiters, locks, jobs and losses that it does not list',
     async () => {
       const { page, tell, shows } = await open();
       const many = listOf([CUT, lockView('order:8', [holderView('a')])], { limit: 2, total: 9, hasMore: true });
@@ -197,7 +197,7 @@ describe('the page of the board', () => {
       await page.getByRole('link', { name: 'Waiting' }).click();
       await tell('state', many);
       await shows('and 1 more');
-      await shows('3 calls wait without a place of their own in the queue');
+      await shows('3 calls wait that do not have their own place in the queue');
       expect(await page.getByRole('row').last().textContent()).toContain('and 1 more');
 
       await page.getByRole('link', { name: 'order:7' }).first().click();
@@ -234,7 +234,7 @@ describe('the page of the board', () => {
       await page.getByRole('link', { name: 'Next page' }).click();
       await eventually(() => asked.at(-1)?.get('after') === '5 order:7');
       await tell('state', listOf([]));
-      await shows('Nothing fits the search.');
+      await shows('Nothing matches the search.');
       await page.getByRole('link', { name: 'First page' }).click();
       await eventually(() => asked.at(-1)?.get('after') === null);
       await page.goBack();
@@ -253,7 +253,7 @@ describe('the page of the board', () => {
   );
 
   it(
-    'shows times in the zone of the reader, and UTC beside them',
+    'shows times in the zone of the reader, with UTC next to them',
     async () => {
       const { page, tell } = await open('history', { timezoneId: 'Asia/Tokyo', locale: 'de-DE' });
       await tell('state', historyOf([entryView('1')]), 'history');
@@ -298,7 +298,7 @@ describe('the page of the board', () => {
   );
 
   it(
-    'names the holder and the token before it takes a lock away, and says why it was not released',
+    'names the holder and the token before it takes a lock away, and the reason when it was not released',
     async () => {
       const { page, tell, actions, shows } = await open('lock/order%3A7');
       await tell('state', { lock: lockView('order:7', [holderView('a')], [], { token: '76' }), history: null }, 'lock');
@@ -312,7 +312,7 @@ describe('the page of the board', () => {
   );
 
   it(
-    'runs a job by hand after it has asked, and says why it did not run',
+    'runs a job by hand after it has asked, and gives the reason when it did not run',
     async () => {
       const { page, tell, actions, shows } = await open('jobs');
       const job = { name: 'Reports.noon', key: 'noon', isOwn: true, next: null, nextInMs: null, last: null };
@@ -405,7 +405,7 @@ describe('the page of the board', () => {
   );
 
   it(
-    'tells a screen reader each time what has happened, also twice the same, and keeps little of it',
+    'reports each change to a screen reader, also twice the same, and keeps few of them',
     async () => {
       const { page, tell, shows } = await open();
       const news = page.getByRole('log').locator('p');
@@ -472,7 +472,7 @@ describe('the page of the board', () => {
   );
 
   it(
-    'measures the bar of a lease by the longest that it saw, and keeps only so many in days of one view',
+    'measures the bar of a lease by the longest that it saw, and keeps a bounded number of them',
     async () => {
       const { page, tell, shows } = await open('lock/order%3A7');
       const show = async (token: string, holders: readonly object[]): Promise<number> => {

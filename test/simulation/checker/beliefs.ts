@@ -105,7 +105,7 @@ export class LossReports extends Scope implements Rule {
     if (call.plan.listens && held.releasedAt === Infinity && !lock.signal.aborted)
       this.violate('4: a loss aborts the signal', held.call, `its signal is not aborted`);
     const isRight = this.#isRight(held);
-    if (!isRight) this.violate('4: a loss has its reason', held.call, `the reason is no ${held.lost}`);
+    if (!isRight) this.violate('4: a loss has its reason', held.call, `the reason is not a ${held.lost}`);
     this.#checkNeed(held);
   }
 
@@ -229,7 +229,7 @@ export class Siblings extends Scope implements Rule {
       if (held === next || held.call.outer !== next.call.outer || held.releasedAt < Infinity) continue;
       const shared = next.keys.find((key) => held.keys.includes(key));
       if (shared === undefined || !this.#isNested(held) || this.#mayShare(held, next)) continue;
-      const text = `${next.call.text} enters ${shared} beside ${held.call.text}, inside ${next.call.outer!.text}`;
+      const text = `${next.call.text} enters ${shared} together with ${held.call.text}, inside ${next.call.outer!.text}`;
       this.facts.world.violate('11: siblings exclude each other', text);
     }
   }

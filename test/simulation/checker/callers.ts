@@ -192,9 +192,10 @@ export class Leads extends Scope implements Rule {
   }
 
   onDemoted(candidate: Candidate, term: LeaderTerm, reason: DemotionReason): void {
-    if (this.#terms.get(candidate) !== term) this.#violate('each term ends once', candidate, `told of ${reason} again`);
+    if (this.#terms.get(candidate) !== term)
+      this.#violate('each term ends once', candidate, `notified of ${reason} again`);
     if (!term.signal.aborted)
-      this.#violate('a term ends for all at once', candidate, `its signal does not tell of ${reason}`);
+      this.#violate('a term ends for all at once', candidate, `its signal does not report ${reason}`);
     this.#terms.delete(candidate);
   }
 

@@ -100,7 +100,7 @@ export class Grants extends Scope implements Rule {
     const isHeld = call.plan.keys.some((key) => liveHold(this.facts.lockThatCounts(key), attempt));
     if (!isHeld) return void this.#unknown.delete(attempt);
     if (waitedMs <= boundMs) return;
-    world.violate('6: a grant reaches its call', `${call.text} does not know of it for ${waitedMs.toFixed(0)} ms`);
+    world.violate('6: a grant reaches its call', `${call.text} has not learned of it for ${waitedMs.toFixed(0)} ms`);
   }
 
   #isLive({ process }: Call): boolean {

@@ -72,7 +72,7 @@ export class HandOvers extends Scope implements Rule {
     else if (name === 'downgrade') commands.isTouched = true;
     else if (name === 'renew') commands.isTouched ||= leaseMs !== this.facts.callOf.get(attempt)?.leaseMs;
     else if (app.holdOf(attempt) && !app.holdOf(attempt)!.isOver)
-      this.#violate('a lock is released when nobody has it', this.facts.callOf.get(attempt)!, 'still holds it');
+      this.#violate('a lock that is no longer held is released', this.facts.callOf.get(attempt)!, 'still holds it');
   }
 
   onAnswered(attempt: string, outcome: string | null): void {
@@ -99,7 +99,7 @@ export class HandOvers extends Scope implements Rule {
 
   #onHandedOn(call: Call, hold: StoreHold): void {
     const turn = this.#turns.get(hold.attempt);
-    if (!turn) return this.#violate('a turn begins with a grant', call, 'was handed what nobody was granted');
+    if (!turn) return this.#violate('a turn begins with a grant', call, 'was handed what was not granted');
     this.#checkTurn(turn, call, hold);
     this.#checkHold(turn, call, hold);
     this.#checkWaits(turn, call);
@@ -146,7 +146,7 @@ export class HandOvers extends Scope implements Rule {
     const { process, startedMono, startedAt, waitMs } = call;
     const lateMs = process.clock.now() - Math.max(startedMono + waitMs, grantedAt);
     if (lateMs <= LATE_MS || process.stops.some(({ to }) => to >= startedAt)) return;
-    this.#violate('nobody waits for longer than waitMs', call, `was handed the lock ${lateMs.toFixed(1)} ms later`);
+    this.#violate('no call waits for longer than waitMs', call, `was handed the lock ${lateMs.toFixed(1)} ms later`);
   }
 
   /** A call that has asked the store is no longer in the row. */
@@ -265,7 +265,7 @@ export class LocalWaits extends Scope implements Rule {
   #violate(call: Call): void {
     const { world } = this.facts;
     const text = `${call.text} waits for ${(world.now - call.startedAt).toFixed(0)} ms, and no call of its process asks`;
-    world.violate('6: somebody asks for the calls that wait in a process', text);
+    world.violate('6: a process asks for its calls that wait', text);
   }
 
   /** It has not asked the store itself. */

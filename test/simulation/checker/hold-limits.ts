@@ -104,7 +104,7 @@ export class HoldLimits extends Scope implements Rule {
 
   #tooLong({ key, server }: Change, text: string): void {
     const state = this.facts.show(server, key);
-    this.facts.world.violate('3: a lease is no longer than somebody asked for', `${key}: ${text}: ${state}`);
+    this.facts.world.violate('3: a lease is at most as long as requested', `${key}: ${text}: ${state}`);
   }
 
   onTick(): void {

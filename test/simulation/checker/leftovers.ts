@@ -174,7 +174,7 @@ export class Endings extends Scope implements Rule {
     // A demoted master also answers, and does not have the hold.
     if (this.facts.failovers.isForgotten(attempt)) return;
     if (!wasHeld && wasReleased && wasProven && call.plan.claim?.ends !== 'failed')
-      this.#violate('a release is told as it was', held, replies);
+      this.#violate('a release is reported as it was', held, replies);
   }
 
   /** A command may have been sent twice. */

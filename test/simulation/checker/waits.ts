@@ -156,7 +156,7 @@ export class Turns extends Scope implements Rule {
     facts.world.violate('6: a free lock of a quorum is granted', text);
   }
 
-  /** Whether no more than a minority of its nodes keeps a hold of anybody but those that ask. */
+  /** Whether no more than a minority of its nodes keeps a hold of a call other than those that ask. */
   #isFree(key: string): boolean {
     const { network, callOf, majority } = this.facts;
     const isAsking = (attempt: string): boolean => callOf.get(attempt)?.isPending ?? false;

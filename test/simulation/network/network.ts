@@ -291,7 +291,7 @@ export class Network {
     };
     const end = { ...client, onClose };
     const socket: Socket = new Socket(process, server, end, this.link(process.slot, server.id), rng);
-    // Only behind Sentinel does anybody ask where a connection leads.
+    // Only behind Sentinel is it asked where a connection leads.
     if (this.topology) socket.port = port;
     sockets.add(socket);
     return socket;

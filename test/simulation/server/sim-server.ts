@@ -47,7 +47,7 @@ export class Subscriptions {
     return (this.#counts ??= [...this.#listeners].map(([channel, { size }]) => `${channel}\n${size}\n`).join(''));
   }
 
-  /** Whether anybody listens. */
+  /** Whether there is a listener. */
   has(channel: string): boolean {
     return this.#listeners.has(channel);
   }
@@ -60,7 +60,7 @@ export class Subscriptions {
       const { lost, late, lateMaxMs } = this.faults;
       // Pub/sub itself loses messages: when the buffer of a client is full, or while it connects again.
       const isLost = rng.chance(lost);
-      world.log(() => `${name} tells ${socket.process.name} "${message}"${isLost ? ', which is lost' : ''}`);
+      world.log(() => `${name} sends ${socket.process.name} "${message}"${isLost ? ', which is lost' : ''}`);
       const extraMs = rng.chance(late) ? rng.float(0, lateMaxMs) : 0;
       if (!isLost) socket.reply(() => socket.client.onMessage(channel, message), extraMs);
     }

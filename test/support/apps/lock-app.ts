@@ -76,7 +76,7 @@ function openClient(address: StoreAddress): Redis {
   return new Cluster([...address.cluster], { redisOptions: SOON_CLOSED }) as unknown as Redis;
 }
 
-/** A connection in addition to those under test, with all rights; to the first store where there are several. */
+/** A connection in addition to those under test, with all permissions; to the first store where there are several. */
 export function openAdmin(address: StoreAddress | undefined = topology.admins[0]): Redis {
   if (address === undefined) throw new Error(`The topology "${topology.name}" has no Redis to look into.`);
   const admin = openClient(address);

@@ -42,7 +42,7 @@ globalThis.jest = {
 };
 
 let loads = 0;
-/** jest-circus, and the number of its own handlers. */
+/** jest-circus, and the number of handlers that it adds itself. */
 let circus;
 
 module.exports = class NativeRuntime {
@@ -70,7 +70,7 @@ module.exports = class NativeRuntime {
     return true;
   }
 
-  /** Each run of a test file is a module of its own, and the modules that it imports are shared. */
+  /** Each run of a test file is a separate module, and the modules that it imports are shared. */
   unstable_importModule(path) {
     loads += 1;
     return import(`${pathToFileURL(path).href}?run=${loads}`);

@@ -15,7 +15,7 @@ const toEnd = new Promise((resolve) => (end = resolve));
 const works = {
   /** Ends when its parent asks for it, and ignores its signal. */
   told: () => toEnd,
-  /** Ends when its signal fires. */
+  /** Ends when its signal is aborted. */
   endless: ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
   /** Ends never. */
   deaf: () => new Promise(() => setInterval(() => undefined, 1_000)),

@@ -14,7 +14,7 @@ const START = {
   async secured() {
     const secured = await startSecured();
     const { server, admin, connection } = secured;
-    // What the history needs in addition to the documented rights.
+    // What the history needs in addition to the documented permissions.
     const rights = ['+xadd', '+xtrim', '+xrevrange'];
     await ask(server, (client) => client.acl('SETUSER', connection.username, ...rights), admin);
     return { ...secured, admins: [secured.admin] };

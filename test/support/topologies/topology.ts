@@ -10,7 +10,7 @@ export type StoreAddress =
 /** What global-setup.mjs passes to the workers. */
 interface Addresses {
   readonly connection: NonNullable<RedisLockModuleOptions['connection']>;
-  /** Addresses with all rights: one for each store that has its own copy of the data. */
+  /** Addresses with all permissions: one for each store that has its own copy of the data. */
   readonly admins: readonly StoreAddress[];
 }
 
@@ -28,7 +28,7 @@ function addresses(): Addresses {
   if (name === 'memory') return { connection: 'redis://unused', admins: [] };
   if (name === 'single') return { connection: redisUrl(), admins: [redisUrl()] };
   const value = process.env['TOPOLOGY_ADDRESSES'];
-  if (!value) throw new Error(`TOPOLOGY=${name} is no topology of global-setup.mjs.`);
+  if (!value) throw new Error(`TOPOLOGY=${name} is not a topology of global-setup.mjs.`);
   return JSON.parse(value) as Addresses;
 }
 

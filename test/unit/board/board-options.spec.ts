@@ -22,7 +22,7 @@ describe('the options of RedisLockBoardModule', () => {
   it.each<[string, unknown, RegExp]>([
     ['no object', undefined, /the options of RedisLockBoardModule to be an object, got undefined/],
     ['one that does not exist', { gaurd: AdminGuard }, /Unknown option `gaurd`.*expected one of path, guard/],
-    ['no guard', {}, /no `guard`.*everybody.*`guard: AdminGuard`.*`unguarded: true`/s],
+    ['no guard', {}, /no `guard`.*every client.*`guard: AdminGuard`.*`unguarded: true`/s],
     ['a guard that is not one', { guard: 'admin' }, /`guard` to be a guard of Nest.*got `admin`/],
     ['a guard in a list that is not one', { guard: [AdminGuard, {}] }, /`guard` to be a guard of Nest/],
     [
@@ -30,7 +30,7 @@ describe('the options of RedisLockBoardModule', () => {
       { guard: Map },
       /`guard`.*got the function `Map` without a method `canActivate`.*Pass a class/,
     ],
-    ['a function instead of a guard', { guard: () => true }, /got the function `guard`.*everybody could open/],
+    ['a function instead of a guard', { guard: () => true }, /got the function `guard`.*every client could open/],
     [
       'a guard class with a field instead of the method',
       { guard: Fields },

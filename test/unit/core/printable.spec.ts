@@ -52,8 +52,8 @@ describe('the text of an error', () => {
   });
 
   it('shows its other parts unchanged, since developers wrote them', () => {
-    expect(new errors.LockKeyError("'<0\n>' is no placeholder", { key: 'order' }).message).toBe(
-      "'<0\n>' is no placeholder",
+    expect(new errors.LockKeyError("'<0\n>' is not a placeholder", { key: 'order' }).message).toBe(
+      "'<0\n>' is not a placeholder",
     );
   });
 

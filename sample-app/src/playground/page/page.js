@@ -24,7 +24,7 @@ const ACTIONS = {
     ['Kill', 'kill'],
   ],
   frozen: [
-    ['Let it go on', 'thaw'],
+    ['Let it continue', 'thaw'],
     ['Kill', 'kill'],
   ],
   ended: [['Start', 'start']],
@@ -59,7 +59,7 @@ function showMoment({ at, title, parts }, names) {
   return make('tr', {}, make('th', { scope: 'row' }, `${timeOf(at)} ${title}`), ...cells);
 }
 
-/** A button keeps the focus while the list around it is made anew. */
+/** A button keeps the focus while the list around it is made again. */
 function replace(element, children) {
   const focused = document.activeElement?.closest(`#${element.id} [data-post]`)?.dataset.post;
   element.replaceChildren(...children);

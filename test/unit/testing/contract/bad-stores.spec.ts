@@ -517,7 +517,7 @@ const JOBS: typeof HOLDS = {
     }),
   },
   'lastRun() reports the last run of a job, and without a job the one that began last': {
-    'the last run of any job is told for each': (good) => ({ lastRun: (key) => good.lastRun(key) }),
+    'the last run of any job is reported for each': (good) => ({ lastRun: (key) => good.lastRun(key) }),
   },
   'a fire that is running is refused with the attempt that claimed it, and no claim waits for it': {
     'the attempt that claimed a fire is missing': badAcquire(async (ask, request) => {
