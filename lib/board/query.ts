@@ -17,6 +17,25 @@ export const SORTS = {
   waited: ({ queue }) => earliest(queue),
 } satisfies Record<string, (state: LockState) => number>;
 
+/** A job as a page shows it: `ranMs` is 0 without a run. */
+interface SortedJob {
+  readonly name: string;
+  readonly next: number | null;
+  readonly last: { readonly fire: number; readonly ranMs: number; readonly outcome: string } | null;
+}
+
+/** The outcomes of runs, in the order of their urgency. */
+const OUTCOMES = ['failed', 'lost', 'running', 'done'];
+
+/** The sort order of the jobs: the latest fire, the soonest one, the longest run or the failures first. */
+export const JOB_SORTS = {
+  name: ({ name }) => name,
+  fire: ({ last }) => (last ? -last.fire : NEVER),
+  next: ({ next }) => next ?? NEVER,
+  ran: ({ last }) => (last ? -last.ranMs : NEVER),
+  outcome: ({ last }) => (last ? OUTCOMES.indexOf(last.outcome) : NEVER),
+} satisfies Record<string, (job: SortedJob) => string | number>;
+
 const NEVER = Number.MAX_SAFE_INTEGER;
 const earliest = (callers: readonly { readonly since: Date }[]): number =>
   Math.min(NEVER, ...callers.map(({ since }) => since.getTime()));
@@ -36,7 +55,8 @@ export interface BoardQuery {
   /** How the lock is held; `waited`: at least one caller waits for it. */
   readonly mode: string;
   readonly event: string;
-  readonly sort: keyof typeof SORTS;
+  /** A name of `SORTS`, or of `JOB_SORTS`; empty: jobs of this app first. */
+  readonly sort: string;
   readonly isReversed: boolean;
   /** Only locks behind this place. */
   readonly after: Place | null;
@@ -58,9 +78,10 @@ export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery 
   const view = VIEWS.find((one) => one === given['view']);
   if (!view) return `There is no such view: expected one of ${VIEWS.join(', ')}.`;
   if (view === 'lock' && given['key'] === undefined) return 'The view of a lock needs its `key`.';
-  const [sort, event, mode] = [text('sort').replace(/^-/, '') || 'key', text('event'), text('mode')];
-  if (!Object.hasOwn(SORTS, sort))
-    return `Expected \`sort\` to be one of ${Object.keys(SORTS).join(', ')}, got \`${sort}\`.`;
+  const [sort, event, mode] = [text('sort').replace(/^-/, ''), text('event'), text('mode')];
+  const sorts = view === 'jobs' ? JOB_SORTS : SORTS;
+  if (sort !== '' && !Object.hasOwn(sorts, sort))
+    return `Expected \`sort\` to be one of ${Object.keys(sorts).join(', ')}, got \`${sort}\`.`;
   if (event !== '' && !isHistoryEvent(event)) return `There is no event \`${event}\`.`;
   if (!MODES.includes(mode)) return `Expected \`mode\` to be one of ${MODES.slice(1).join(', ')}, got \`${mode}\`.`;
   const [, rank, afterKey] = /^(-?\d{1,16}) (.*)$/su.exec(text('after')) ?? [];
@@ -76,7 +97,7 @@ export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery 
     event,
     holder: text('holder').toLowerCase(),
     instance: text('instance').toLowerCase(),
-    sort: sort as keyof typeof SORTS,
+    sort,
     isReversed: text('sort').startsWith('-'),
     after: rank === undefined ? null : [Number(rank), afterKey!],
     before: at === undefined ? null : { at: Number(at), id: id! },

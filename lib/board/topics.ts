@@ -22,6 +22,7 @@ import {
   isCaller,
   isEntry,
   isLock,
+  JOB_SORTS,
   type Place,
   readAt,
   SORTS,
@@ -97,7 +98,11 @@ export class OwnLosses {
   readonly all: LockHistoryEntry[] = [];
   readonly #listeners: EventListeners;
 
+  /** The name of this instance. */
+  readonly instance: string;
+
   constructor(events: LockEvents, instance: { readonly host: string; readonly pid: number }) {
+    this.instance = instanceOf(instance);
     this.#listeners = new EventListeners(events).on(
       'lost',
       ({ key, keys, where, note, mode, heldMs, reason, attempt, fencingToken }) => {
@@ -133,7 +138,7 @@ interface Sources {
   readonly hasHistory: boolean;
   /** The jobs of this app. */
   readonly jobs: readonly Job[];
-  readonly losses: Pick<OwnLosses, 'all'>;
+  readonly losses: Pick<OwnLosses, 'all' | 'instance'>;
 }
 
 /** Reads what pages show. */
@@ -147,7 +152,7 @@ export class BoardTopics {
   /** A page of the locks that are held or waited for. */
   async locks(query: BoardQuery): Promise<object> {
     const { states, counts } = await this.#states(query);
-    const rank = SORTS[query.sort];
+    const rank = SORTS[(query.sort || 'key') as keyof typeof SORTS];
     const direction = query.isReversed ? -1 : 1;
     const compare = ([a, one]: Place, [b, other]: Place): number =>
       direction * (a - b || (one < other ? -1 : Number(one > other)));
@@ -213,17 +218,18 @@ export class BoardTopics {
     return { history: await this.#history(query, ENTRIES_PER_PAGE) };
   }
 
-  /** The losses in the history; without one, those of this instance. */
+  /** The losses in the history; without one, those of this instance, which the answer names. */
   async losses(query: BoardQuery): Promise<object> {
     const wanted = { ...query, event: 'lost' };
     const history = await this.#history(wanted, ENTRIES_PER_PAGE);
-    if (history) return { history, isOwn: false };
-    const entries = this.sources.losses.all.filter((entry) => isEntry(wanted, entry)).map(entryView);
-    return { history: { entries, limit: MAX_LOSSES, searched: null, older: null }, isOwn: true };
+    if (history) return { history, ofInstance: null };
+    const { all, instance } = this.sources.losses;
+    const entries = all.filter((entry) => isEntry(wanted, entry)).map(entryView);
+    return { history: { entries, limit: MAX_LOSSES, searched: null, older: null }, ofInstance: instance };
   }
 
-  /** The jobs of this app with their last run, followed by those of other apps that have run. */
-  async jobs({ q, instance }: BoardQuery): Promise<object> {
+  /** The jobs of this app with their last run, followed by those of other apps that have run, unless they are sorted. */
+  async jobs({ q, instance, sort, isReversed }: BoardQuery): Promise<object> {
     const { jobs } = this.sources;
     const own = jobs.filter(({ name, key }) => `${name}\n${key}`.includes(q));
     const [ofApp, others] = await Promise.all([
@@ -236,6 +242,11 @@ export class BoardTopics {
     const running = all.find(({ last }) => last?.ended === null);
     const nowMs = running ? await this.#now(running.key) : 0;
     const shown = all.slice(0, MAX_JOBS).map((job) => ({ ...job, last: job.last && runView(job.last, nowMs) }));
+    if (sort) {
+      const rank = JOB_SORTS[sort as keyof typeof JOB_SORTS];
+      const sign = isReversed ? -1 : 1;
+      shown.sort((a, b) => sign * (rank(a) < rank(b) ? -1 : Number(rank(a) > rank(b))));
+    }
     return { jobs: shown, hasMore: own.length + others.length > MAX_JOBS };
   }
 
@@ -309,7 +320,7 @@ export class BoardTopics {
 }
 
 /** A run, as sent to a page. */
-const runView = ({ fire, instance, started, ended, outcome }: LastRun, nowMs: number): object => ({
+const runView = ({ fire, instance, started, ended, outcome }: LastRun, nowMs: number) => ({
   fire: fire.getTime(),
   instance,
   outcome,

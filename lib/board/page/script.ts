@@ -432,6 +432,10 @@ const SORTS = [
   ['', 'key'], ['-key', 'key, the last first'], ['held', 'held for longest'], ['-held', 'held for shortest'],
   ['lease', 'least lease left'], ['waiting', 'most calls wait'],
 ];
+const JOB_SORTS = [
+  ['', 'jobs of this app first'], ['name', 'name'], ['-name', 'name, the last first'], ['fire', 'latest fire'],
+  ['next', 'soonest fire'], ['ran', 'longest run'], ['outcome', 'failed and lost first'],
+];
 const MODES = [['', 'any'], ['write', 'write'], ['read', 'read'], ['waited', 'calls wait'], ['free', 'free'], ['unknown', 'unreadable']];
 const EVENTS = [['', 'any'], ...['acquired', 'waited', 'released', 'lost', 'forced', 'skipped', 'failed', 'dropped'].map((one) => [one, one])];
 
@@ -452,7 +456,8 @@ const TYPING_MS = 300;
 function searchBar(names, params) {
   let timer;
   const fields = names.map((name) => {
-    const [label, choices] = FILTERS[name];
+    const [label, all] = FILTERS[name];
+    const choices = shown.path === 'jobs' && all === SORTS ? JOB_SORTS : all;
     const field = choices
       ? el('select', { id: 'filter-' + name }, ...choices.map(([value, text]) => el('option', { value }, text)))
       : el('input', { type: 'search', id: 'filter-' + name, autocomplete: 'off', spellcheck: 'false', maxlength: '512' });
@@ -560,8 +565,11 @@ const sumOf = (items, numberOf) => items.reduce((sum, item) => sum + numberOf(it
 const withoutPlace = (waiters) =>
   waiters === 0
     ? ''
-    : count(waiters, 'call waits without a place of its', 'calls wait without a place of their') + ' own in the queue: ' +
-      'calls that are not fair, calls in a quorum, and calls behind another one of their process.';
+    : count(waiters, 'call waits without its', 'calls wait without their') + ' own place in the queue: ' +
+      'calls that are not fair, and calls in a quorum.';
+
+/** What the number of waiting calls covers: Redis has one place for them. */
+const COUNTED = ' (calls of one process that hand a lock to each other count as one)';
 
 /** All that waits, the longest first. */
 function waitsView() {
@@ -696,8 +704,12 @@ function jobsView() {
     notice: outcome,
     table: makeTable('Jobs', columns, ({ key, name }) => name + ' ' + key),
     itemsOf: ({ jobs }) => jobs,
-    about: ({ jobs, hasMore }) => (hasMore ? 'There are more than the ' + jobs.length + ' jobs that are shown.' : ''),
-    filters: ['q', 'instance'],
+    about: ({ jobs, hasMore }) =>
+      [
+        hasMore ? 'There are more than the ' + jobs.length + ' jobs that are shown.' : '',
+        jobs.some(({ isOwn }) => !isOwn) ? 'The next fires of other apps are not known here.' : '',
+      ].join(' ').trim(),
+    filters: ['q', 'instance', 'sort'],
     empty: () =>
       'This app has no job that is locked with oncePer, and no run of one is known. Put @Locked with oncePer on a scheduled method to see its runs here.',
   });
@@ -734,14 +746,14 @@ function lossesView() {
     title: 'Losses',
     table: makeTable('Losses', columns, ({ id, key }) => id + key),
     itemsOf: ({ history }) => history.entries,
-    about: ({ history, isOwn }) =>
-      (isOwn
-        ? 'The losses of this instance since it started. With the option history: true of RedisLockModule, those of all instances.'
+    about: ({ history, ofInstance }) =>
+      (ofInstance
+        ? 'The losses of the instance ' + printable(ofInstance) + ' only, since it started. With the option history: true of RedisLockModule, those of all instances.'
         : 'The losses of all instances. ' + searchedText(history)) +
       (history.entries.length < history.limit ? '' : ' There may be more than the ' + history.limit + ' that are shown.'),
-    empty: ({ isOwn }) =>
-      isOwn
-        ? 'This instance has lost no lock since it started. It does not know what other instances have lost.'
+    empty: ({ ofInstance }) =>
+      ofInstance
+        ? 'This instance has lost no lock since it started. The losses of other instances are not known here.'
         : 'The history has no loss.',
     filters: ['q', 'holder', 'instance'],
     pages: historyPager(),
@@ -864,7 +876,7 @@ function showFacts(list, lock) {
     ['State', lock.mode === 'free' ? 'free' : lock.mode === 'write' ? 'held for writing' : 'held for reading'],
     ['Holders', lock.holderCount + shown(lock.holderCount, lock.holders.length)],
     ['Permits', lock.permits ? lock.permits.used + ' of ' + lock.permits.allowed + ' are taken' : '–'],
-    ['Waiting', lock.waiters + shown(lock.queueCount, lock.queue.length)],
+    ['Waiting', lock.waiters + (lock.waiters > 0 ? COUNTED : '') + shown(lock.queueCount, lock.queue.length)],
     ['Last token', lock.token === '0' ? 'none is remembered' : lock.token],
   ];
   if (!list.hasChildNodes()) list.append(...facts.flatMap(([name]) => [el('dt', {}, name), el('dd')]));
@@ -929,7 +941,7 @@ function showSummary(state) {
   const more = state.hasMore
     ? ' There are more than the ' + state.limit + ' locks that were searched: search for a part of the key.'
     : '';
-  const text = count(state.held, 'lock is', 'locks are') + ' held, ' + count(state.waiting, 'call waits.', 'calls wait.');
+  const text = count(state.held, 'lock is', 'locks are') + ' held, ' + count(state.waiting, 'call waits', 'calls wait') + (state.waiting > 0 ? COUNTED : '') + '.';
   setText(byId('summary'), (state.hasMore ? 'At least ' : '') + text + more + ' ' + at);
 }
 

@@ -193,17 +193,19 @@ describe('the page of the board', () => {
       await tell('state', many);
       await shows('and 3 more holders');
       await shows('2 of 9 locks are on this page.');
-      await shows(/At least 2 locks are held, 24 calls wait\. There are more than the 2 locks that were searched/);
+      await shows(
+        /At least 2 locks are held, 24 calls wait \(.*count as one\)\. There are more than the 2 locks that were searched/,
+      );
       await page.getByRole('link', { name: 'Waiting' }).click();
       await tell('state', many);
       await shows('and 1 more');
-      await shows('3 calls wait that do not have their own place in the queue');
+      await shows('3 calls wait without their own place in the queue');
       expect(await page.getByRole('row').last().textContent()).toContain('and 1 more');
 
       await page.getByRole('link', { name: 'order:7' }).first().click();
       await tell('state', { lock: CUT, history: null }, 'lock');
       await shows('23 (the first 20 are shown)');
-      await shows('24 (the first 20 are shown)');
+      await shows('24 (calls of one process that hand a lock to each other count as one) (the first 20 are shown)');
 
       await page.getByRole('link', { name: 'Instances' }).click();
       const instance = { instance: 'host:7', holds: 9, waits: 0, heldMs: 5, waitedMs: 0, keys: ['a'], keyCount: 9 };
@@ -214,7 +216,8 @@ describe('the page of the board', () => {
       await tell('state', { jobs: [job], hasMore: true }, 'jobs');
       await shows('There are more than the 1 jobs that are shown.');
       await page.getByRole('link', { name: 'Losses' }).click();
-      await tell('state', { ...historyOf([], { limit: 0 }), isOwn: true }, 'losses');
+      await tell('state', { ...historyOf([], { limit: 0 }), ofInstance: 'web-1:7' }, 'losses');
+      await shows('The losses of the instance web-1:7 only, since it started.');
       await shows('There may be more than the 0 that are shown.');
     },
     LIMIT_MS,
@@ -239,6 +242,11 @@ describe('the page of the board', () => {
       await eventually(() => asked.at(-1)?.get('after') === null);
       await page.goBack();
       await eventually(() => asked.at(-1)?.get('after') === '5 order:7');
+
+      await page.getByRole('link', { name: 'Jobs' }).click();
+      await page.getByLabel('Sort by').selectOption('failed and lost first');
+      await page.waitForURL(/#\/jobs\?sort=outcome$/);
+      await eventually(() => asked.at(-1)?.get('view') === 'jobs' && asked.at(-1)?.get('sort') === 'outcome');
 
       await page.getByRole('link', { name: 'History' }).click();
       await page.getByLabel('Event').selectOption('lost');
@@ -354,7 +362,7 @@ describe('the page of the board', () => {
         ['blocking', 'blocking', { ...listOf([]), roots: [tree] }],
         ['instances', 'instances', { ...listOf([]), instances: [] }],
         ['jobs', 'jobs', { jobs: [{ ...job, isOwn: true }], hasMore: false }],
-        ['losses', 'losses', { ...historyOf([entryView('1')]), isOwn: false }],
+        ['losses', 'losses', { ...historyOf([entryView('1')]), ofInstance: null }],
         ['history', 'history', historyOf([entryView('1')])],
       ];
       for (const width of [1_280, 360]) {
@@ -393,7 +401,9 @@ describe('the page of the board', () => {
     async () => {
       const { page, tell, shows } = await open();
       await tell('state', listOf([lockView('order:7', HOLDERS, QUEUE)]));
-      await shows('1 lock is held, 20 calls wait. Updated');
+      await shows(
+        '1 lock is held, 20 calls wait (calls of one process that hand a lock to each other count as one). Updated',
+      );
       for (const view of ['Held', 'Waiting']) {
         await page.getByRole('link', { name: view, exact: true }).click();
         await tell('state', listOf([lockView('order:7', HOLDERS, QUEUE)]));

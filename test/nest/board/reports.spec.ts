@@ -139,7 +139,7 @@ describe('the board', () => {
     const { locks, url } = await start();
     const page = await readPage(`${url}/locks/events?view=losses`);
     expect(await page.next('state', (state) => state)).toMatchObject({
-      isOwn: true,
+      ofInstance: expect.stringMatching(`:${process.pid}$`),
       history: { entries: [], limit: 200 },
     });
     const lost = [await locks.acquire(freshKey()), await locks.acquire(freshKey(), { mode: 'read' })];
@@ -159,7 +159,7 @@ describe('the board', () => {
     const [viewer, other] = [await start(locks), await start(locks)];
     const page = await readPage(`${viewer.url}/locks/events?view=losses`);
     expect(await page.next('state', (state) => state)).toMatchObject({
-      isOwn: false,
+      ofInstance: null,
       history: { entries: [], limit: 200, searched: 2_000 },
     });
     const lost = [await other.locks.acquire(freshKey()), await viewer.locks.acquire(freshKey(), { mode: 'read' })];

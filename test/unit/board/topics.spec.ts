@@ -35,7 +35,7 @@ interface Given {
   readonly jobs?: readonly Job[];
   readonly found?: readonly JobOfKey[];
   readonly state?: object;
-  readonly lastRun?: () => Promise<JobOfKey | null>;
+  readonly lastRun?: (key: string) => Promise<JobOfKey | null>;
   readonly locks?: readonly LockState[];
   readonly own?: readonly LockHistoryEntry[];
 }
@@ -81,7 +81,13 @@ function setUp({
       yield* found.slice(0, limit);
     },
   };
-  const sources = { service: service as never, store: store as never, hasHistory, jobs, losses: { all: [...own] } };
+  const sources = {
+    service: service as never,
+    store: store as never,
+    hasHistory,
+    jobs,
+    losses: { all: [...own], instance: 'a:7' },
+  };
   const topics = new BoardTopics(sources);
   return { topics, queries };
 }
@@ -176,6 +182,31 @@ describe('the topics of the board', () => {
     ]);
   });
 
+  it('have the jobs in the order in the address, also those of other apps', async () => {
+    const job = (name: string, nextInMs: number | null) => ({
+      name,
+      key: name,
+      nextMs: (nowMs: number) => nextInMs && nowMs + nextInMs,
+      run: async () => undefined,
+    });
+    const ran = (name: string, fire: number, ranMs: number, outcome: 'done' | 'failed') => ({
+      ...run(name, name),
+      fire: new Date(fire),
+      ended: new Date(2_000 + ranMs),
+      outcome,
+    });
+    const found = [ran('b', 3_000, 10, 'done'), ran('a', 1_000, 30, 'failed'), ran('d', 2_000, 20, 'done')];
+    const lastRun = async (name: string) => found.find((one) => one.job === name) ?? null;
+    const { topics } = setUp({ jobs: [job('c', 500), job('a', null), job('b', 900)], found, lastRun });
+    const namesOf = async (sort: string) => {
+      const { jobs } = (await topics.read(ask('jobs', { sort }))) as { jobs: { name: string }[] };
+      return jobs.map(({ name }) => name).join('');
+    };
+    const sorts = ['', 'name', '-name', 'fire', 'next', 'ran', 'outcome'];
+    const sorted = await Promise.all(sorts.map(namesOf));
+    expect(sorted).toEqual(['cabd', 'abcd', 'dcba', 'bdac', 'cbad', 'adbc', 'abdc']);
+  });
+
   it('have a job of this app whose lock cannot be read, with the reason; an outage concerns all', async () => {
     const own = { name: 'Jobs.own', key: 'own', nextMs: () => null, run: async () => undefined };
     const jobsWith = (retryable: boolean) => {
@@ -201,7 +232,7 @@ describe('the topics of the board', () => {
     const own = [entry(2, { event: 'lost', key: 'b' }), entry(1, { event: 'lost', key: 'a' })];
     const { topics } = setUp({ hasHistory: false, own });
     expect(await topics.read(ask('losses', { q: 'a' }))).toMatchObject({
-      isOwn: true,
+      ofInstance: 'a:7',
       history: { entries: [{ key: 'a' }] },
     });
   });
