@@ -38,20 +38,24 @@ const NODE_NEXT = ['--module', 'nodenext', '--moduleResolution', 'nodenext'];
 const COMMONJS = ['--module', 'commonjs', '--moduleResolution'];
 const IGNORE_DEPRECATIONS = ['--ignoreDeprecations', '6.0'];
 
-/** From version 24 on, Node keeps the contexts of calls in an AsyncContextFrame; both flags choose the other way. */
-const OTHER_CONTEXTS = { 'node-22': '--experimental-async-context-frame', 'node-24': '--no-async-context-frame' };
+/** From version 24 on, Node keeps the contexts of calls in an AsyncContextFrame; the flags choose the other way. */
+const CONTEXTS = { 'node-22': 'hooks', 'node-24': 'frame', 'node-26': 'frame' };
+const OTHER_CONTEXTS = [
+  ['node-22', '--experimental-async-context-frame', 'frame'],
+  ['node-24', '--no-async-context-frame', 'hooks'],
+];
 
 /** The built app with each kind of client, on each version of Node, and on Bun. */
 const everywhere = (main, title) => [
   run(title, main),
   run(`${title}, options of ioredis`, main, { groups: ['clients'] }),
-  ...['node-22', 'node-24', 'node-26'].map((node) =>
-    run(title, main, { node, groups: ['locks', 'http', 'clients', 'subpaths'] }),
+  ...Object.entries(CONTEXTS).map(([node, kind]) =>
+    run(title, main, { node, groups: ['locks', 'contexts', 'http', 'clients', 'subpaths'], env: { CONTEXTS: kind } }),
   ),
-  ...Object.entries(OTHER_CONTEXTS).map(([node, flag]) =>
-    run(`${title}, ${flag}`, main, { node, args: [flag, main, 'locks', 'http'] }),
+  ...OTHER_CONTEXTS.map(([node, flag, kind]) =>
+    run(`${title}, ${flag}`, main, { node, args: [flag, main, 'locks', 'contexts', 'http'], env: { CONTEXTS: kind } }),
   ),
-  run(`${title}, Bun`, main, { node: 'bun', groups: ['locks', 'http', 'subpaths'] }),
+  run(`${title}, Bun`, main, { node: 'bun', groups: ['locks', 'contexts', 'http', 'subpaths'] }),
 ];
 
 const bundle = (builder, args, versions) => ({
@@ -86,6 +90,18 @@ const conformance = (library, name = library) =>
 const FAULTS = ['faults/network/(late-commands|resend|subscriber)', 'faults/outage/(redis-back|restart)'];
 /** What a client does to commands and subscriptions when one server or its network fails. */
 const faults = (library, name, env) => ownTests(`faults on one server, ${library}`, name, FAULTS, env);
+
+const OF_CONTEXTS = [
+  'contract/reentry/(owner|reentry).spec',
+  'contract/loss/(loss|method).spec',
+  'unit/core/(reentry/context|contexts)',
+  'nest/streams/contexts',
+];
+/** What this repository tests of the contexts of calls, on another version of Node, with its own packages. */
+const contextTests = (node) => ({
+  ...ownTests('the contexts of calls', 'ioredis', OF_CONTEXTS, { CLIENTS_FROM: '' }),
+  node,
+});
 
 /** The tests of an app. */
 const appTests = (title, args, ...packages) => ({ title, args, versions: [...APP, ...packages] });
@@ -138,6 +154,8 @@ export const APPS = {
     compile('typescript-6', 'commonjs', [...COMMONJS, 'bundler']),
     compile('typescript-7', 'nodenext ESM', NODE_NEXT),
     compile('typescript-7', 'commonjs', [...COMMONJS, 'bundler']),
+    contextTests('node-24'),
+    contextTests('node-26'),
     bundle('rspack', ['--builder', 'rspack', '--rspackPath', 'rspack.config.cjs'], ['@rspack/core']),
   ],
   'nest-add-11': [added()],

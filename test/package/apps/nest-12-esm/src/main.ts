@@ -6,6 +6,7 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { clientVariants } from './clients.js';
+import { checkContexts } from './contexts.js';
 import { checkCopies } from './copies.js';
 import * as entries from './entries.js';
 import { checkRoutes } from './http.js';
@@ -31,6 +32,12 @@ async function clients(): Promise<string[]> {
   return variants.map(({ name }) => name);
 }
 
+async function contexts(): Promise<string[]> {
+  const checked: string[] = [];
+  await withInstances({ start }, async (open) => void checked.push(...(await checkContexts(open))));
+  return checked;
+}
+
 async function http(): Promise<string[]> {
   await checkRoutes(() => new ExpressAdapter(), { openWork, eventually });
   await checkRoutes(() => new FastifyAdapter(), { openWork, eventually });
@@ -49,4 +56,5 @@ async function copies(): Promise<string[]> {
   return ['two copies'];
 }
 
-runGroups(process.argv.length > 2 ? { locks, clients, http, subpaths, copies } : { locks, http, subpaths });
+const usual = { locks, contexts, http, subpaths };
+runGroups(process.argv.length > 2 ? { ...usual, clients, copies } : usual);
