@@ -92,16 +92,21 @@ const EXPECTED_REPLY = /^(granted|released),/;
 async function commandsOfOurs(redis, leaseMs) {
   const { open: openOurs } = await import('./ours.mjs');
   const sent = [];
-  const evalsha = redis.evalsha.bind(redis);
-  redis.evalsha = (...words) => {
-    sent.push(words);
-    return evalsha(...words);
+  const duplicate = redis.duplicate.bind(redis);
+  redis.duplicate = (...options) => {
+    const copy = duplicate(...options);
+    const call = copy.call.bind(copy);
+    copy.call = (name, ...words) => {
+      if (name === 'evalsha') sent.push(words);
+      return call(name, ...words);
+    };
+    return copy;
   };
   const ours = await openOurs({ connection: redis, leaseMs });
   // The first commands load the scripts.
   for (let i = 0; i < 2; i++) await ours.release(await ours.acquire(KEY));
   await ours.close();
-  delete redis.evalsha;
+  delete redis.duplicate;
   return sent.slice(-2);
 }
 
