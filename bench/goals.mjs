@@ -100,6 +100,8 @@ const GOALS = [
   { workload: 'hot-4x8', figure: 'commands', most: 1, value: ({ commands }) => commands, limit: costs },
   { workload: 'hot-4x8', figure: 'largest share of a process', most: 2, value: ({ share }) => share, limit: costs },
   { workload: 'hot-4x8', figure: 'longest wait, in medians', most: 3, value: ({ patience }) => patience, limit: waits },
+  { workload: 'work-1ms', figure: 'share of time held', least: 0.85, value: ({ held }) => held, limit: sharedTurns },
+  { workload: 'work-5ms', figure: 'share of time held', least: 0.97, value: ({ held }) => held, limit: sharedTurns },
   {
     workload: 'hand-over',
     figure: 'p50, in round trips',

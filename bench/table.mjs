@@ -29,6 +29,8 @@ const HOT = {
   'largest share of a process': plain('share'),
 };
 
+const WORK = { 'share of time held': ({ held }) => ratio(held), ...HOT };
+
 /** What a document has of a comparison; `npm run bench -- NAME` prints all columns. */
 const BRIEF = {
   'a second': plain('rate'),
@@ -40,11 +42,15 @@ const BRIEF = {
   commands: plain('commands'),
 };
 const { 'p99, ms': _p99, ...NOT_HOT } = BRIEF;
-const BRIEF_HOT = { ...NOT_HOT, 'longest wait, in medians': plain('patience') };
+const BRIEF_HOT = {
+  hot: { ...NOT_HOT, 'longest wait, in medians': HOT['longest wait, in medians'] },
+  work: { 'share of time held': WORK['share of time held'], ...NOT_HOT },
+};
 
 const COLUMNS = {
   compare: COMPARED,
   hot: HOT,
+  work: WORK,
   cluster: {
     'a second': plain('rate'),
     'of one master': within('growth'),
@@ -96,8 +102,10 @@ const COLUMNS = {
 
 /** The rows of a workload as a table in Markdown. */
 export function table({ measure, loop }, rows) {
-  return tableOf(COLUMNS[measure === 'compare' && loop.hot ? 'hot' : measure], rows);
+  return tableOf(COLUMNS[measure === 'compare' && loop.hot ? hotKind(loop) : measure], rows);
 }
+
+const hotKind = ({ call }) => (call === 'work' ? 'work' : 'hot');
 
 /** How many other packages a document shows in a comparison. */
 const OTHERS = 3;
@@ -107,7 +115,7 @@ export function briefTable({ measure, loop }, rows) {
   const own = rows.filter(({ name }) => isOwn(name));
   if (measure !== 'compare' && measure !== 'handOver')
     return tableOf(COLUMNS[measure], measure === 'cycles' ? own : rows);
-  const columns = measure === 'handOver' ? COLUMNS.handOver : loop.hot ? BRIEF_HOT : BRIEF;
+  const columns = measure === 'handOver' ? COLUMNS.handOver : loop.hot ? BRIEF_HOT[hotKind(loop)] : BRIEF;
   const speed = (row) => row.ratios?.rate.median ?? -row.p50;
   const others = new Map();
   for (const row of rows.filter(({ name, failures, failed }) => !isOwn(name) && !failures && !failed)) {

@@ -57,6 +57,13 @@ export const WORKLOADS = [
     title: 'One lock, 4 processes with 8 callers each',
     processes: 4,
   },
+  ...[1, 5].map((workMs) => ({
+    ...hot(8, [GREEDIEST]),
+    name: `work-${workMs}ms`,
+    title: `One lock, 4 processes with 8 callers each that work for ${workMs} ms: the share of time that it is held`,
+    loop: { call: 'work', workMs, callers: 8, hot: true },
+    processes: 4,
+  })),
   {
     name: 'hand-over',
     title: 'Hand-over between two processes that want the same lock',

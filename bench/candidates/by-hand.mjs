@@ -61,7 +61,7 @@ export async function open({ library = 'ioredis', leaseMs, retryMs = 1, isOurs, 
 async function openOurCommands({ port, leaseMs }) {
   const { Redis } = require('ioredis');
   const redis = new Redis(port, '127.0.0.1');
-  const [acquire, release] = await commandsOfOurs(redis, leaseMs);
+  const [acquire, release] = await commandsOfOurs({ port, leaseMs });
   const [, , ownKey, sentMicros, untilMicros, own] = acquire;
   const ownAttempt = own.split(/\s/)[1];
   const prefix = ownKey.slice(0, -KEY.length);
@@ -86,27 +86,24 @@ async function openOurCommands({ port, leaseMs }) {
 }
 
 const KEY = 'bench:our-commands';
-const EXPECTED_REPLY = /^(granted|released),/;
+/** A list for a new lock, otherwise a text. */
+const EXPECTED_REPLY = /^(granted|released)[ ,]/;
 
 /** The arguments of EVALSHA with which our package acquires and releases a lock. */
-async function commandsOfOurs(redis, leaseMs) {
+async function commandsOfOurs(options) {
   const { open: openOurs } = await import('./ours.mjs');
+  const { Redis } = require('ioredis');
   const sent = [];
-  const duplicate = redis.duplicate.bind(redis);
-  redis.duplicate = (...options) => {
-    const copy = duplicate(...options);
-    const call = copy.call.bind(copy);
-    copy.call = (name, ...words) => {
-      if (name === 'evalsha') sent.push(words);
-      return call(name, ...words);
-    };
-    return copy;
+  const send = Reflect.get(Redis.prototype, 'sendCommand');
+  Redis.prototype.sendCommand = function (command, ...rest) {
+    if (command.name === 'evalsha') sent.push(command.args);
+    return send.call(this, command, ...rest);
   };
-  const ours = await openOurs({ connection: redis, leaseMs });
+  const ours = await openOurs(options);
   // The first commands load the scripts.
   for (let i = 0; i < 2; i++) await ours.release(await ours.acquire(KEY));
   await ours.close();
-  delete redis.duplicate;
+  Redis.prototype.sendCommand = send;
   return sent.slice(-2);
 }
 

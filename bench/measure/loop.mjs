@@ -1,10 +1,18 @@
 // Callers that repeat one operation.
 import process from 'node:process';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What one caller does; `grant` is called when it has the lock. */
+/** What one caller does; `grant` is called when it has the lock, `end` before it releases a lock that it has worked under. */
 const CALLS = {
   // A candidate without such a pair has a separate call.
   pair: (lock, { key }, grant) => (lock.pair ? lock.pair(key, grant) : pair(lock, key, grant)),
+  async work(lock, { key, workMs }, grant, end) {
+    const held = await lock.acquire(key);
+    grant();
+    await sleep(workMs);
+    end();
+    await lock.release(held);
+  },
   async 'read or write'(lock, { key, nr }, grant) {
     const isWrite = nr % 20 === 0;
     const take = isWrite ? lock.acquire : (lock.read ?? lock.acquire);
@@ -37,12 +45,13 @@ export function watchUse() {
 /**
  * Callers in a closed loop, for `ms` or until they have made `count` calls. A call that has begun is waited for.
  * `inTime` calls ended within `ms`, the last of them after `lastMs`: callers with a long wait do not slow down the result of the others.
+ * `heldMs`: for how long within `ms` a caller worked under its lock.
  */
-export async function loop(lock, { call = 'pair', callers, hot = false, ms = Infinity, count = Infinity, inner }) {
+export async function loop(lock, { call = 'pair', callers, hot = false, ms = Infinity, count = Infinity, ...rest }) {
   const run = CALLS[call];
   const waits = [];
   const times = [];
-  let [failures, nr, inTime, lastMs] = [0, 0, 0, 0];
+  let [failures, nr, inTime, lastMs, heldMs] = [0, 0, 0, 0, 0];
   const use = watchUse();
   const startedAt = performance.now();
   const one = async (caller) => {
@@ -50,8 +59,11 @@ export async function loop(lock, { call = 'pair', callers, hot = false, ms = Inf
     while (nr < count) {
       const from = performance.now();
       if (from - startedAt >= ms) return;
+      let grantedAt;
+      const grant = () => waits.push((grantedAt = performance.now()) - from);
+      const end = () => (heldMs += Math.max(Math.min(performance.now(), startedAt + ms) - grantedAt, 0));
       try {
-        await run(lock, { key, nr: nr++, inner }, () => waits.push(performance.now() - from));
+        await run(lock, { key, nr: nr++, ...rest }, grant, end);
       } catch {
         failures += 1;
         continue;
@@ -64,7 +76,8 @@ export async function loop(lock, { call = 'pair', callers, hot = false, ms = Inf
     }
   };
   await Promise.all(Array.from({ length: callers }, (_, caller) => one(caller)));
-  return { calls: times.length, failures, inTime, lastMs, ...use(), times: spread(times), waits: spread(waits) };
+  const spreads = { times: spread(times), waits: spread(waits) };
+  return { calls: times.length, failures, inTime, lastMs, heldMs, ...use(), ...spreads };
 }
 
 const at = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;

@@ -106,7 +106,8 @@ function pairsOf({ acquire, release }, name, { mode = 'write', others = 0, areBe
   };
 }
 
-const EXPECTED = /^(OK|1|granted,|busy,|released,)/;
+/** The usual replies are texts, the others lists. */
+const EXPECTED = /^(OK|1|(granted|busy|released)[ ,])/;
 
 async function send(redis, commands) {
   for (const [error, reply] of await redis.pipeline(commands).exec()) {

@@ -94,6 +94,7 @@ async function sliceOf({ sides, redis: { watch } }, { loop, ms }) {
     clientMicros: per(sum(all.map(({ cpuMicros }) => cpuMicros))),
     redisMicros: per(redisMicros),
     failures: sum(all.map(({ failures }) => failures)),
+    held: sum(all.map(({ heldMs }) => heldMs)) / ms,
     patience: Math.max(...all.map(({ waits }) => waits.max)) / mean(all.map(({ waits }) => waits.p50)),
     share: Math.max(...all.map((one) => (one.calls * sides.length) / calls)),
   };
