@@ -581,7 +581,7 @@ function waitsView() {
     textColumn('Owner', ({ waiter }) => (waiter ? ownerOf(waiter) : '–')),
     textColumn('Place', ({ waiter }) => (waiter ? String(waiter.place) : '–'), { number: true }),
     leftColumn('Gives up in', ({ waiter }) => waiter?.leftMs ?? null, 'overdue'),
-    textColumn('Held by', ({ lock: { holders } }) => (holders[0] ? holders[0].instance + ' ' + holders[0].where : 'none')),
+    textColumn('Held by', ({ lock: { holders } }) => (holders[0] ? callerText(holders[0]) : 'none')),
   ];
   return listView({
     title: 'What waits longest',

@@ -105,8 +105,9 @@ function persistenceResult(field: Field, appendfsync = 'everysec'): Result {
     );
   }
   const saved = Number(field('rdb_last_save_time') ?? 0);
-  const last = saved > 0 ? ` (the last one: ${timeText(new Date(saved * 1_000))})` : '';
-  const text = `The append-only file is off: a restart goes back to the last snapshot${last}, if there is one. ${FORGETS}`;
+  const last =
+    saved > 0 ? ` (${timeText(new Date(saved * 1_000))}, or the start of the server if it has written none)` : '';
+  const text = `The append-only file is off: a restart goes back to the last snapshot${last}. ${FORGETS}`;
   const advice =
     'If that matters, use `appendonly yes`, or let the protected resource check fencing tokens: they keep rising after a restart.';
   return warn(text, advice);

@@ -283,6 +283,12 @@ describe('the page of the board', () => {
       );
       await shows('job 7');
       await shows('read, 2 of 3 permits');
+      await page.getByRole('link', { name: 'Waiting' }).click();
+      await tell(
+        'state',
+        listOf([lockView('order:7', [holderView('a', { where: '', note: 'by hand' })], [waiterView('w')])]),
+      );
+      await page.getByRole('cell', { name: 'host:7 by hand', exact: true }).waitFor({ timeout: 20_000 });
       await page.getByRole('link', { name: 'Blocking' }).click();
       const caller = (owner: string) => ({ ...holderView(owner, { owner }), waitedMs: 5_000 });
       const lock = (key: string, waiters: readonly object[]) => ({
