@@ -112,9 +112,12 @@ const OTHERS = 3;
 
 /** The same for a document: fewer columns, and of the packages whose calls never gave up the fastest, each with its better delay. */
 export function briefTable({ measure, loop }, rows) {
-  const own = rows.filter(({ name }) => isOwn(name));
-  if (measure !== 'compare' && measure !== 'handOver')
-    return tableOf(COLUMNS[measure], measure === 'cycles' ? own : rows);
+  if (measure === 'cycles')
+    return tableOf(
+      COLUMNS.cycles,
+      rows.filter(({ name }) => isOwn(name)),
+    );
+  if (measure !== 'compare' && measure !== 'handOver') return tableOf(COLUMNS[measure], rows);
   const columns = measure === 'handOver' ? COLUMNS.handOver : loop.hot ? BRIEF_HOT[hotKind(loop)] : BRIEF;
   const speed = (row) => row.ratios?.rate.median ?? -row.p50;
   const others = new Map();
