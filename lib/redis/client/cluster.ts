@@ -6,7 +6,7 @@ import {
   SLOTS_REFRESH_MS,
   SLOTS_RETRY_MS,
 } from '../timing.js';
-import { readRedirect } from '../connection/redis-errors.js';
+import { ofServer, readRedirect } from '../connection/redis-errors.js';
 import { type ClientParts, unsentError } from './client-library.js';
 import { slotOf } from './cluster-slots.js';
 import { type ConnectionPlan, inTime, OwnClient, OwnConnection, type Session } from './connection.js';
@@ -183,7 +183,6 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     for (let redirects = 0; ; redirects++) {
       const node = this.#nodeAt(at);
       if (!node) throw unsentError();
-      if (!node.isWritable) await untilWritable(node);
       try {
         if (asking) node.asking();
         return await node.send(words);
@@ -293,8 +292,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
         this.#askNode(at, opened).then(resolve, (error: Error) => {
           if (isOver) return;
           pending -= 1;
-          lastError = error;
-          this.emit('nodeError', addressText(at));
+          lastError = ofServer(error, addressText(at));
           askNext();
         });
         return undefined;
@@ -362,12 +360,4 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     this.#isRefreshDue = false;
     this.#cancelRefresh = this.parts.clock.setTimer(() => void this.#refreshOnce(), delayMs);
   }
-}
-
-/** Commands do not wait for a lost node: its slots may have another master by then. */
-async function untilWritable(node: OwnConnection): Promise<void> {
-  if (node.status === 'closed' || node.status === 'ended') throw unsentError();
-  await node.connect().catch(() => {
-    throw unsentError();
-  });
 }

@@ -1,6 +1,8 @@
 import { EventEmitter } from 'node:events';
 import { type Clock, setDeadline } from '../../core/clock.js';
 import { CLOSE_TIMEOUT_MS, GREETING_MS, reconnectDelayMs } from '../timing.js';
+import { NEVER_READY } from '../connection/error-advice.js';
+import { withoutSecrets } from '../connection/redis-errors.js';
 import { type ClientParts, lostError, readScan, readTime, readWait, unsentError } from './client-library.js';
 import {
   type ClientEvents,
@@ -73,6 +75,7 @@ export async function inTime<T>(answer: Promise<T>, ms: number, clock: Clock): P
 /** What our connections and clusters have in common: they reconnect until they are closed. */
 export abstract class OwnClient {
   readonly #events = new EventEmitter().setMaxListeners(0);
+  lastError: Error | undefined;
   #status: ClientStatus = 'idle';
   #failures = 0;
   #cancelRetry = ignore;
@@ -113,18 +116,12 @@ export abstract class OwnClient {
   connect(): Promise<void> {
     if (this.#status === 'ready') return Promise.resolve();
     const ready = new Promise<void>((resolve, reject) => {
-      let lastError: Error | undefined;
       const settle = (settleBy: () => void): void => {
         for (const stop of stops) stop();
         settleBy();
       };
-      const fail = (): void => settle(() => reject(lastError ?? lostError()));
-      const stops = [
-        this.on('error', (error) => (lastError = error)),
-        this.on('ready', () => settle(resolve)),
-        this.on('closed', fail),
-        this.on('ended', fail),
-      ];
+      const fail = (): void => settle(() => reject(this.lastError ?? lostError()));
+      const stops = [this.on('ready', () => settle(resolve)), this.on('closed', fail), this.on('ended', fail)];
     });
     if (this.#status === 'idle' || this.#status === 'ended') this.begin();
     return ready;
@@ -176,13 +173,19 @@ export abstract class OwnClient {
   }
 
   protected become(status: 'connected' | 'ready'): void {
-    if (status === 'ready') this.#failures = 0;
     this.#status = status;
+    if (status === 'ready') {
+      this.#failures = 0;
+      this.lastError = undefined;
+    }
     this.emit(status);
   }
 
   /** It is over; `isEnd`: for good. */
   protected lose(error: Error | undefined, isEnd = false): void {
+    if (error) this.lastError = withoutSecrets(error);
+    // A server that accepts connections and stays silent causes no error.
+    else if (this.#status !== 'ready') this.lastError ??= new Error(NEVER_READY);
     this.#status = isEnd ? 'ended' : 'closed';
     if (error) this.emit('error', error);
     this.emit('closed');

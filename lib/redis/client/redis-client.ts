@@ -15,8 +15,6 @@ export interface ClientEvents {
   ended: [];
   error: [error: Error];
   message: [channel: string, message: string];
-  /** A node of a cluster, named by its address, could not be reached. */
-  nodeError: [address: string];
 }
 
 /** The keys and arguments of a script, after the number of its keys. */
@@ -40,6 +38,8 @@ export interface MasterWatch {
  */
 interface BaseClient {
   readonly status: ClientStatus;
+  /** Why the last attempt to connect failed; undefined once one has not. */
+  readonly lastError: Error | undefined;
   /** Whether a command is sent at once; otherwise the client might queue it, and send it at any time. */
   readonly isWritable: boolean;
   /** Whether the connection stays closed after its end: another one replaces it. */

@@ -22,6 +22,8 @@ interface NodeListener {
   onReady(node: SingleClient): void;
   /** A connection to a node was lost. */
   onLoss(): void;
+  /** A connection to a node could not be opened. */
+  onError(error: Error, node: SingleClient): void;
 }
 
 /** The connections of a cluster client to its nodes: the library queues commands for a connection that is not ready. */
@@ -55,6 +57,7 @@ export class ClusterNodes {
       const stops = [
         node.on('ready', onReady),
         node.on('closed', () => this.listener.onLoss()),
+        node.on('error', (error) => this.listener.onError(error, node)),
         // It has left the cluster: what waits for it may go to the node that has its slots now.
         node.on('ended', () => this.listener.onChange()),
       ];

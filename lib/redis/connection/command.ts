@@ -7,7 +7,6 @@ import { type Operands, type RedisClient, type SingleClient } from '../client/re
 import { type LuaScript } from '../scripts/lock-scripts.js';
 import { MAX_CONNECTION_LOSSES } from '../timing.js';
 import { type Destination, nodeOf } from './cluster-nodes.js';
-import { type ConnectionState } from './connection-state.js';
 import { isLost, isNoScript, isRetryable, isUnsent, renamedError } from './redis-errors.js';
 
 /** The purpose and target of a command, and its deadline. */
@@ -42,13 +41,18 @@ export interface ScriptCall extends Script {
 export interface CommandHost {
   readonly clock: Clock;
   readonly timers: TimerQueue;
-  readonly state: Pick<ConnectionState, 'lastError' | 'losses' | 'onceChanged'>;
+  /** How many connections have ended, or failed to begin. */
+  readonly losses: number;
   /** Changes after a connection was lost. */
   readonly epoch: number;
   readonly isClosed: boolean;
   /** Whether the client has ended, and stays closed. */
   readonly hasEnded: boolean;
   liveClient(): RedisClient;
+  /** Calls back once, when it has changed whether commands can be sent; returns a function that cancels. */
+  onceChanged(callback: () => void): () => void;
+  /** Why there is no connection for a command. */
+  lastErrorOf(to: Destination): Error | undefined;
   /** Whether a command is sent at once. */
   isReady(to: Destination): boolean;
   /** Why no lock may be granted by the server for this key. */
@@ -104,7 +108,7 @@ export abstract class Command implements CommandRequest {
     const now = host.timers.now();
     const due = now + Math.max(timeoutMs, 0);
     this.#deadline = host.timers.schedule(due, () => this.#onDeadline(due), now);
-    this.#lossesBefore = host.state.losses;
+    this.#lossesBefore = host.losses;
     host.onStart(this);
   }
 
@@ -124,7 +128,7 @@ export abstract class Command implements CommandRequest {
     try {
       const to = this.#readyDestination();
       if (!to) return this.#whenChanged(() => this.start());
-      this.#lossesBefore = host.state.losses;
+      this.#lossesBefore = host.losses;
       const { epoch } = host;
       const { wasSent } = this;
       const sentAt = host.clock.now();
@@ -219,13 +223,13 @@ export abstract class Command implements CommandRequest {
     const { host } = this;
     if (isLost(error) && !this.#isOver) {
       this.sentTo = null;
-      // Without a loss, it would be resent repeatedly without a pause.
-      if (host.epoch === epoch && host.isReady(this)) return this.fail(error);
-      return this.start();
+      if (host.epoch !== epoch || !host.isReady(this)) return this.start();
+      // Without a loss, it would be resent repeatedly without a pause. A node has redirected it to one that is not ready.
+      return isUnsent(error) ? this.#whenChanged(() => this.start()) : this.fail(error);
     }
     if (this.#isOver || this.#byText || !isNoScript(error)) return this.fail(error);
     this.#byText = true;
-    this.#lossesBefore = host.state.losses;
+    this.#lossesBefore = host.losses;
     this.start();
   }
 
@@ -235,9 +239,9 @@ export abstract class Command implements CommandRequest {
     if (this.#isOver || host.isClosed) throw new Error('the connection was closed');
     const to = { node: nodeOf(host.liveClient(), this), storageKey };
     if (host.isReady(to)) return to;
-    const { lastError, losses } = host.state;
+    const lastError = host.lastErrorOf(to);
     if (lastError && !isRetryable(lastError)) throw lastError;
-    if (host.hasEnded || losses - this.#lossesBefore >= MAX_CONNECTION_LOSSES) {
+    if (host.hasEnded || host.losses - this.#lossesBefore >= MAX_CONNECTION_LOSSES) {
       throw lastError ?? new Error('the connection was lost');
     }
     return null;
@@ -246,7 +250,7 @@ export abstract class Command implements CommandRequest {
   /** Calls back after the next change of the connection has been completed. */
   #whenChanged(callback: () => void): void {
     const changed = new Promise<void>((resolve) => {
-      const stop = this.host.state.onceChanged(resolve);
+      const stop = this.host.onceChanged(resolve);
       this.#stopWaiting = () => {
         stop();
         resolve();

@@ -16,10 +16,9 @@ import {
   type ScriptCall,
   SingleCommand,
 } from './command.js';
-import { ConnectionState } from './connection-state.js';
 import { ifElsewhere } from './demotion.js';
-import { adviceOn } from './error-advice.js';
-import { isReadOnly, isRetryable, storeError } from './redis-errors.js';
+import { adviceOn, readableText } from './error-advice.js';
+import { isReadOnly, isRetryable, ofServer, storeError } from './redis-errors.js';
 import { ServerId } from './server-id.js';
 import { SilenceWatch } from './silence-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
@@ -38,7 +37,7 @@ export class Connection implements CommandHost {
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** The deadlines of all commands. */
   readonly timers: TimerQueue;
-  readonly state = new ConnectionState();
+  losses = 0;
   /** Changes after a connection to any node was lost: commands sent before may have been sent twice, or may arrive late. */
   epoch = 0;
   isClosed = false;
@@ -52,6 +51,12 @@ export class Connection implements CommandHost {
   readonly #silence: SilenceWatch;
   /** The commands without an answer so far. */
   readonly #commands = new FreshMap<Command, true>();
+  /** Called at the next change. */
+  readonly #waiting = new Set<() => void>();
+  /** The last reported error of each client since it was ready. */
+  readonly #reported = new WeakMap<RedisClient, string>();
+  /** Whether the connection was lost, or could not be opened, and has not come back. */
+  #isDown = false;
   /** The clients whose sockets are being closed. */
   readonly #closing = new WeakSet<RedisClient>();
   #stopWatching: (() => void) | null = null;
@@ -70,9 +75,10 @@ export class Connection implements CommandHost {
     this.#silence = new SilenceWatch(clock);
     this.#nodes = new ClusterNodes(clock, {
       inOurContext: this.#inOwnContext,
-      onChange: () => this.state.changed(),
+      onChange: () => this.#changed(),
       onReady: (node) => this.#silence.onReady(node),
       onLoss: () => this.#beginEpoch(),
+      onError: (error, node) => this.#onError(ofServer(error, node.address), node),
     });
   }
 
@@ -93,9 +99,8 @@ export class Connection implements CommandHost {
 
   /** Why no command can be sent since the connection was lost; null while there is one, and before the first one. */
   get outage(): Error | null {
-    this.liveClient();
-    const { isDown, lastError } = this.state;
-    return isDown ? (lastError ?? new Error('the connection was lost')) : null;
+    const { lastError } = this.liveClient();
+    return this.#isDown ? (lastError ?? new Error('the connection was lost')) : null;
   }
 
   /** Where commands go, without a password. */
@@ -159,17 +164,15 @@ export class Connection implements CommandHost {
     const client = this.liveClient();
     if (client.status === 'ready') this.identify();
     if (client.status !== 'idle') return;
-    this.state.onConnecting();
     void this.#inOwnContext(() => client.connect().catch(ignore));
   }
 
   #watch(client: RedisClient): () => void {
-    if (client.status !== 'ready' && client.status !== 'idle') this.state.onConnecting();
     const stops = [
       client.on('closed', () => this.#onClose()),
       client.on('ready', () => this.#onReady(client)),
-      client.on('ended', () => this.state.changed()),
-      client.on('error', (error) => this.#onError(error)),
+      client.on('ended', () => this.#changed()),
+      client.on('error', (error) => this.#onError(error, client)),
     ];
     if (client.isCluster) stops.push(this.#nodes.watch(client));
     return () => {
@@ -179,29 +182,42 @@ export class Connection implements CommandHost {
 
   #onReady(client: RedisClient): void {
     this.#silence.onReady(client);
-    this.state.onReady();
+    this.#isDown = false;
+    this.#reported.delete(client);
     this.#stopWarning = ignore;
     this.identify();
-    this.state.changed();
+    this.#changed();
   }
 
   #onClose(): void {
-    this.state.onClose();
+    this.losses += 1;
+    this.#isDown = true;
     this.#serverId.forget();
     this.#beginEpoch();
   }
 
-  #onError(error: Error): void {
-    const news = this.state.onError(error);
+  /** Reports it unless it repeats the last one of that client: in an outage, each try fails alike. */
+  #onError(error: Error, client: RedisClient): void {
+    const text = readableText(error);
     const isRefusal = !isRetryable(error) && this.#stopWarning === ignore;
-    if (news !== null && isRefusal) this.reporter.warn(refusedText(news, error));
-    else if (news !== null) this.reporter.debug(`Redis connection: ${news}`);
-    this.state.changed();
+    if (this.#reported.get(client) !== text) {
+      if (isRefusal) this.reporter.warn(refusedText(text, error));
+      else this.reporter.debug(`Redis connection: ${text}`);
+    }
+    this.#reported.set(client, text);
+    this.#changed();
   }
 
   #beginEpoch(): void {
     this.epoch += 1;
-    this.state.changed();
+    this.#changed();
+  }
+
+  /** Whether commands can be sent has changed. */
+  #changed(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const callback of waiting) callback();
   }
 
   // The server
@@ -245,6 +261,17 @@ export class Connection implements CommandHost {
     return this.#client.status === 'ended' && this.#client.endsForGood;
   }
 
+  onceChanged(callback: () => void): () => void {
+    this.#waiting.add(callback);
+    return () => this.#waiting.delete(callback);
+  }
+
+  lastErrorOf(to: Destination): Error | undefined {
+    const client = this.#client;
+    const node = client.isWritable ? nodeOf(client, to) : undefined;
+    return node?.lastError ? ofServer(node.lastError, node.address) : client.lastError;
+  }
+
   /** Whether a command is sent at once; if not, starts what may help. */
   isReady(to: Destination): boolean {
     const client = this.#client;
@@ -285,12 +312,13 @@ export class Connection implements CommandHost {
     this.#commands.delete(command);
   }
 
-  failureOf({ subject, sentTo, wasSent }: Command, error: Error): LockStoreError {
+  failureOf(command: Command, error: Error): LockStoreError {
+    const { subject, sentTo, wasSent } = command;
     // A master that became a replica keeps its connections: a new one finds the new master.
     if (sentTo && isReadOnly(error)) this.replace(sentTo);
     const client = this.#client;
     const isSingle = !client.isCluster && !client.endsForGood;
-    return storeError(subject, error, { connectionError: this.state.lastError, wasSent, isSingle });
+    return storeError(subject, error, { connectionError: this.lastErrorOf(command), wasSent, isSingle });
   }
 }
 

@@ -36,6 +36,13 @@ export function readRedirect(error: unknown, asked: ServerAddress): Redirect | n
   return { address: { host: namedBy(asked, host), port }, isAsk: kind === 'ASK' };
 }
 
+/** The same error with the address of its server, where there are several. */
+export function ofServer(error: Error, address: string): Error {
+  if (error.message.includes(address)) return error;
+  const { name, cause } = error;
+  return Object.assign(new Error(`${readableText(error)} (${address})`, { cause }), { name });
+}
+
 /** Facts about a failed command in addition to its error. */
 interface FailedCommand {
   /** Why the last connection failed: the error of an unsent command does not contain it. */

@@ -10,22 +10,20 @@ import { withoutSecrets } from './redis-errors.js';
 export function warnOfFailedStart(client: RedisClient, reporter: Reporter): () => void {
   if (client.status === 'ready') return () => undefined;
   let isMissing = false;
-  let lastNode = 'several nodes';
-  const where = (): string => (client.isCluster ? `cluster of ${lastNode}` : client.address);
+  const where = client.isCluster ? 'a cluster' : client.address;
   const onFailure = (error: Error = new Error(NEVER_READY)): void => {
     if (isMissing) return;
     isMissing = true;
     const reason = withoutSecrets(error);
-    const text = `Redis is not available yet (${where()}), and the connection is retried: ${readableText(reason)}.`;
+    const text = `Redis is not available yet (${where}), and the connection is retried: ${readableText(reason)}.`;
     reporter.warn(`${text} ${adviceOn(reason, false)}`);
   };
   const onReady = (): void => {
     stop();
-    if (isMissing) reporter.warn(`Redis is available now (${where()}).`);
+    if (isMissing) reporter.warn(`Redis is available now (${where}).`);
   };
   const stops = [
     client.on('error', onFailure),
-    client.on('nodeError', (address) => (lastNode = address)),
     client.on('closed', () => onFailure()),
     client.on('ready', onReady),
     client.on('ended', () => stop()),

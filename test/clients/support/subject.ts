@@ -67,6 +67,8 @@ export class SubjectClients {
     const client = this.openCluster(port);
     await client.connect();
     await untilReady(client);
+    // A cluster sends nothing to a node that is not ready yet: its caller waits for that.
+    await eventually(() => client.nodes('master').every(({ isWritable }) => isWritable));
     return client;
   }
 

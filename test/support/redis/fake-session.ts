@@ -6,7 +6,10 @@ import { type Operands } from '../../../lib/redis/client/redis-client.js';
 /** What a server answers: a value, a promise, or an error, which is thrown. */
 export type Answering = (words: Operands) => unknown;
 
-/** A session of a library with a server that a test makes up; it is ready at once, unless it is `silent`. */
+/** A server that accepts the connection, and does not answer. */
+export const SILENT = Symbol('silent');
+
+/** A session of a library with a server that a test makes up; it is ready at once, unless it answers 'connect' with `SILENT`. */
 export class FakeSession implements Session {
   isWritable = true;
   readonly sent: string[] = [];
@@ -44,9 +47,10 @@ export function planOfFake(
     const session = new FakeSession(listener, answer, at);
     sessions.push(session);
     queueMicrotask(() => {
-      if (answer(['connect']) instanceof Error) return listener.onOver(answer(['connect']) as Error);
+      const how = answer(['connect']);
+      if (how instanceof Error) return listener.onOver(how);
       listener.onConnected();
-      return listener.onReady();
+      if (how !== SILENT) listener.onReady();
     });
     return session;
   };
