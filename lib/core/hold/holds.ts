@@ -265,17 +265,19 @@ class EndingInStore extends LimitedEnding implements ReleaseListener {
     this.settle(this.#wereHeld);
   }
 
-  /** Whether this key was held until its release. If the only try finds that it was not, the lock is lost. */
+  /** Whether this key was held until its release. If the answer proves that it was not, the lock is lost. */
   #wasHeld(key: string, reply: ReleaseReply | undefined, tries: number): boolean {
+    if (!reply || reply.outcome === 'released') return reply !== undefined;
+    const { outcome, lastToken } = reply;
     const { hold } = this;
-    const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
-    // After a try without an answer, any other reply proves nothing: the unanswered try may have released it.
-    if (reply && tries === 1 && !wasHeld) {
-      const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
-      const { lastToken } = reply;
-      hold.loseInStore(hold.lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
+    const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
+    // An earlier copy has released it, unless the store had forgotten the lock before, and so its token.
+    if (outcome === 'again' && lastToken >= fencingToken) return true;
+    // After a try without an answer, a missing trace proves nothing: that try may have released it.
+    if (tries === 1 || outcome === 'again' || outcome === 'revoked') {
+      hold.loseInStore(hold.lossReason(fencingToken, { lastToken, revoked: outcome === 'revoked' }));
     }
-    return wasHeld;
+    return false;
   }
 }
 

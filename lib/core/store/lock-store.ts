@@ -155,6 +155,7 @@ export interface ReleaseReply {
   readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'revoked' | 'unknown';
   /** The number of remaining holds of the lock, of all owners; with several servers, according to those that answered. */
   readonly holds: number;
+  /** With `again`, less than the token of the hold only if the store had forgotten the lock before the first release. */
   readonly lastToken: number;
 }
 

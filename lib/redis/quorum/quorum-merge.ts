@@ -5,6 +5,7 @@ import { type AdoptReply, type LostReply, type ReleaseReply, type RenewReply } f
 import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
+import { ANY_TOKEN } from '../codec/replies.js';
 import { type QuorumNode } from './quorum-node.js';
 import { type Vote, countOf, rulesOutMajority, majorityOf } from './votes.js';
 
@@ -115,7 +116,9 @@ export function mergeReleases(
   const best = (candidates: readonly ReleaseReply[], order: readonly ReleaseReply['outcome'][]) =>
     order.find((outcome) => candidates.some((reply) => reply.outcome === outcome))!;
   if (confirmed.length >= majority) {
-    return { outcome: best(confirmed, ['released', 'again', 'cancelled']), holds, lastToken };
+    const outcome = best(confirmed, ['released', 'again', 'cancelled']);
+    // The node with the greatest token may not have answered.
+    return { outcome, holds, lastToken: outcome === 'again' ? ANY_TOKEN : lastToken };
   }
   if (!rulesOutMajority(nodes, gone.length)) return undefined;
   return { outcome: best(gone, ['revoked', 'expired', 'unknown']), holds, lastToken };

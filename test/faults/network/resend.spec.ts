@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
-import { type Lock, LockStoreError } from '../../../lib/index.js';
+import { type Lock, type LockLostError, LockStoreError } from '../../../lib/index.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { disconnect, isCommand, loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
@@ -76,6 +76,17 @@ describe('promise 7: commands may be sent twice', () => {
     expect(proxy.droppedReplies).toBe(1);
     await expectOneHold(b, key, fencingToken);
     expect(lock.signal.aborted).toBe(false);
+  });
+
+  it('reports the loss of a lock that was deleted before its release, although the first reply to that is lost', async () => {
+    const { proxy, admin, a } = await startPair();
+    const key = freshKey();
+    const lock = await a.locks.acquire(key);
+    await admin.del(`lock:${key}`);
+    proxy.dropNextReply(isCommand('release'));
+    expect(await lock.release()).toBe(false);
+    expect(proxy.droppedReplies).toBe(1);
+    expect((lock.signal.reason as LockLostError).reason).toBe('expired');
   });
 
   it('ends one hold of an owner when the reply to its release is lost', async () => {

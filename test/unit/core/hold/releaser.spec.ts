@@ -1,4 +1,4 @@
-import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { type LockLostReason, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type ReleaseReply } from '../../../../lib/core/store/lock-store.js';
 import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
@@ -62,6 +62,19 @@ describe('a release, which returns whether the lock was still held', () => {
     store.releases[1]!.reply(replied('unknown'));
     await settled();
     expect([releasing.value, lock.lost]).toEqual([true, null]);
+  });
+
+  it.each<[string, ReleaseReply, LockLostReason]>([
+    ['the store had forgotten the lock before', { ...replied('again'), lastToken: 0 }, 'expired'],
+    ['an operator had ended it', replied('revoked'), 'revoked'],
+  ])('finds, after a try without an answer, that %s', async (_what, reply, reason) => {
+    const { clock, store, lock } = await held();
+    const releasing = outcomeOf(lock.release());
+    store.releases[0]!.fail(down());
+    await clock.advance(100);
+    store.releases[1]!.reply(reply);
+    await settled();
+    expect([releasing.value, lock.lost?.reason]).toEqual([false, reason]);
   });
 });
 
