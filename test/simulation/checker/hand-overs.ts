@@ -93,7 +93,8 @@ export class HandOvers extends Scope implements Rule {
       this.#violate('the process knows its hold', call, 'holds it without');
   }
 
-  #begin(call: Call, { attempt, fencingToken: token, provenMs }: StoreHold): void {
+  #begin(call: Call, { attempt, fencingToken: token, deadline, sentAt }: StoreHold): void {
+    const provenMs = deadline - sentAt;
     this.#turns.set(attempt, { token, grantedAt: call.process.clock.now(), provenMs, call, handedOn: 0 });
   }
 

@@ -225,7 +225,7 @@ class CallDrawer {
     const { rng, profile } = this;
     const x = rng.fraction();
     if (x < 0.15) return 0;
-    return x < 0.19
+    return x < 0.15 + (profile.shares.endless ?? 0.04)
       ? Infinity
       : rng.int(1, rng.pick([200, 1_000, 3_000, profile.servers === 1 ? LONGEST_WAIT_MS : 1_500]));
   }

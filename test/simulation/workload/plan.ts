@@ -130,6 +130,8 @@ interface Shares {
   readonly semaphores?: number;
   readonly leaders?: number;
   readonly jobs?: number;
+  /** Calls that wait without limit. */
+  readonly endless?: number;
 }
 
 /** What may go wrong in a run, and how the rest behaves. */
@@ -279,6 +281,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   turns: profile(TURNS),
   turnsNetwork: profile(TURNS, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
   turnsProcesses: profile(TURNS, faults(PROCESSES, { sleep: 3_000, stepClock: 5_000, revoke: 5_000 })),
+  turnsClocks: profile(TURNS, faults({ sleep: 80, setWall: 500 }), { maxStopMs: 400 }),
   turnsServer: profile(
     TURNS,
     BAD_NETWORK,
@@ -290,6 +293,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   several: profile(faults({ refuse: 6_000, stepClock: 6_000, foreignKey: 3_000 }), { shares: { severalKeys: 0.8 } }),
 
   quorum: profile(QUORUM),
+  quorumSplits: profile(QUORUM, { keys: ['a'], skewMs: 0, shares: { endless: 0.5 } }),
   quorumNetwork: profile(QUORUM, BAD_NETWORK, faults(NETWORK, { crash: 8_000, reset: 3_000 })),
   quorum5: profile(QUORUM, BAD_NETWORK, faults(NETWORK, PROCESSES, { crash: 5_000 }), { servers: 5, skewMs: 0 }),
   quorumServers: profile(QUORUM, faults(SERVER, PROCESSES), { skewMs: 0 }),
