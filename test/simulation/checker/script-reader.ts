@@ -43,12 +43,15 @@ export class ScriptReader {
 
   /** The replies of the operations, each in parts; null for one that failed. */
   repliesOf(reply: unknown, isBatch: boolean): readonly (Reply | null)[] {
-    return (isBatch && Array.isArray(reply) ? reply : [reply]).map(partsOf);
+    if (!isBatch || reply instanceof Error) return [partsOf(reply)];
+    return (typeof reply === 'string' ? reply.split('\n') : (reply as unknown[])).map(partsOf);
   }
 }
 
-const partsOf = (reply: unknown): Reply | null =>
-  reply instanceof Error || (reply as Reply)[0] === 'failed' ? null : (reply as Reply);
+function partsOf(reply: unknown): Reply | null {
+  if (typeof reply === 'string') return reply.split(' ').map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  return reply instanceof Error || (reply as Reply)[0] === 'failed' ? null : (reply as Reply);
+}
 
 /** The terms of an operation (lib/redis/scripts/operate.lua). */
 function operationOf(terms: string, attempt: string, locks: number): [name: string, values: Values] {
