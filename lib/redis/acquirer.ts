@@ -43,8 +43,9 @@ export class Acquirer {
   acquire(request: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireReply> {
     return new Promise((resolve, reject) => {
       const { calls, clock } = this.parts;
-      const operation = calls.acquire(request, timeoutMs, clock.now());
-      const acquire = new Acquire(this, request, operation, resolve, reject, onLate);
+      const now = clock.now();
+      const operation = calls.acquire(request, timeoutMs, now);
+      const acquire = new Acquire(this, request, operation, now, resolve, reject, onLate);
       this.#underWay.set(request.attempt, acquire);
       const question = this.#learnTime(operation);
       if (!question) return acquire.send();
@@ -107,8 +108,7 @@ class Acquire implements Pending {
   batch: Batch | null = null;
   /** The number of times it was sent. */
   #sent = 0;
-  /** When it was last sent, on the monotonic clock, and until when it is sent again. */
-  #sentAt: number;
+  /** Until when it is sent again. */
   readonly #until: number;
   /** The epoch of the connection when it began. */
   readonly #epoch: number;
@@ -118,14 +118,15 @@ class Acquire implements Pending {
     private readonly acquirer: Acquirer,
     readonly request: AcquireRequest,
     public operation: Operation,
+    /** When it was last sent, on the monotonic clock. */
+    private sentAt: number,
     private readonly onOutcome: (reply: AcquireReply) => void,
     private readonly onError: (error: unknown) => void,
     private readonly onLateReply: OnLate,
   ) {
-    const { clock, commands, replicas } = acquirer.parts;
+    const { commands, replicas } = acquirer.parts;
     this.isAlone = replicas !== null || request.keys.length > 1;
-    this.#sentAt = clock.now();
-    this.#until = this.#sentAt + operation.timeoutMs;
+    this.#until = sentAt + operation.timeoutMs;
     this.#epoch = commands.epoch;
   }
 
@@ -152,7 +153,7 @@ class Acquire implements Pending {
   resolve(reply: string[]): void {
     const { request, acquirer } = this;
     const { replicas, onWaiting } = acquirer.parts;
-    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) onWaiting(isListenedTo(reply), this.#sentAt);
+    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) onWaiting(isListenedTo(reply), this.sentAt);
     acquirer.onReply(this, reply);
     if (isTooLate(reply)) return this.#sendAgain();
     if (replicas && reply[0] === 'granted') return this.#confirm(replicas);
@@ -180,7 +181,7 @@ class Acquire implements Pending {
       const text = `Redis refused every command for the lock "${key}" as too late. Does its clock jump?`;
       throw new LockStoreError(text, { key });
     }
-    this.#sentAt = now;
+    this.sentAt = now;
     this.operation = calls.acquire(this.request, timeoutMs, now);
     this.send();
   }

@@ -171,11 +171,18 @@ export class Batch extends Command {
 
   /** An operation that is withdrawn after this is still sent. */
   protected make(): Script {
+    return (this.sent ??= this.#write());
+  }
+
+  #write(): Script {
     const { calls, timesOf } = this.batcher.parts;
-    const operations = this.pending.map(({ operation }) => operation);
-    const times = () => timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
-    return (this.sent ??=
-      operations.length === 1 ? calls.one(operations[0]!, times()) : calls.together(operations, times()));
+    const acquire = this.pending.find(({ operation: { terms } }) => terms.kind === 'acquire');
+    const times = acquire && timesOf(acquire.operation);
+    if (this.pending.length === 1) return calls.one(this.pending[0]!.operation, times);
+    return calls.together(
+      this.pending.map(({ operation }) => operation),
+      times,
+    );
   }
 
   protected read(reply: unknown): string[][] | null {

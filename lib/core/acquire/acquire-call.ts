@@ -153,16 +153,17 @@ export class AcquireCall {
     const { holds, events, awaited } = this.context;
     this.stop();
     awaited.end();
-    let hold!: StoreHold;
-    this.inContext(() => {
-      hold = holds.add(grant, from);
-      const { handedOn, receivedAt, serverTimeMs } = grant;
-      const waitedMs = waitedMsOf(this.request, receivedAt.at);
-      const event = { waitedMs, waited: this.hasWaited, local: handedOn > 0, serverTimeMs };
-      events.emit('acquired', () => ({ ...hold.event, ...event }));
-    });
+    // Nothing of it depends on the context of the caller, except for listeners.
+    const hold = holds.add(grant, from);
+    if (events.isHeard('acquired')) this.inContext(() => this.#tellAcquired(hold, grant));
     this.#resolve(this.toResult(hold));
     return hold;
+  }
+
+  #tellAcquired(hold: StoreHold, { handedOn, receivedAt, serverTimeMs }: Grant): void {
+    const waitedMs = waitedMsOf(this.request, receivedAt.at);
+    const event = { waitedMs, waited: this.hasWaited, local: handedOn > 0, serverTimeMs };
+    this.context.events.emit('acquired', () => ({ ...hold.event, ...event }));
   }
 
   /** The call continues in another async context. */

@@ -3,7 +3,7 @@ import { claimedError, unansweredError, upgradeError } from '../error-texts.js';
 import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingAt } from '../hold/lease.js';
 import { type Grant } from '../hold/grant.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
-import { type AcquireReply, asked, type WakeUp } from '../store/lock-store.js';
+import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import {
   busyRetryMs,
   commandTimeoutMs,
@@ -152,7 +152,14 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const { request, hasWaited } = this.call;
     const timeoutMs = commandTimeoutMs(request.options.leaseMs);
     const onLate = (reply: AcquireReply): void => this.#giveBackLate(reply, attempt);
-    void asked(() => this.context.store.acquire(acquireRequestOf(request, attempt, hasWaited), timeoutMs, onLate)).then(
+    let answer: Promise<AcquireReply>;
+    try {
+      answer = this.context.store.acquire(acquireRequestOf(request, attempt, hasWaited), timeoutMs, onLate);
+    } catch (error) {
+      // In violation of the contract of stores.
+      answer = Promise.reject(error);
+    }
+    void answer.then(
       (reply) => this.#onReply(sent, reply),
       (error: unknown) => {
         this.#onAnswer(mayBeCarriedOut(error));
@@ -318,19 +325,18 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const attempt = this.#attempt;
     const { request } = call;
     const { keys, callerKeys = keys, claim } = request;
-    const refs = callerKeys.map((key) => ({ key, attempt, fencingToken: tokens[keys.indexOf(key)]! }));
     const fire = claim && { job: claim.job, ms: fireMs, rememberMs: claim.rememberMs };
     const hold = call.succeed({
       request,
       attempt,
-      refs,
+      tokens: keys.length === 1 ? tokens : callerKeys.map((key) => tokens[keys.indexOf(key)]!),
       handedOn: 0,
       fire,
       lease,
       sent,
       receivedAt,
       serverTimeMs,
-      unanswered: () => this.#mayArrive,
+      unanswered: this.#mayArrive ? () => this.#mayArrive : null,
     });
     queue?.onGranted(call, hold, serverTimeMs);
     return true;

@@ -108,13 +108,13 @@ function grantOf(adoption: Adoption, attempt: string, startedAt: number): Omit<G
   const keys = holds.map(({ key }) => key);
   return {
     request: { keys, name: keys.join(', '), options, label: NO_LABEL, holder, startedAt },
-    refs: holds.map(({ key, fencingToken }) => ({ key, attempt, fencingToken })),
+    tokens: holds.map(({ fencingToken }) => fencingToken),
     attempt,
     presentMode: mode,
     handedOn,
     fire: undefined,
     serverTimeMs: 0,
-    unanswered: () => false,
+    unanswered: null,
   };
 }
 

@@ -7,7 +7,7 @@ import { type Reporter } from '../reporter.js';
 import { textWithin } from '../error-texts.js';
 import { type Randomness } from '../randomness.js';
 import { releasesOfAttempt } from '../store/attempt-ids.js';
-import { asked, type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
+import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 
@@ -46,9 +46,9 @@ class Pending {
   ) {}
 
   tell(reply: ReleaseReply | undefined): void {
-    const tell = () => this.listener?.onReleased(this.request.key, reply, this.tries);
-    if (this.context) this.context.run(tell);
-    else tell();
+    const { listener, context, request, tries } = this;
+    if (context) context.run(() => listener?.onReleased(request.key, reply, tries));
+    else listener?.onReleased(request.key, reply, tries);
   }
 }
 
@@ -136,8 +136,14 @@ export class Releaser {
   /** Sends one try. */
   #send(pending: Pending): void {
     this.#underWay += 1;
-    const { request, timeoutMs } = pending;
-    void asked(() => this.parts.store.release(request, timeoutMs)).then(
+    let answer: Promise<ReleaseReply>;
+    try {
+      answer = this.parts.store.release(pending.request, pending.timeoutMs);
+    } catch (error) {
+      // In violation of the contract of stores.
+      answer = Promise.reject(error);
+    }
+    void answer.then(
       (reply) => this.#onReply(pending, reply),
       (error: unknown) => this.#onFailure(pending, error),
     );

@@ -74,8 +74,10 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     grant: Grant,
     readonly keeper: HoldKeeper,
   ) {
-    const { request, refs, attempt, handedOn, fire, lease, sent, unanswered } = grant;
-    super(refs.length === 1 ? refs[0]!.key : refs.map(({ key }) => key));
+    const { request, tokens, attempt, handedOn, fire, lease, sent, unanswered } = grant;
+    const { keys, callerKeys = keys } = request;
+    const isOne = callerKeys.length === 1;
+    super(isOne ? callerKeys[0]! : callerKeys);
     this.request = request;
     this.attempt = attempt;
     this.fire = fire;
@@ -83,10 +85,9 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.deadline = lease.deadline;
     this.wallDeadline = lease.wallDeadline;
     this.#mode = grant.presentMode ?? request.options.mode;
-    this.#tokens = refs.length === 1 ? refs[0]!.fencingToken : refs.map(({ fencingToken }) => fencingToken);
+    this.#tokens = isOne ? tokens[0]! : tokens;
     this.handedOn = handedOn;
-    // Once all commands are answered, nothing more is sent for the attempt.
-    this.#unanswered = unanswered() ? unanswered : null;
+    this.#unanswered = unanswered;
   }
 
   get mode(): LockMode {
@@ -101,6 +102,11 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return typeof this.#tokens === 'number' ? [this.#tokens + this.handedOn] : this.#tokens;
   }
 
+  /** As the store has them: the callers to which it was handed on have later ones. */
+  get storedTokens(): readonly number[] {
+    return typeof this.#tokens === 'number' ? [this.#tokens] : this.#tokens;
+  }
+
   /** The requested lease. */
   get leaseMs(): number {
     return this.request.options.leaseMs;
@@ -108,10 +114,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   /** The hold as the store has it: one per key, in the order of the keys. */
   get refs(): readonly HoldRef[] {
-    const { attempt } = this;
-    const tokens = this.#tokens;
-    if (typeof tokens === 'number') return [{ key: this.key, attempt, fencingToken: tokens }];
-    return this.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+    const { attempt, storedTokens } = this;
+    return this.keys.map((key, i) => ({ key, attempt, fencingToken: storedTokens[i]! }));
   }
 
   /** Why it is gone, according to the reply of the store for a key with this token. */

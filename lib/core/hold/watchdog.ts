@@ -3,7 +3,7 @@ import { type LockLostReason } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
-import { asked, type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
+import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { RENEWALS_AT_A_TIME, RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
 import { type Handover } from './handover.js';
@@ -188,10 +188,12 @@ export class Watchdog {
   }
 
   /** A store that rejects, in violation of its contract, must not end the renewals. */
-  #sendRenewals(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return asked(() => this.store.renew(requests)).catch((cause: unknown) =>
-      requests.map(() => ({ outcome: 'unknown', cause })),
-    );
+  async #sendRenewals(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    try {
+      return await this.store.renew(requests);
+    } catch (cause) {
+      return requests.map(() => ({ outcome: 'unknown', cause }));
+    }
   }
 
   /** Applies a renewal to the call that has the lock now; after its end or loss, only the proof for earlier calls counts. */

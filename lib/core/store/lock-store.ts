@@ -231,12 +231,3 @@ export interface LockStore {
   /** Takes back an acquire that is under way. Returns true if it was not sent, so it leaves nothing in the store. */
   withdraw?(attempt: string): boolean;
 }
-
-/** The answer of a store. A store that throws, in violation of its contract, counts as one that rejects. */
-export function asked<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return ask();
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}

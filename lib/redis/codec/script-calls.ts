@@ -96,20 +96,20 @@ export class ScriptCalls {
   }
 
   /** The command of a single operation. */
-  alone(operation: Operation, times = NO_TIMES): ScriptCall {
+  alone(operation: Operation, times?: AcquireTimes): ScriptCall {
     const { key, attempt, timeoutMs } = operation;
     return { ...this.one(operation, times), key, timeoutMs, echo: attempt };
   }
 
   /** The same without the values that check its reply. */
-  one(operation: Operation, { sentMicros, untilMicros }: AcquireTimes): Script {
+  one(operation: Operation, { sentMicros, untilMicros } = NO_TIMES): Script {
     const { lock, others, terms } = operation;
     const operands = [1 + others.length, lock, ...others, sentMicros, untilMicros, ownLine(1, operation), terms.text];
     return { script: this.#scripts.operate, operands };
   }
 
   /** One command for several operations, with each text of terms once. */
-  together(operations: readonly Operation[], { sentMicros, untilMicros }: AcquireTimes): Script {
+  together(operations: readonly Operation[], { sentMicros, untilMicros } = NO_TIMES): Script {
     const known: Terms[] = [];
     const texts: string[] = [];
     const numbers: number[] = [];
