@@ -27,8 +27,8 @@ interface Costs {
  */
 const LIMITS: Record<string, Costs> = {
   // Five for each command: that of the client, of the store and of the caller, and what waits for each of the first two.
-  'acquire and release': { commands: 2, scriptCalls: 6, promises: 10, timers: 0, bytes: 35_000 },
-  'acquire and release, 64 callers': { commands: 0.14, scriptCalls: 4.1, promises: 6.4, timers: 0, bytes: 19_500 },
+  'acquire and release': { commands: 2, scriptCalls: 6, promises: 10, timers: 0, bytes: 33_500 },
+  'acquire and release, 64 callers': { commands: 0.14, scriptCalls: 4.1, promises: 6.4, timers: 0, bytes: 16_700 },
   // Callers of one process hand the lock to each other, and renew it for the proof.
   'acquire and release, 8 callers of one lock': {
     commands: 0.1,
@@ -37,9 +37,9 @@ const LIMITS: Record<string, Costs> = {
     timers: 0,
     bytes: 14_000,
   },
-  withLock: { commands: 2, scriptCalls: 6, promises: 11, timers: 0, bytes: 35_000 },
+  withLock: { commands: 2, scriptCalls: 6, promises: 11, timers: 0, bytes: 34_500 },
   // The release of a call travels with the acquire of the next one.
-  'withLock, awaitRelease: false': { commands: 1, scriptCalls: 5, promises: 9, timers: 0, bytes: 30_000 },
+  'withLock, awaitRelease: false': { commands: 1, scriptCalls: 5, promises: 9, timers: 0, bytes: 29_200 },
   'withLock in withLock': { commands: 0, scriptCalls: 0, promises: 1, timers: 0, bytes: 3_400 },
 };
 
