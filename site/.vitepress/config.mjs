@@ -31,6 +31,9 @@ function extendMarkdown(markdown) {
   });
 }
 
+/** By default, the colours of a line are left out if it takes half a second, which happens on a busy machine. */
+const withoutTimeLimit = { preprocess: (_code, options) => void (options.tokenizeTimeLimit = 0) };
+
 function retarget(tokens, page) {
   const ends = [];
   for (const token of tokens) {
@@ -94,6 +97,7 @@ export default defineConfig({
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     config: extendMarkdown,
+    codeTransformers: [withoutTimeLimit],
     languageAlias: { acl: 'ini' },
     anchor: { slugify: slugOf },
   },

@@ -82,7 +82,7 @@ function tooMany({ limits }: History, key: string, holders: readonly Holder[], l
   return { rule: 'permits', t: belief.from, text: `${names} held ${key} together, with ${call.permits} permits` };
 }
 
-/** The signal of a lost lock fires before another call holds the lock. */
+/** The signal of a lost lock is aborted before another call holds the lock. */
 export function lossTold(history: History): Violation[] {
   return [...grantsByKey(history)].flatMap(([key, calls]) => {
     const losses = lossesOf(history, key);

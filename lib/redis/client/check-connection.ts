@@ -75,7 +75,9 @@ function checkOptions(options: Given, name: string): void {
 function checkCluster(options: Given, name: string): void {
   const { cluster, redisOptions } = withoutUrl(options, name) as Given;
   if (!Array.isArray(cluster) || cluster.length === 0) {
-    throw new LockConfigurationError(`Expected the \`cluster\` of ${name} to be a list of some of its nodes.`);
+    throw new LockConfigurationError(
+      `Expected the \`cluster\` of ${name} to be a list with at least one of its nodes.`,
+    );
   }
   for (const [i, node] of cluster.entries()) checkNode(node, `\`cluster[${i}]\` of ${name}`);
   if (!isSet(redisOptions)) return;
@@ -86,7 +88,7 @@ function checkCluster(options: Given, name: string): void {
 
 function checkSentinels({ sentinels, name: master }: Given, name: string): void {
   if (!Array.isArray(sentinels) || sentinels.length === 0) {
-    throw new LockConfigurationError(`Expected the \`sentinels\` of ${name} to be a list of some of them.`);
+    throw new LockConfigurationError(`Expected the \`sentinels\` of ${name} to be a list with at least one of them.`);
   }
   if (typeof master !== 'string' || master === '') {
     throw new LockConfigurationError(`Expected ${name} to have the \`name\` of the master with its \`sentinels\`.`);
@@ -125,7 +127,9 @@ function checkPlace(given: Given, name: string, places = PLACES): void {
   const missing = places.find((place) => place in given);
   if (missing === undefined && isSet(port)) return;
   const got =
-    missing === undefined ? 'none of them' : `\`${missing}\` without a value, as of a variable that is not set`;
+    missing === undefined
+      ? 'none of them'
+      : `\`${missing}\` without a value, such as an environment variable that is not set`;
   throw new LockConfigurationError(
     `Expected ${name} to have the address of Redis in one of its own properties: \`${places.join('`, `')}\`, got ${got}.`,
   );
@@ -279,7 +283,7 @@ const UNSUPPORTED: readonly { readonly what: string; readonly write: string; is(
     is: (value) => hasMethod(value, 'evalsha') && 'subscriberMode' in value && 'keyData' in value,
   },
   {
-    what: 'one that sends commands by HTTP, such as that of Upstash',
+    what: 'one that sends commands over HTTP, such as that of Upstash',
     write: 'Pass the redis:// or rediss:// URL of the database',
     is: (value) => hasMethod(value, 'evalsha') && !hasMethod(value, 'duplicate') && 'client' in value && 'opts' in value,
   },

@@ -75,7 +75,7 @@ export function checkClient({ name, methods }: ClientLibrary, client: object, ca
 export function checkDuplicate<T extends object>(duplicate: T | undefined, method: string): T {
   if (hasMethod(duplicate, method)) return duplicate!;
   throw new LockConfigurationError(
-    'Expected `connection` to be a client that can be duplicated, got one whose `duplicate()` returns no client, as that of a mock. ' +
+    'Expected `connection` to be a client that can be duplicated, got one whose `duplicate()` returns no client, such as a mock. ' +
       "Pass the client itself. In tests, use `RedisLockTestingModule`, or `connection: 'memory'`.",
   );
 }

@@ -47,7 +47,7 @@ describe('a handle that is dropped without a release', () => {
     });
   });
 
-  it('fires the signal before another caller can get the lock', async () => {
+  it('aborts the signal before another caller can get the lock', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [key, keys] = [freshKey(), [freshKey(), freshKey()]];
     const signalOf = async (name: string | string[]) => (await a.locks.acquire(name, OPTIONS)).signal;

@@ -63,8 +63,8 @@ describe('a wrong option stops the app, with its name, its value and what was ex
       'ioredis options, `{ cluster: [nodes] }` or a client of ioredis, iovalkey or node-redis',
       'null',
     ],
-    ['connection', { cluster: [] }, 'to be a list of some of its nodes', '`cluster`'],
-    ['connection', { cluster: 'redis://a' }, 'to be a list of some of its nodes', '`cluster`'],
+    ['connection', { cluster: [] }, 'to be a list with at least one of its nodes', '`cluster`'],
+    ['connection', { cluster: 'redis://a' }, 'to be a list with at least one of its nodes', '`cluster`'],
     [
       'connection',
       { evalsha: () => null },
