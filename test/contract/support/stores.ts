@@ -55,13 +55,16 @@ const memoryView: StoreView = {
 };
 
 /** Does something to the data wherever a copy lies. */
-export async function onEveryStore(change: (admin: Redis) => Promise<unknown>): Promise<void> {
-  await Promise.all(openAdmins().map(change));
+export async function onEveryStore(
+  change: (admin: Redis) => Promise<unknown>,
+  admins: readonly Redis[] = openAdmins(),
+): Promise<void> {
+  await Promise.all(admins.map(change));
 }
 
-/** Takes a lock away behind the back of its holders. */
-export async function deleteLock(key: string): Promise<void> {
-  if (!topology.isMemory) return onEveryStore((admin) => admin.del(`lock:${key}`));
+/** Takes a lock away behind the back of its holders. `admins`: connections that are open already, where it must not take long. */
+export async function deleteLock(key: string, admins?: readonly Redis[]): Promise<void> {
+  if (!topology.isMemory) return onEveryStore((admin) => admin.del(`lock:${key}`), admins);
   // The record stays, for its token: the clock may say the same again, and the next token has to be greater.
   const { holds, waiters, ended, jobs } = lockInMemory(key)!;
   for (const entries of [holds, waiters, ended, jobs]) entries.clear();

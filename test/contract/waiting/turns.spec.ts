@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Lock, type LockEventMap, type LockOptions } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, openStore } from '../support/stores.js';
 import { itWithQueue, topology } from '../../support/topologies/topology.js';
 import { expectNothingAlive, releaseAndAbort, untilFree, untilWaiting } from '../../support/waiting/waiters.js';
@@ -212,11 +212,12 @@ describe('a lock that is handed on in a process', () => {
   });
 
   itWithQueue('is reported as lost to each call that had it since', async () => {
-    const a = await startApp();
+    const [a, admins] = [await startApp(), openAdmins()];
     const outcomes = await eventually(async () => {
       const key = freshKey();
       const acquired = acquiredOf(a, key);
-      const calls = [() => deleteLock(key), () => undefined, () => undefined].map((work) =>
+      // A lock is handed on for a few milliseconds only.
+      const calls = [() => deleteLock(key, admins), () => undefined, () => undefined].map((work) =>
         a.locks.withLock(key, PATIENT, work),
       );
       const settled = await Promise.allSettled(calls);
