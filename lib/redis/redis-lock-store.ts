@@ -31,7 +31,8 @@ import {
 import { Acquirer } from './acquirer.js';
 import { Batcher } from './batcher.js';
 import { openClient } from './client/client-libraries.js';
-import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
+import { type RedisClient } from './client/cluster.js';
+import { type LeadsToMaster, type MasterWatch } from './client/redis-client.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { ScriptCalls } from './codec/script-calls.js';
 import {

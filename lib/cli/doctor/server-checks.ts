@@ -1,5 +1,5 @@
 import { sectionText } from '../../core/documentation.js';
-import { type ClusterClient } from '../../redis/client/redis-client.js';
+import { type ClusterClient } from '../../redis/client/cluster.js';
 import { isPassing, readableText } from '../../redis/connection/error-advice.js';
 import { readServerFacts, spreadsKeys } from '../../redis/connection/server-facts.js';
 import {

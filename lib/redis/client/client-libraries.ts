@@ -1,9 +1,10 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { checkClient, type ClientLibrary, type ClientParts } from './client-library.js';
+import { checkClient, type ClientLibrary } from './client-library.js';
 import { ioredisLibrary, iovalkeyLibrary } from './ioredis.js';
 import { nodeRedisLibrary } from './node-redis.js';
-import { type RedisClient } from './redis-client.js';
+import { type RedisClient } from './cluster.js';
 import { type RedisAddress, type RedisConnection } from './redis-connection.js';
+import { type ClientParts } from './redis-client.js';
 
 /** The first installed one opens our connections. */
 const LIBRARIES: readonly ClientLibrary[] = [ioredisLibrary, iovalkeyLibrary, nodeRedisLibrary];

@@ -1,21 +1,13 @@
-import { type Clock } from '../../core/clock.js';
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { type Randomness } from '../../core/randomness.js';
 import { shortened } from '../../core/read-options.js';
-import { reasonOf, type Reporter } from '../../core/reporter.js';
-import { type RedisClient } from './redis-client.js';
+import { reasonOf } from '../../core/reporter.js';
+import { type RedisClient } from './cluster.js';
+import { type ClientParts } from './redis-client.js';
 import { type RedisAddress, type RedisConnectionOptions } from './redis-connection.js';
 
 /** The accepted values of `connection`, for error texts. */
 export const FORMS =
   'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or a client of ioredis, iovalkey or node-redis';
-
-/** What the clients of one store share. */
-export interface ClientParts {
-  readonly clock: Clock;
-  readonly random: Randomness;
-  readonly reporter: Reporter;
-}
 
 /** Where a client leads, in the format of the options. */
 export type ServerPlace = Pick<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels' | 'name'>;
@@ -104,38 +96,4 @@ export function warnOfKeyPrefix(
   if (typeof prefix !== 'string' || prefix === '') return;
   const text = `The key prefix "${shortened(prefix)}" of the given Redis client does not apply to locks.`;
   reporter.warn(`${text} Write it in the \`keyPrefix\` of the module, where all instances have the same.`);
-}
-
-// How adapters report that a command had no connection, with the same words for every library.
-
-/** There was no connection for a command, and none of it will be sent. */
-export const unsentError = (): Error => named('UnsentError', 'there was no connection to send it by');
-
-/** The connection was lost before the answer came. */
-export const lostError = (cause?: unknown): Error => named('LostError', 'the connection was lost', cause);
-
-const named = (name: string, message: string, cause?: unknown): Error =>
-  Object.assign(new Error(message, { cause }), { name });
-
-// The answers of servers are checked here, for all libraries.
-
-/** The answer to TIME, in microseconds. */
-export function readTime(answer: unknown): number {
-  const [seconds, micros, ...rest] = Array.isArray(answer) ? answer.map(String) : [];
-  const isTime = [seconds, micros].every((part) => part !== undefined && /^\d+$/.test(part)) && rest.length === 0;
-  if (isTime) return Number(seconds) * 1_000_000 + Number(micros);
-  throw new Error('the answer to TIME is not a time');
-}
-
-export function readScan(answer: unknown): [cursor: string, keys: string[]] {
-  const [next, keys] = Array.isArray(answer) ? (answer as unknown[]) : [];
-  const isRight = /^\d+$/.test(String(next)) && Array.isArray(keys) && keys.every((key) => typeof key === 'string');
-  if (isRight) return [String(next), keys];
-  throw new Error('the answer to SCAN has no cursor and keys');
-}
-
-/** The answer to WAIT: a number of replicas. */
-export function readWait(answer: unknown): number {
-  if (Number.isSafeInteger(answer) && (answer as number) >= 0) return answer as number;
-  throw new Error('the answer to WAIT is not a number');
 }

@@ -7,10 +7,17 @@ import {
   SLOTS_RETRY_MS,
 } from '../timing.js';
 import { ofServer, readRedirect } from '../connection/redis-errors.js';
-import { type ClientParts, unsentError } from './client-library.js';
 import { slotOf } from './cluster-slots.js';
-import { type ConnectionPlan, inTime, OwnClient, OwnConnection, type Session } from './connection.js';
-import { type ClusterClient, type Operands, type SingleClient } from './redis-client.js';
+import {
+  BaseClient,
+  type ClientParts,
+  type ConnectionPlan,
+  inTime,
+  type Operands,
+  type Session,
+  SingleClient,
+  unsentError,
+} from './redis-client.js';
 import { type RedisNatMap } from './redis-connection.js';
 import { addressText, namedBy, reachedBy, type ServerAddress } from './server-address.js';
 
@@ -61,7 +68,7 @@ export interface ClusterPlan {
 
 interface Node {
   readonly at: ServerAddress;
-  readonly connection: OwnConnection;
+  readonly connection: SingleClient;
   isMaster: boolean;
 }
 
@@ -71,16 +78,16 @@ type Attach = (node: SingleClient) => () => void;
  * A cluster over our connections. The cluster clients of the libraries queue commands, resend them and hide which node has
  * them, so only their options are used.
  */
-export class OwnCluster extends OwnClient implements ClusterClient {
+export class ClusterClient extends BaseClient {
   readonly isCluster = true;
   readonly endsForGood = false;
   readonly #nodes = new Map<string, Node>();
   /** The master of each slot. */
   readonly #masters: (ServerAddress | undefined)[] = [];
   /** What is attached to each node, and the functions that detach it. */
-  readonly #attached = new Map<Attach, Map<OwnConnection, () => void>>();
+  readonly #attached = new Map<Attach, Map<SingleClient, () => void>>();
   /** The subscriber connections, each with the address of its node. */
-  readonly #subscribers = new Map<OwnConnection, string>();
+  readonly #subscribers = new Map<SingleClient, string>();
   /** The pending query for the slots. */
   #refresh: Promise<void> | null = null;
   #isRefreshDue = false;
@@ -114,30 +121,34 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     return null;
   }
 
-  nodes(role: 'master' | 'all'): readonly OwnConnection[] {
+  nodes(role: 'master' | 'all'): readonly SingleClient[] {
     const nodes = [...this.#nodes.values()].filter(({ isMaster }) => role === 'all' || isMaster);
     return nodes.map(({ connection }) => connection);
   }
 
-  masterOf(storageKey: string): OwnConnection | undefined {
+  /** The connection to the master that serves a storage key, if it is known. */
+  masterOf(storageKey: string): SingleClient | undefined {
     return this.#nodeAt(this.masterAddressOf(storageKey));
   }
 
+  /** The address of that master, to which there may be no connection. */
   masterAddressOf(storageKey: string): ServerAddress | undefined {
     return this.#masters[slotOf(storageKey)];
   }
 
+  /** Translates the address that servers announce to the one by which this process reaches the server. */
   reachedBy(address: ServerAddress): ServerAddress {
     return reachedBy(address, this.plan.natMap);
   }
 
-  openNode(address: ServerAddress): OwnConnection | null {
+  /** Opens a connection to a node, known or not; it ends when the node is gone. Null while no node has been discovered. */
+  openNode(address: ServerAddress): SingleClient | null {
     if (this.#nodes.size === 0) return null;
-    return OwnConnection.opened({ ...this.plan.node(address), endsForGood: true }, this.parts);
+    return SingleClient.opened({ ...this.plan.node(address), endsForGood: true }, this.parts);
   }
 
   /** A node of a cluster receives what is published at any of them. One that left the cluster may stay up, but receives no more. */
-  openSubscriber(): OwnConnection | null {
+  openSubscriber(): SingleClient | null {
     const nodes = [...this.#nodes.values()];
     const node = nodes[Math.floor(this.parts.random.fraction() * nodes.length)];
     if (!node) return null;
@@ -147,8 +158,9 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     return subscriber;
   }
 
+  /** Attaches something to each present and future connection to a node; the returned function detaches it from all. */
   attachToNodes(attach: Attach): () => void {
-    const places = new Map<OwnConnection, () => void>();
+    const places = new Map<SingleClient, () => void>();
     this.#attached.set(attach, places);
     for (const node of this.nodes('all')) places.set(node, attach(node));
     return () => {
@@ -157,6 +169,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     };
   }
 
+  /** Asks the cluster which node serves which slot, and calls back when that is over. */
   refreshSlots(onDone: () => void): void {
     void this.#refreshOnce().then(onDone);
   }
@@ -200,7 +213,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     }
   }
 
-  #nodeAt(at: ServerAddress | undefined): OwnConnection | undefined {
+  #nodeAt(at: ServerAddress | undefined): SingleClient | undefined {
     return at && this.#nodes.get(addressText(at))?.connection;
   }
 
@@ -209,7 +222,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     const name = addressText(at);
     let node = this.#nodes.get(name);
     if (!node) {
-      const connection = new OwnConnection(this.plan.node(at), this.parts);
+      const connection = new SingleClient(this.plan.node(at), this.parts);
       // The slots of a removed node may have another master.
       connection.on('closed', () => this.#refreshSoon());
       node = { at, connection, isMaster };
@@ -274,7 +287,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
       rank: random.fraction(),
     }));
     const candidates = order.toSorted((a, b) => a.rank - b.rank).map(({ at }) => at);
-    const opened = new Set<OwnConnection>();
+    const opened = new Set<SingleClient>();
     let cancelPatience = (): void => undefined;
     let cancelAll = (): void => undefined;
     let pending = 0;
@@ -317,10 +330,10 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     }
   }
 
-  async #askNode(at: ServerAddress, opened: Set<OwnConnection>): Promise<Shard[]> {
+  async #askNode(at: ServerAddress, opened: Set<SingleClient>): Promise<Shard[]> {
     let node = this.#nodeAt(at);
     if (!node?.isWritable) {
-      node = new OwnConnection({ ...this.plan.node(at), endsForGood: true }, this.parts);
+      node = new SingleClient({ ...this.plan.node(at), endsForGood: true }, this.parts);
       opened.add(node);
       await node.connect();
     }
@@ -361,3 +374,5 @@ export class OwnCluster extends OwnClient implements ClusterClient {
     this.#cancelRefresh = this.parts.clock.setTimer(() => void this.#refreshOnce(), delayMs);
   }
 }
+
+export type RedisClient = SingleClient | ClusterClient;

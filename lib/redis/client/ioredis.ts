@@ -11,18 +11,23 @@ import {
 import {
   checkDuplicate,
   type ClientLibrary,
-  type ClientParts,
   type Clients,
   guarded,
   hasMethod,
   type ServerPlace,
   warnOfKeyPrefix,
 } from './client-library.js';
-import { OwnCluster } from './cluster.js';
-import { type ConnectionPlan, OwnConnection, type Session, type SessionListener, type Target } from './connection.js';
+import { ClusterClient, type RedisClient } from './cluster.js';
+import {
+  type ClientParts,
+  type ConnectionPlan,
+  type Session,
+  type SessionListener,
+  SingleClient,
+  type Target,
+} from './redis-client.js';
 import { loadIoredis, loadIovalkey } from './optional-peers.cjs';
 import { readUrl, withoutUrl } from './plain-options.js';
-import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisClusterOptions } from './redis-connection.js';
 import { planBySentinels } from './sentinels.js';
 import { addressText, type ServerAddress } from './server-address.js';
@@ -181,10 +186,10 @@ class IoredisClients implements Clients {
     return this.#single(options, make);
   }
 
-  #single(options: RedisOptions, make: Make): OwnConnection {
+  #single(options: RedisOptions, make: Make): SingleClient {
     const { host = 'localhost', port = 6379, path, sentinels } = options;
     const plan = sentinels ? this.#planBySentinels(options, make) : planOf(path ?? `${host}:${port}`, options, make);
-    return new OwnConnection(plan, this.parts);
+    return new SingleClient(plan, this.parts);
   }
 
   #planBySentinels(options: RedisOptions, make: Make): ConnectionPlan {
@@ -206,7 +211,7 @@ class IoredisClients implements Clients {
     return planBySentinels(group, this.parts);
   }
 
-  #clusterOf(client: Cluster): OwnCluster {
+  #clusterOf(client: Cluster): ClusterClient {
     const { startupNodes = [] } = client as unknown as { readonly startupNodes?: readonly ClusterNode[] };
     const seeds = [
       ...client.nodes().map(({ options: { host, port } }) => ({ host: host!, port: port! })),
@@ -221,7 +226,7 @@ class IoredisClients implements Clients {
     return this.#cluster(seeds, client.options, make);
   }
 
-  #cluster(nodes: readonly ClusterNode[], options: ClusterOptions, make: Make): OwnCluster {
+  #cluster(nodes: readonly ClusterNode[], options: ClusterOptions, make: Make): ClusterClient {
     const given = nodes.map((node) => {
       if (typeof node === 'number') return { port: node };
       return typeof node === 'string' ? readUrl(node.includes('://') ? node : `redis://${node}`, '`connection`') : node;
@@ -235,7 +240,7 @@ class IoredisClients implements Clients {
       natMap: options.natMap,
       node: (at: ServerAddress) => planOf(addressText(at), options.redisOptions ?? {}, make, { ...ofNodes, ...at }),
     };
-    return new OwnCluster(plan, this.parts);
+    return new ClusterClient(plan, this.parts);
   }
 }
 

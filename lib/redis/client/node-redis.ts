@@ -4,20 +4,25 @@ import { CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../timing.js';
 import {
   checkDuplicate,
   type ClientLibrary,
-  type ClientParts,
   type Clients,
   guarded,
   hasMethod,
-  lostError,
   type ServerPlace,
-  unsentError,
   warnOfKeyPrefix,
 } from './client-library.js';
-import { OwnCluster } from './cluster.js';
-import { type ConnectionPlan, OwnConnection, type Session, type SessionListener, type Target } from './connection.js';
+import { ClusterClient, type RedisClient } from './cluster.js';
+import {
+  type ClientParts,
+  type ConnectionPlan,
+  lostError,
+  type Session,
+  type SessionListener,
+  SingleClient,
+  type Target,
+  unsentError,
+} from './redis-client.js';
 import { loadNodeRedis } from './optional-peers.cjs';
 import { type PlainAccess, readPlainOptions } from './plain-options.js';
-import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisNatMap } from './redis-connection.js';
 import { planBySentinels } from './sentinels.js';
 import { addressText, type ServerAddress } from './server-address.js';
@@ -184,9 +189,9 @@ class NodeRedisClients implements Clients {
     const plain = readPlainOptions(connection, 'node-redis');
     const options = optionsFrom(plain);
     const { at, natMap } = plain;
-    if ('path' in at) return new OwnConnection(planOf(at, options), this.parts);
+    if ('path' in at) return new SingleClient(planOf(at, options), this.parts);
     if ('nodes' in at) return this.#cluster(at.nodes, options, natMap, plain.slotsRefreshInterval);
-    if (!('sentinels' in at)) return new OwnConnection(planOf(at, options), this.parts);
+    if (!('sentinels' in at)) return new SingleClient(planOf(at, options), this.parts);
     const { name, sentinels, ...access } = at;
     const { connectTimeout, family } = plain;
     const ofSentinels = optionsFrom({ ...access, connectTimeout, family, db: 0 });
@@ -218,13 +223,13 @@ class NodeRedisClients implements Clients {
   }
 
   /** The current credentials of the client, read when a connection begins. */
-  #copyOfSingle(client: NodeRedis): OwnConnection {
+  #copyOfSingle(client: NodeRedis): SingleClient {
     const { database, socket } = client.options ?? {};
     const { path, host, port = 6379 } = socket ?? {};
     const make: Make = (changes) => client.duplicate({ ...changes, database });
     checkDuplicate(make(OWN_OPTIONS), 'sendCommand');
     const at = path === undefined ? { host: host || 'localhost', port } : { path };
-    return new OwnConnection(planOf(at, { socket }, make), this.parts);
+    return new SingleClient(planOf(at, { socket }, make), this.parts);
   }
 
   #cluster(
@@ -232,10 +237,10 @@ class NodeRedisClients implements Clients {
     options: NodeRedisOptions,
     natMap: RedisNatMap | undefined,
     refreshMs?: number,
-  ): OwnCluster {
+  ): ClusterClient {
     const ofNodes = { ...options, database: 0 };
     const plan = { seeds: async () => nodes, refreshMs, natMap, node: (at: ServerAddress) => planOf(at, ofNodes) };
-    return new OwnCluster(plan, this.parts);
+    return new ClusterClient(plan, this.parts);
   }
 
   #bySentinels({
@@ -248,7 +253,7 @@ class NodeRedisClients implements Clients {
     readonly natMap: RedisNatMap | undefined;
     readonly ofSentinels: NodeRedisOptions;
     readonly ofServers: NodeRedisOptions;
-  }): OwnConnection {
+  }): SingleClient {
     // In RESP2, a subscribed connection does not answer queries.
     const sentinel = { ...ofSentinels, RESP: 3, database: 0 };
     const plan = {
@@ -258,7 +263,7 @@ class NodeRedisClients implements Clients {
       sentinel: (at: ServerAddress) => planOf(at, sentinel),
       master: (at: ServerAddress) => planOf(at, ofServers),
     };
-    return new OwnConnection(planBySentinels(plan, this.parts), this.parts);
+    return new SingleClient(planBySentinels(plan, this.parts), this.parts);
   }
 }
 

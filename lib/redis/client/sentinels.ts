@@ -9,9 +9,15 @@ import {
   SENTINEL_COMMAND_TIMEOUT_MS,
   SENTINEL_PING_MS,
 } from '../timing.js';
-import { type ClientParts } from './client-library.js';
-import { type ConnectionPlan, inTime, OwnConnection, type Target } from './connection.js';
-import { type LeadsToMaster, type MasterWatch, type SingleClient } from './redis-client.js';
+import {
+  type ClientParts,
+  type ConnectionPlan,
+  inTime,
+  type LeadsToMaster,
+  type MasterWatch,
+  SingleClient,
+  type Target,
+} from './redis-client.js';
 import { type RedisNatMap } from './redis-connection.js';
 import { addressText, isSameAddress, reachedBy, type ServerAddress } from './server-address.js';
 
@@ -86,7 +92,7 @@ class Sentinels {
   /** Connects to one of them. Where addresses change, sentinels that the application does not name may be gone for good. */
   open(at: ServerAddress, isNamed: boolean): SingleClient {
     const limit = isNamed ? {} : { maxFailures: MAX_SENTINEL_RETRIES };
-    return OwnConnection.opened({ ...this.plan.sentinel(at), ...limit }, this.parts);
+    return SingleClient.opened({ ...this.plan.sentinel(at), ...limit }, this.parts);
   }
 
   /** Returns a function that removes the listener. */

@@ -2,7 +2,7 @@ import { encodeKey, inOrder, isWellFormed, quoted, storedKey } from '../../core/
 import { type LockErrorDetails, LockKeyError } from '../../core/lock.errors.js';
 import { messageOf } from '../../core/reporter.js';
 import { slotOf } from '../client/cluster-slots.js';
-import { type RedisClient } from '../client/redis-client.js';
+import { type RedisClient } from '../client/cluster.js';
 
 const NO_TAG = (): undefined => undefined;
 

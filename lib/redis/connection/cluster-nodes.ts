@@ -1,6 +1,7 @@
 import { type Clock } from '../../core/clock.js';
 import { SLOTS_RETRY_MS } from '../timing.js';
-import { type ClusterClient, type RedisClient, type SingleClient } from '../client/redis-client.js';
+import { type ClusterClient, type RedisClient } from '../client/cluster.js';
+import { type SingleClient } from '../client/redis-client.js';
 
 /** Where a command goes: to this node of a cluster, or to the one that serves the storage key. */
 export interface Destination {

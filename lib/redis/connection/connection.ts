@@ -4,7 +4,8 @@ import { FreshMap } from '../../core/fresh-map.js';
 import { type LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { TimerQueue } from '../../core/timer-queue.js';
-import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
+import { type RedisClient } from '../client/cluster.js';
+import { type LeadsToMaster } from '../client/redis-client.js';
 import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
 import {

@@ -1,6 +1,6 @@
 import { type Clock, setDeadline, wasHeldUp } from '../../core/clock.js';
 import { AFTER_BLOCK_MS, ANSWER_TIME_GROWTH, MAX_SILENCE_MS, SILENCE_FACTOR } from '../timing.js';
-import { type RedisClient } from '../client/redis-client.js';
+import { type RedisClient } from '../client/cluster.js';
 
 /** The state of one connection. */
 interface AnswerRecord {

@@ -1,6 +1,6 @@
 import { type Reporter } from '../../core/reporter.js';
 import { NEVER_READY, adviceOn, readableText } from './error-advice.js';
-import { type RedisClient } from '../client/redis-client.js';
+import { type RedisClient } from '../client/cluster.js';
 import { withoutSecrets } from './redis-errors.js';
 
 /**

@@ -5,7 +5,7 @@ import { createClient, createCluster, createSentinel } from 'redis';
 import { type RedisConnection } from '../../../lib/index.js';
 import { SOON_CLOSED, closeLater } from '../apps/lock-app.js';
 import { LIBRARY } from '../clients/library.js';
-import { OwnConnection } from '../../../lib/redis/client/connection.js';
+import { SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { redisUrl } from '../topologies/topology.js';
 
 const ignore = (): void => undefined;
@@ -167,8 +167,8 @@ interface Duplicated {
 
 /** The connections of a subscriber are opened in this context, also those that replace another one. */
 const ofSubscriber = new AsyncLocalStorage<true>();
-const openSubscriber: (this: OwnConnection) => OwnConnection = Reflect.get(OwnConnection.prototype, 'openSubscriber');
-OwnConnection.prototype.openSubscriber = function (): OwnConnection {
+const openSubscriber: (this: SingleClient) => SingleClient = Reflect.get(SingleClient.prototype, 'openSubscriber');
+SingleClient.prototype.openSubscriber = function (): SingleClient {
   return ofSubscriber.run(true, () => openSubscriber.call(this));
 };
 

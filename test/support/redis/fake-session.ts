@@ -1,7 +1,11 @@
-import { unsentError } from '../../../lib/redis/client/client-library.js';
-import { type ConnectionPlan, type Session, type SessionListener } from '../../../lib/redis/client/connection.js';
+import {
+  type ConnectionPlan,
+  type Operands,
+  type Session,
+  type SessionListener,
+  unsentError,
+} from '../../../lib/redis/client/redis-client.js';
 import { type ServerAddress } from '../../../lib/redis/client/server-address.js';
-import { type Operands } from '../../../lib/redis/client/redis-client.js';
 
 /** What a server answers: a value, a promise, or an error, which is thrown. */
 export type Answering = (words: Operands) => unknown;

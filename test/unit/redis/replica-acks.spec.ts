@@ -1,5 +1,5 @@
 import { systemRandomness } from '../../../lib/core/randomness.js';
-import { OwnConnection } from '../../../lib/redis/client/connection.js';
+import { SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { ReplicaAcks } from '../../../lib/redis/replica-acks.js';
 import { createLockScripts, withHashes } from '../../../lib/redis/scripts/lock-scripts.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
@@ -14,7 +14,7 @@ describe('the confirmation of a grant by replicas', () => {
       new FakeReporter(),
       [],
     ];
-    const client = new OwnConnection(
+    const client = new SingleClient(
       planOfFake({ host: '10.0.0.1', port: 7_000 }, () => 'OK', sessions),
       { clock, random: systemRandomness, reporter },
     );

@@ -1,6 +1,6 @@
 import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { OwnCluster } from '../../../../lib/redis/client/cluster.js';
-import { OwnConnection, type SessionListener } from '../../../../lib/redis/client/connection.js';
+import { ClusterClient } from '../../../../lib/redis/client/cluster.js';
+import { type SessionListener, SingleClient } from '../../../../lib/redis/client/redis-client.js';
 import { type RedisNatMap } from '../../../../lib/redis/client/redis-connection.js';
 import { type ServerAddress } from '../../../../lib/redis/client/server-address.js';
 import { CONNECT_TIMEOUT_MS, GREETING_MS } from '../../../../lib/redis/timing.js';
@@ -13,8 +13,8 @@ const AT = { host: '10.0.0.1', port: 7_000 };
 const partsWith = (clock = new FakeClock()) => ({ clock, random: systemRandomness, reporter: new FakeReporter() });
 
 /** A client whose server answers each command with this. */
-async function answering(answer: unknown): Promise<OwnConnection> {
-  const client = new OwnConnection(
+async function answering(answer: unknown): Promise<SingleClient> {
+  const client = new SingleClient(
     planOfFake(AT, () => answer),
     partsWith(),
   );
@@ -70,7 +70,7 @@ describe('a connection', () => {
     const target = {
       open: (listener: SessionListener) => silent.target.open({ ...listener, onReady: () => undefined }),
     };
-    const client = new OwnConnection({ ...silent, target }, partsWith(clock));
+    const client = new SingleClient({ ...silent, target }, partsWith(clock));
     const failed = rejection(client.connect());
     await settled();
     expect(client.status).toBe('connected');
@@ -84,7 +84,7 @@ describe('a connection', () => {
 
   it('hears nothing of a session that has ended', async () => {
     const sessions: FakeSession[] = [];
-    const client = new OwnConnection(
+    const client = new SingleClient(
       planOfFake(AT, () => 1, sessions),
       partsWith(),
     );
@@ -106,7 +106,7 @@ describe('a cluster', () => {
     const clock = new FakeClock();
     const answer: Answering = ([command]) => (command === 'cluster' ? shards : 'OK');
     const plan = { seeds: async () => seeds, natMap, node: (at: ServerAddress) => planOfFake(at, answer) };
-    const cluster = new OwnCluster(plan, partsWith(clock));
+    const cluster = new ClusterClient(plan, partsWith(clock));
     const errors: Error[] = [];
     cluster.on('error', (error) => errors.push(error));
     await cluster.connect().catch(() => undefined);
@@ -154,7 +154,7 @@ describe('a cluster', () => {
     const answer: Answering = ([command]) => (command === 'cluster' ? shard('10.0.0.2') : 'OK');
     const seeds = () => new Promise<readonly ServerAddress[]>((resolve) => void questions.push(resolve));
     const plan = { seeds, node: (at: ServerAddress) => planOfFake(at, answer, sessions) };
-    return { cluster: new OwnCluster(plan, partsWith(clock)), clock, questions, sessions };
+    return { cluster: new ClusterClient(plan, partsWith(clock)), clock, questions, sessions };
   }
 
   it('opens nothing when it is closed while DNS is asked for its nodes, and connects when it is opened again', async () => {

@@ -1,6 +1,5 @@
 import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { OwnConnection } from '../../../../lib/redis/client/connection.js';
-import { type LeadsToMaster, type Operands } from '../../../../lib/redis/client/redis-client.js';
+import { type LeadsToMaster, type Operands, SingleClient } from '../../../../lib/redis/client/redis-client.js';
 import { type RedisNatMap } from '../../../../lib/redis/client/redis-connection.js';
 import { planBySentinels } from '../../../../lib/redis/client/sentinels.js';
 import { type ServerAddress } from '../../../../lib/redis/client/server-address.js';
@@ -49,7 +48,7 @@ function start(answersAtFirst: readonly Answer[], { natMap, hasOwnRoute = false,
     sentinel,
     master,
   };
-  const connection = new OwnConnection(planBySentinels(group, parts), parts);
+  const connection = new SingleClient(planBySentinels(group, parts), parts);
   const errors: string[] = [];
   connection.on('error', ({ message }) => errors.push(message));
   const announce = (by: number, host: string): void => {

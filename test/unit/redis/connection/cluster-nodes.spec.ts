@@ -1,5 +1,5 @@
 import { systemRandomness } from '../../../../lib/core/randomness.js';
-import { OwnCluster } from '../../../../lib/redis/client/cluster.js';
+import { ClusterClient } from '../../../../lib/redis/client/cluster.js';
 import { type Operands } from '../../../../lib/redis/client/redis-client.js';
 import { type ServerAddress } from '../../../../lib/redis/client/server-address.js';
 import { Connection } from '../../../../lib/redis/connection/connection.js';
@@ -28,7 +28,7 @@ async function start(answers: (host: string, words: Operands) => unknown = () =>
     );
   const reporter = new FakeReporter();
   const parts = { clock, random: systemRandomness, reporter };
-  const client = new OwnCluster({ seeds: async () => [{ host: TWO, port: PORT }], node }, parts);
+  const client = new ClusterClient({ seeds: async () => [{ host: TWO, port: PORT }], node }, parts);
   const commands = new Connection(client, clock, reporter);
   commands.connect();
   await settled();

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { LISTING } from '../../../../lib/core/store/subject.js';
-import { lostError, unsentError } from '../../../../lib/redis/client/client-library.js';
 import { isRetryable, readRedirect, storeError } from '../../../../lib/redis/connection/redis-errors.js';
+import { lostError, unsentError } from '../../../../lib/redis/client/redis-client.js';
 
 const error = (name: string, message: string): Error => Object.assign(new Error(message), { name });
 

@@ -1,5 +1,5 @@
 import { SilenceWatch } from '../../../../lib/redis/connection/silence-watch.js';
-import { type RedisClient } from '../../../../lib/redis/client/redis-client.js';
+import { type RedisClient } from '../../../../lib/redis/client/cluster.js';
 import { FakeClock } from '../../../support/core/fake-clock.js';
 
 /** One connection; each of its commands is given up after `TIMEOUT_MS`. */

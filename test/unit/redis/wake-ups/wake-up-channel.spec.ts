@@ -1,7 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
-import { type SingleClient } from '../../../../lib/redis/client/redis-client.js';
-import { lostError } from '../../../../lib/redis/client/client-library.js';
+import { lostError, type SingleClient } from '../../../../lib/redis/client/redis-client.js';
 import { WakeUpChannel } from '../../../../lib/redis/wake-ups/wake-up-channel.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
