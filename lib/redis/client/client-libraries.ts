@@ -19,10 +19,12 @@ export const libraryOf = (value: unknown): ClientLibrary | undefined =>
  */
 export function openClient(connection: RedisConnection, parts: ClientParts): RedisClient {
   const ofApp = libraryOf(connection);
-  if (ofApp) checkClient(ofApp, connection as object, '`connection`');
-  if (ofApp) return ofApp.clientsOf(parts).copyOf(connection as object);
+  if (ofApp) {
+    checkClient(ofApp, connection as object, '`connection`');
+    return ofApp.copyOf(connection as object, parts);
+  }
   const library = LIBRARIES.find((one) => one.isInstalled());
-  if (library) return library.clientsOf(parts).open(connection as RedisAddress);
+  if (library) return library.open(connection as RedisAddress, parts);
   throw new LockConfigurationError(
     'No Redis client is installed that could open `connection`: ioredis 5 or 6, iovalkey, or redis 5 or 6. Install one: ' +
       'npm install ioredis (or redis, or iovalkey). ' +

@@ -12,20 +12,6 @@ export const FORMS =
 /** Where a client leads, in the format of the options. */
 export type ServerPlace = Pick<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels' | 'name'>;
 
-/** The clients of one store, as an adapter of a library. */
-export interface Clients {
-  /**
-   * Opens a duplicate of a client of the application, with the database of its options and without its key prefix; it connects when
-   * `connect` is called. It does not depend on what happens to the original client.
-   */
-  copyOf(client: object): RedisClient;
-  /**
-   * Opens a connection owned by this library; it connects when `connect` is called.
-   * @throws LockConfigurationError for a URL that cannot be read, or for an option without a counterpart in the library
-   */
-  open(connection: RedisAddress): RedisClient;
-}
-
 /** An adapter of a library of Redis clients. */
 export interface ClientLibrary {
   readonly name: string;
@@ -41,7 +27,16 @@ export interface ClientLibrary {
   placeOf(client: object): ServerPlace;
   /** Whether a package of the library is installed, so that it can open connections. */
   isInstalled(): boolean;
-  clientsOf(parts: ClientParts): Clients;
+  /**
+   * Opens a duplicate of a client of the application, with the database of its options and without its key prefix; it connects when
+   * `connect` is called. It does not depend on what happens to the original client.
+   */
+  copyOf(client: object, parts: ClientParts): RedisClient;
+  /**
+   * Opens a connection owned by this library; it connects when `connect` is called.
+   * @throws LockConfigurationError for a URL that cannot be read, or for an option without a counterpart in the library
+   */
+  open(connection: RedisAddress, parts: ClientParts): RedisClient;
 }
 
 export const hasMethod = (value: unknown, name: string): boolean =>

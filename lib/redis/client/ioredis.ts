@@ -11,7 +11,6 @@ import {
 import {
   checkDuplicate,
   type ClientLibrary,
-  type Clients,
   guarded,
   hasMethod,
   type ServerPlace,
@@ -141,107 +140,85 @@ function reportGreeting({ stream }: Redis, listener: SessionListener): void {
   (stream as Partial<Redis['stream']>).on?.('data', onData).once('close', onClose);
 }
 
-/** The clients of one store, with ioredis. */
-class IoredisClients implements Clients {
-  /** `load`: the classes that open a connection. */
-  constructor(
-    private readonly parts: ClientParts,
-    private readonly load: typeof loadIoredis,
-  ) {}
+function copyOf(client: Redis | Cluster, parts: ClientParts): RedisClient {
+  warnOfKeyPrefix(client.options, parts);
+  if (client.isCluster) return copyOfCluster(client as Cluster, parts);
+  const single = client as Redis;
+  checkDuplicate(single.duplicate({ lazyConnect: true }), 'evalsha');
+  const { connectTimeout } = single.options;
+  const isChosen = connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
+  const options = { ...single.options, connectTimeout: isChosen ? connectTimeout : undefined };
+  // The current credentials of the client, read when a connection begins.
+  return singleOf(options, (changes) => single.duplicate(changes), parts);
+}
 
-  copyOf(given: object): RedisClient {
-    const client = given as Redis | Cluster;
-    warnOfKeyPrefix(client.options, this.parts);
-    if (client.isCluster) return this.#clusterOf(client as Cluster);
-    const single = client as Redis;
-    checkDuplicate(single.duplicate({ lazyConnect: true }), 'evalsha');
-    const { connectTimeout } = single.options;
-    const isChosen = connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
-    const options = { ...single.options, connectTimeout: isChosen ? connectTimeout : undefined };
-    // The current credentials of the client, read when a connection begins.
-    return this.#single(options, (changes) => single.duplicate(changes));
-  }
+function copyOfCluster(client: Cluster, parts: ClientParts): RedisClient {
+  const { startupNodes = [] } = client as unknown as { readonly startupNodes?: readonly ClusterNode[] };
+  const known = client.nodes().map(({ options: { host, port } }) => ({ host: host!, port: port! }));
+  const copy = checkDuplicate(client.duplicate([{ port: 1 }], { lazyConnect: true }), 'evalsha');
+  const { connectionPool } = copy as unknown as { readonly connectionPool: { findOrCreate(node: object): void } };
+  // A node that never connects: of the class of the copy of the library.
+  connectionPool.findOrCreate({ host: 'localhost', port: 1 });
+  const [model] = copy.nodes();
+  const make: Make = (changes) => model!.duplicate({ ...client.options.redisOptions, ...changes });
+  return clusterOf([...known, ...startupNodes], client.options, make, parts);
+}
 
-  /**
-   * Opens a connection owned by this library.
-   * @throws LockConfigurationError for a URL that cannot be read, and for options that ioredis refuses
-   */
-  open(connection: RedisAddress): RedisClient {
-    const { Redis } = this.load()!;
-    const { cluster, ...given } = withoutUrl(connection) as Partial<RedisClusterOptions>;
-    if (cluster) {
-      const { redisOptions } = given as ClusterOptions;
-      const make: Make = (changes) => new Redis({ ...redisOptions, ...changes });
-      return this.#cluster(cluster, given as ClusterOptions, make);
-    }
-    const options = given as RedisOptions;
-    const make: Make = (changes) => new Redis({ ...options, ...changes });
-    try {
-      make(OWN_OPTIONS);
-    } catch (error) {
-      throw new LockConfigurationError(
-        `Expected \`connection\` to be options of ioredis, which refuses them: ${(error as Error).message}.`,
-      );
-    }
-    return this.#single(options, make);
+function openBy({ Redis }: typeof import('ioredis'), connection: RedisAddress, parts: ClientParts): RedisClient {
+  const { cluster, ...given } = withoutUrl(connection) as Partial<RedisClusterOptions>;
+  const options = (cluster ? (given as ClusterOptions).redisOptions : given) as RedisOptions;
+  const make: Make = (changes) => new Redis({ ...options, ...changes });
+  if (cluster) return clusterOf(cluster, given as ClusterOptions, make, parts);
+  try {
+    make(OWN_OPTIONS);
+  } catch (error) {
+    throw new LockConfigurationError(
+      `Expected \`connection\` to be options of ioredis, which refuses them: ${(error as Error).message}.`,
+    );
   }
+  return singleOf(options, make, parts);
+}
 
-  #single(options: RedisOptions, make: Make): SingleClient {
-    const { host = 'localhost', port = 6379, path, sentinels } = options;
-    const plan = sentinels ? this.#planBySentinels(options, make) : planOf(path ?? `${host}:${port}`, options, make);
-    return new SingleClient(plan, this.parts);
-  }
+function singleOf(options: RedisOptions, make: Make, parts: ClientParts): SingleClient {
+  const { host = 'localhost', port = 6379, path, sentinels, Connector } = options;
+  if (!sentinels) return new SingleClient(planOf(path ?? `${host}:${port}`, options, make), parts);
+  const { sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls } = options;
+  const ofSentinels = { ...NOT_FOR_SENTINELS, username, password, tls };
+  const tlsOfMaster = options.enableTLSForSentinelMode ? options.tls : undefined;
+  const ofMaster = { sentinels: undefined, path: undefined, tls: tlsOfMaster };
+  const plan = {
+    name: options.name!,
+    sentinels: sentinels.map((at) => ({ host: at.host ?? '127.0.0.1', port: at.port ?? 26_379 })),
+    answerMs: options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
+    isOpenToOthers: options.updateSentinels !== false,
+    natMap: options.natMap,
+    hasOwnRoute: Boolean(Connector),
+    sentinel: (at: ServerAddress) => planOf(addressText(at), options, make, { ...ofSentinels, ...at }),
+    master: (at: ServerAddress) => planOf(addressText(at), options, make, Connector ? {} : { ...ofMaster, ...at }),
+  };
+  return new SingleClient(planBySentinels(plan, parts), parts);
+}
 
-  #planBySentinels(options: RedisOptions, make: Make): ConnectionPlan {
-    const { sentinels, sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls } = options;
-    const ofSentinels = { ...NOT_FOR_SENTINELS, username, password, tls };
-    const tlsOfMaster = options.enableTLSForSentinelMode ? options.tls : undefined;
-    const ofMaster = { sentinels: undefined, path: undefined, tls: tlsOfMaster };
-    const hasOwnRoute = Boolean(options.Connector);
-    const group = {
-      name: options.name!,
-      sentinels: sentinels!.map(({ host = '127.0.0.1', port = 26_379 }) => ({ host, port })),
-      answerMs: options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
-      isOpenToOthers: options.updateSentinels !== false,
-      natMap: options.natMap,
-      hasOwnRoute,
-      sentinel: (at: ServerAddress) => planOf(addressText(at), options, make, { ...ofSentinels, ...at }),
-      master: (at: ServerAddress) => planOf(addressText(at), options, make, hasOwnRoute ? {} : { ...ofMaster, ...at }),
-    };
-    return planBySentinels(group, this.parts);
-  }
-
-  #clusterOf(client: Cluster): ClusterClient {
-    const { startupNodes = [] } = client as unknown as { readonly startupNodes?: readonly ClusterNode[] };
-    const seeds = [
-      ...client.nodes().map(({ options: { host, port } }) => ({ host: host!, port: port! })),
-      ...startupNodes,
-    ];
-    const copy = checkDuplicate(client.duplicate([{ port: 1 }], { lazyConnect: true }), 'evalsha');
-    const { connectionPool } = copy as unknown as { readonly connectionPool: { findOrCreate(node: object): void } };
-    // A node that never connects: of the class of the copy of the library.
-    connectionPool.findOrCreate({ host: 'localhost', port: 1 });
-    const [model] = copy.nodes();
-    const make: Make = (changes) => model!.duplicate({ ...client.options.redisOptions, ...changes });
-    return this.#cluster(seeds, client.options, make);
-  }
-
-  #cluster(nodes: readonly ClusterNode[], options: ClusterOptions, make: Make): ClusterClient {
-    const given = nodes.map((node) => {
-      if (typeof node === 'number') return { port: node };
-      return typeof node === 'string' ? readUrl(node.includes('://') ? node : `redis://${node}`, '`connection`') : node;
-    });
-    const seeds = given.map(({ host = '127.0.0.1', port = 6379 }) => ({ host, port }));
-    // An application may set user and password on some nodes only.
-    const ofNodes = Object.assign({}, ...given.toReversed(), { db: 0 }) as RedisOptions;
-    const plan = {
-      seeds: () => resolveSeeds(seeds, options),
-      refreshMs: options.slotsRefreshInterval,
-      natMap: options.natMap,
-      node: (at: ServerAddress) => planOf(addressText(at), options.redisOptions ?? {}, make, { ...ofNodes, ...at }),
-    };
-    return new ClusterClient(plan, this.parts);
-  }
+function clusterOf(
+  nodes: readonly ClusterNode[],
+  options: ClusterOptions,
+  make: Make,
+  parts: ClientParts,
+): ClusterClient {
+  const given = nodes.map((node) => {
+    if (typeof node === 'number') return { port: node };
+    return typeof node === 'string' ? readUrl(node.includes('://') ? node : `redis://${node}`, '`connection`') : node;
+  });
+  const seeds = given.map(({ host = '127.0.0.1', port = 6379 }) => ({ host, port }));
+  // An application may set user and password on some nodes only.
+  const ofNodes = Object.assign({}, ...given.toReversed(), { db: 0 }) as RedisOptions;
+  const plan = {
+    seeds: () => resolveSeeds(seeds, options),
+    refreshMs: options.slotsRefreshInterval,
+    natMap: options.natMap,
+    node: (at: ServerAddress) => planOf(addressText(at), options.redisOptions ?? {}, make, { ...ofNodes, ...at }),
+  };
+  return new ClusterClient(plan, parts);
 }
 
 /** How a server is reached with these options, apart from some changes. */
@@ -295,7 +272,8 @@ const libraryLike = (name: string, load: typeof loadIoredis): ClientLibrary => (
   placeOf: (client) => (client as { readonly options?: ServerPlace }).options ?? {},
   // ioredis 4 only exports the class.
   isInstalled: () => load()?.Redis !== undefined,
-  clientsOf: (parts) => new IoredisClients(parts, load),
+  copyOf: (client, parts) => copyOf(client as Redis | Cluster, parts),
+  open: (connection, parts) => openBy(load()!, connection, parts),
 });
 
 export const ioredisLibrary = libraryLike('ioredis', loadIoredis);

@@ -4,7 +4,6 @@ import { CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../timing.js';
 import {
   checkDuplicate,
   type ClientLibrary,
-  type Clients,
   guarded,
   hasMethod,
   type ServerPlace,
@@ -24,7 +23,7 @@ import {
 import { loadNodeRedis } from './optional-peers.cjs';
 import { type PlainAccess, readPlainOptions } from './plain-options.js';
 import { type RedisAddress, type RedisNatMap } from './redis-connection.js';
-import { planBySentinels } from './sentinels.js';
+import { planBySentinels, type SentinelPlan } from './sentinels.js';
 import { addressText, type ServerAddress } from './server-address.js';
 
 // The parts of node-redis 5 and 6 that the store uses, as our types: the types of the two versions differ.
@@ -181,90 +180,75 @@ function isReply(error: Error): boolean {
 
 const asReply = (error: Error): Error => Object.assign(error, { name: 'ReplyError' });
 
-/** The clients of one store, with node-redis. */
-class NodeRedisClients implements Clients {
-  constructor(private readonly parts: ClientParts) {}
-
-  open(connection: RedisAddress): RedisClient {
-    const plain = readPlainOptions(connection, 'node-redis');
-    const options = optionsFrom(plain);
-    const { at, natMap } = plain;
-    if ('path' in at) return new SingleClient(planOf(at, options), this.parts);
-    if ('nodes' in at) return this.#cluster(at.nodes, options, natMap, plain.slotsRefreshInterval);
-    if (!('sentinels' in at)) return new SingleClient(planOf(at, options), this.parts);
-    const { name, sentinels, ...access } = at;
-    const { connectTimeout, family } = plain;
-    const ofSentinels = optionsFrom({ ...access, connectTimeout, family, db: 0 });
-    return this.#bySentinels({ name, sentinels, natMap, ofSentinels, ofServers: options });
+/** The clients of clusters and by sentinels queue commands and resend them, so only their options are used. */
+function copyOf(client: object, parts: ClientParts): RedisClient {
+  const kind = kindOf(client);
+  const options = kind === 'single' ? undefined : optionsOf(client);
+  warnOfKeyPrefix(options ?? (client as NodeRedis).options, parts);
+  if (!options) return copyOfSingle(client as NodeRedis, parts);
+  // The options of the whole client apply to its nodes, unless they have their own.
+  const { RESP, nodeAddressMap: natMap } = options;
+  const ofNodes = {
+    ...(RESP !== undefined && { RESP }),
+    ...(kind === 'cluster' ? options.defaults : options.nodeClientOptions),
+  };
+  if (kind === 'cluster') {
+    const nodes = options.rootNodes.map((node) => addressOf(node, 6379));
+    return clusterOf(nodes, ofNodes, natMap, undefined, parts);
   }
+  const sentinels = options.sentinelRootNodes.map((node) => addressOf(node, 26_379));
+  return bySentinels({ name: options.name, sentinels, natMap }, options.sentinelClientOptions ?? {}, ofNodes, parts);
+}
 
-  /** The clients of clusters and by sentinels queue commands and resend them, so only their options are used. */
-  copyOf(client: object): RedisClient {
-    const kind = kindOf(client);
-    const options = kind === 'single' ? undefined : optionsOf(client);
-    warnOfKeyPrefix(options ?? (client as NodeRedis).options, this.parts);
-    if (!options) return this.#copyOfSingle(client as NodeRedis);
-    // The options of the whole client apply to its nodes, unless they have their own.
-    const { RESP, nodeAddressMap: natMap } = options;
-    const ofNodes = {
-      ...(RESP !== undefined && { RESP }),
-      ...(kind === 'cluster' ? options.defaults : options.nodeClientOptions),
-    };
-    if (kind === 'cluster') {
-      return this.#cluster(
-        options.rootNodes.map((node) => addressOf(node, 6379)),
-        ofNodes,
-        natMap,
-      );
-    }
-    const sentinels = options.sentinelRootNodes.map((node) => addressOf(node, 26_379));
-    const { name, sentinelClientOptions: ofSentinels = {} } = options;
-    return this.#bySentinels({ name, sentinels, natMap, ofSentinels, ofServers: ofNodes });
-  }
+/** The current credentials of the client, read when a connection begins. */
+function copyOfSingle(client: NodeRedis, parts: ClientParts): SingleClient {
+  const { database, socket } = client.options ?? {};
+  const { path, host, port = 6379 } = socket ?? {};
+  const make: Make = (changes) => client.duplicate({ ...changes, database });
+  checkDuplicate(make(OWN_OPTIONS), 'sendCommand');
+  const at = path === undefined ? { host: host || 'localhost', port } : { path };
+  return new SingleClient(planOf(at, { socket }, make), parts);
+}
 
-  /** The current credentials of the client, read when a connection begins. */
-  #copyOfSingle(client: NodeRedis): SingleClient {
-    const { database, socket } = client.options ?? {};
-    const { path, host, port = 6379 } = socket ?? {};
-    const make: Make = (changes) => client.duplicate({ ...changes, database });
-    checkDuplicate(make(OWN_OPTIONS), 'sendCommand');
-    const at = path === undefined ? { host: host || 'localhost', port } : { path };
-    return new SingleClient(planOf(at, { socket }, make), this.parts);
-  }
+function open(connection: RedisAddress, parts: ClientParts): RedisClient {
+  const plain = readPlainOptions(connection, 'node-redis');
+  const options = optionsFrom(plain);
+  const { at, natMap, connectTimeout, family } = plain;
+  if ('nodes' in at) return clusterOf(at.nodes, options, natMap, plain.slotsRefreshInterval, parts);
+  if (!('sentinels' in at)) return new SingleClient(planOf(at, options), parts);
+  const { name, sentinels, ...access } = at;
+  const ofSentinels = optionsFrom({ ...access, connectTimeout, family, db: 0 });
+  return bySentinels({ name, sentinels, natMap }, ofSentinels, options, parts);
+}
 
-  #cluster(
-    nodes: readonly ServerAddress[],
-    options: NodeRedisOptions,
-    natMap: RedisNatMap | undefined,
-    refreshMs?: number,
-  ): ClusterClient {
-    const ofNodes = { ...options, database: 0 };
-    const plan = { seeds: async () => nodes, refreshMs, natMap, node: (at: ServerAddress) => planOf(at, ofNodes) };
-    return new ClusterClient(plan, this.parts);
-  }
+function clusterOf(
+  nodes: readonly ServerAddress[],
+  options: NodeRedisOptions,
+  natMap: RedisNatMap | undefined,
+  refreshMs: number | undefined,
+  parts: ClientParts,
+): ClusterClient {
+  const ofNodes = { ...options, database: 0 };
+  const plan = { seeds: async () => nodes, refreshMs, natMap, node: (at: ServerAddress) => planOf(at, ofNodes) };
+  return new ClusterClient(plan, parts);
+}
 
-  #bySentinels({
-    ofSentinels,
-    ofServers,
-    ...group
-  }: {
-    readonly name: string;
-    readonly sentinels: readonly ServerAddress[];
-    readonly natMap: RedisNatMap | undefined;
-    readonly ofSentinels: NodeRedisOptions;
-    readonly ofServers: NodeRedisOptions;
-  }): SingleClient {
-    // In RESP2, a subscribed connection does not answer queries.
-    const sentinel = { ...ofSentinels, RESP: 3, database: 0 };
-    const plan = {
-      ...group,
-      answerMs: SENTINEL_COMMAND_TIMEOUT_MS,
-      isOpenToOthers: true,
-      sentinel: (at: ServerAddress) => planOf(at, sentinel),
-      master: (at: ServerAddress) => planOf(at, ofServers),
-    };
-    return new SingleClient(planBySentinels(plan, this.parts), this.parts);
-  }
+function bySentinels(
+  group: Pick<SentinelPlan, 'name' | 'sentinels' | 'natMap'>,
+  ofSentinels: NodeRedisOptions,
+  ofServers: NodeRedisOptions,
+  parts: ClientParts,
+): SingleClient {
+  // In RESP2, a subscribed connection does not answer queries.
+  const ofLinks = { ...ofSentinels, RESP: 3, database: 0 };
+  const plan = {
+    ...group,
+    answerMs: SENTINEL_COMMAND_TIMEOUT_MS,
+    isOpenToOthers: true,
+    sentinel: (at: ServerAddress) => planOf(at, ofLinks),
+    master: (at: ServerAddress) => planOf(at, ofServers),
+  };
+  return new SingleClient(planBySentinels(plan, parts), parts);
 }
 
 /** How a server is reached with these options. */
@@ -351,7 +335,8 @@ export const nodeRedisLibrary: ClientLibrary = {
   },
   // redis 4 has no sentinels.
   isInstalled: () => loadNodeRedis()?.createSentinel !== undefined,
-  clientsOf: (parts) => new NodeRedisClients(parts),
+  copyOf,
+  open,
 };
 
 let model: NodeRedis | undefined;

@@ -1,4 +1,3 @@
-import type { ConnectionOptions } from 'node:tls';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { shown } from '../../core/read-options.js';
 import { CONNECT_TIMEOUT_MS } from '../timing.js';
@@ -20,27 +19,18 @@ export interface PlainOptions extends PlainAccess {
   readonly slotsRefreshInterval?: number | undefined;
 }
 
-/** How a connection to a server begins. */
-export interface PlainAccess {
-  readonly username?: string | undefined;
-  readonly password?: string | undefined;
-  /** 0 on a cluster. */
+/** How a connection to a server begins. A cluster has only database 0. */
+export interface PlainAccess extends Pick<
+  RedisConnectionOptions,
+  'username' | 'password' | 'tls' | 'family' | 'connectionName' | 'keepAlive' | 'noDelay' | 'protocol'
+> {
   readonly db: number;
-  readonly tls?: ConnectionOptions | undefined;
-  readonly family?: number | undefined;
-  readonly connectionName?: string | undefined;
   readonly connectTimeout: number;
-  readonly keepAlive?: number | undefined;
-  readonly noDelay?: boolean | undefined;
-  readonly protocol?: 2 | 3 | undefined;
 }
 
-interface SentinelGroup {
+interface SentinelGroup extends Pick<RedisConnectionOptions, 'username' | 'password' | 'tls'> {
   readonly sentinels: readonly ServerAddress[];
   readonly name: string;
-  readonly username?: string | undefined;
-  readonly password?: string | undefined;
-  readonly tls?: ConnectionOptions | undefined;
 }
 
 type Given = Readonly<Record<string, unknown>>;

@@ -25,7 +25,7 @@ import { addressText, isSameAddress, reachedBy, type ServerAddress } from './ser
 const [SWITCHED, PROMOTED] = ['+switch-master', '+promoted-slave'] as const;
 
 /** A group of sentinels, and how they and their master are reached. */
-interface SentinelPlan {
+export interface SentinelPlan {
   readonly name: string;
   readonly sentinels: readonly ServerAddress[];
   /** How long one of them may take to answer. */

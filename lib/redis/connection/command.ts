@@ -7,8 +7,18 @@ import { type RedisClient } from '../client/cluster.js';
 import { type Operands, type SingleClient } from '../client/redis-client.js';
 import { type LuaScript } from '../scripts/lock-scripts.js';
 import { MAX_CONNECTION_LOSSES } from '../timing.js';
-import { type Destination, nodeOf } from './cluster-nodes.js';
 import { isLost, isNoScript, isRetryable, isUnsent, renamedError } from './redis-errors.js';
+
+/** Where a command goes: to this node of a cluster, or to the one that serves the storage key. */
+export interface Destination {
+  readonly storageKey?: string | undefined;
+  readonly node?: SingleClient | undefined;
+}
+
+/** The connection to a node with which a cluster client sends a command, as far as it knows. */
+export function nodeOf(client: RedisClient, { storageKey, node }: Destination): SingleClient | undefined {
+  return node ?? (client.isCluster && storageKey !== undefined ? client.masterOf(storageKey) : undefined);
+}
 
 /** The purpose and target of a command, and its deadline. */
 export interface CommandRequest {

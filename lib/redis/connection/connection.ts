@@ -4,14 +4,15 @@ import { FreshMap } from '../../core/fresh-map.js';
 import { type LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { TimerQueue } from '../../core/timer-queue.js';
-import { type RedisClient } from '../client/cluster.js';
-import { type LeadsToMaster } from '../client/redis-client.js';
-import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
-import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
+import { type ClusterClient, type RedisClient } from '../client/cluster.js';
+import { type LeadsToMaster, type SingleClient } from '../client/redis-client.js';
+import { NODE_INFO_TIMEOUT_MS, SLOTS_RETRY_MS } from '../timing.js';
 import {
   type Command,
   type CommandHost,
   type CommandRequest,
+  type Destination,
+  nodeOf,
   readReply,
   type Script,
   type ScriptCall,
@@ -48,7 +49,6 @@ export class Connection implements CommandHost {
   onServerId: (info: string) => void = ignore;
   readonly #client: RedisClient;
   readonly #serverId: ServerId;
-  readonly #nodes: ClusterNodes;
   readonly #silence: SilenceWatch;
   /** The commands without an answer so far. */
   readonly #commands = new FreshMap<Command, true>();
@@ -60,6 +60,7 @@ export class Connection implements CommandHost {
   #isDown = false;
   /** The clients whose sockets are being closed. */
   readonly #closing = new WeakSet<RedisClient>();
+  #isRefreshing = false;
   #stopWatching: (() => void) | null = null;
   /** Ends the wait for the first connection, which has a separate warning. */
   #stopWarning = ignore;
@@ -74,13 +75,6 @@ export class Connection implements CommandHost {
     this.timers = new TimerQueue(clock);
     this.#serverId = new ServerId(reporter);
     this.#silence = new SilenceWatch(clock);
-    this.#nodes = new ClusterNodes(clock, {
-      inOurContext: this.#inOwnContext,
-      onChange: () => this.#changed(),
-      onReady: (node) => this.#silence.onReady(node),
-      onLoss: () => this.#beginEpoch(),
-      onError: (error, node) => this.#onError(ofServer(error, node.address), node),
-    });
   }
 
   get isCluster(): boolean {
@@ -175,7 +169,25 @@ export class Connection implements CommandHost {
       client.on('ended', () => this.#changed()),
       client.on('error', (error) => this.#onError(error, client)),
     ];
-    if (client.isCluster) stops.push(this.#nodes.watch(client));
+    if (client.isCluster) stops.push(client.attachToNodes((node) => this.#watchNode(node)));
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  #watchNode(node: SingleClient): () => void {
+    const onReady = (): void => {
+      this.#silence.onReady(node);
+      this.#reported.delete(node);
+      this.#changed();
+    };
+    const stops = [
+      node.on('ready', onReady),
+      node.on('closed', () => this.#beginEpoch()),
+      node.on('error', (error) => this.#onError(ofServer(error, node.address), node)),
+      // It has left the cluster: what waits for it may go to the node that has its slots now.
+      node.on('ended', () => this.#changed()),
+    ];
     return () => {
       for (const stop of stops) stop();
     };
@@ -278,9 +290,27 @@ export class Connection implements CommandHost {
     const client = this.#client;
     if (client.status === 'idle') this.#connect();
     if (!client.isWritable) return false;
-    if (client.isCluster) return this.#nodes.isReady(client, to);
+    if (client.isCluster) return this.#isNodeReady(client, to);
     this.identify();
     return true;
+  }
+
+  #isNodeReady(cluster: ClusterClient, to: Destination): boolean {
+    const node = nodeOf(cluster, to);
+    if (node?.status === 'idle') void this.#inOwnContext(() => node.connect().catch(ignore));
+    if (!node && to.storageKey !== undefined) this.#refresh(cluster);
+    return node ? node.isWritable : to.storageKey === undefined;
+  }
+
+  /** Asks for the master of a key. What waits for it looks again after a pause. */
+  #refresh(cluster: ClusterClient): void {
+    if (this.#isRefreshing) return;
+    this.#isRefreshing = true;
+    const next = (): void => {
+      this.#isRefreshing = false;
+      this.#changed();
+    };
+    this.#inOwnContext(() => cluster.refreshSlots(() => void this.clock.setTimer(next, SLOTS_RETRY_MS)));
   }
 
   /** A command that was sent at `sentAt` was answered, however late. */

@@ -25,7 +25,7 @@ function newApp(options: object = {}): App {
 /** A duplicate of it. */
 async function copyOf(app: object): Promise<SingleClient> {
   const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
-  const client = closeLater(nodeRedisLibrary.clientsOf(parts).copyOf(app)) as SingleClient;
+  const client = closeLater(nodeRedisLibrary.copyOf(app, parts)) as SingleClient;
   await client.connect();
   return client;
 }

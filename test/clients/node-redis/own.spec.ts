@@ -12,7 +12,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 /** A connection of a separate store, as each master of a quorum has one. */
 const open = (url: string): SingleClient => {
   const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
-  return closeLater(nodeRedisLibrary.clientsOf(parts).open(url)) as SingleClient;
+  return closeLater(nodeRedisLibrary.open(url, parts)) as SingleClient;
 };
 
 describe('our own connections by node-redis', () => {

@@ -138,7 +138,7 @@ export function commandConformance(subject: Subject): void {
 
     it('SUBSCRIBE on a separate connection delivers messages', async () => {
       const [admin, channel] = [openAdmin(), freshKey('channel')];
-      const subscriber = client.openSubscriber() as SingleClient;
+      const subscriber = client.openSubscriber();
       expect(subscriber.endsForGood).toBe(false);
       await untilReady(subscriber);
       const messages: [string, string][] = [];

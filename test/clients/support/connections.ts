@@ -128,8 +128,7 @@ export function connectionConformance(subject: Subject): void {
     });
 
     it('of the module refuses a URL that it cannot read, without the password', () => {
-      const { clients } = new SubjectClients(subject);
-      const open = () => clients.open('redis://user:ge%heim@127.0.0.1:port');
+      const open = () => new SubjectClients(subject).open('redis://user:ge%heim@127.0.0.1:port');
       expect(open).toThrow('`connection`');
       expect(open).not.toThrow('heim');
     });
@@ -148,7 +147,7 @@ export function connectionConformance(subject: Subject): void {
         expect(library.isClient(other)).toBe(false);
       }
       const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
-      expect(library.clientsOf(parts).copyOf(app.client).isCluster).toBe(false);
+      expect(library.copyOf(app.client, parts).isCluster).toBe(false);
     } finally {
       app.end();
     }

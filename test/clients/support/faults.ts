@@ -195,7 +195,7 @@ export function faultConformance(subject: Subject): void {
     it('is subscribed to nothing when it is opened again', async () => {
       const [proxy, admin, channel] = [await proxyTo(), openAdmin(), freshKey('channel')];
       const client = await connected(proxy.url);
-      const subscriber = client.openSubscriber() as SingleClient;
+      const subscriber = client.openSubscriber();
       await untilReady(subscriber);
       await subscriber.subscribe(channel);
       const messages: string[] = [];
@@ -218,7 +218,7 @@ export function faultConformance(subject: Subject): void {
 
     it('rejects a subscription that is lost', async () => {
       const proxy = await proxyTo();
-      const subscriber = (await connected(proxy.url)).openSubscriber() as SingleClient;
+      const subscriber = (await connected(proxy.url)).openSubscriber();
       await untilReady(subscriber);
       proxy.blackhole(true);
       const subscribed = rejection(subscriber.subscribe(freshKey('channel')));

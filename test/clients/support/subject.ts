@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import { type Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
-import { type ClientLibrary, type Clients } from '../../../lib/redis/client/client-library.js';
+import { type ClientLibrary } from '../../../lib/redis/client/client-library.js';
 import { type ClusterClient } from '../../../lib/redis/client/cluster.js';
 import { type ClientEvents, type SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { type RedisAddress } from '../../../lib/redis/client/redis-connection.js';
@@ -40,20 +40,18 @@ export interface Subject {
 
 /** The clients of one store. */
 export class SubjectClients {
-  readonly clients: Clients;
+  readonly #parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
 
-  constructor(private readonly subject: Subject) {
-    const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
-    this.clients = subject.library.clientsOf(parts);
-  }
+  constructor(private readonly subject: Subject) {}
 
   /** Opens our own connection, which the test has to connect. */
   open(address: Exclude<RedisAddress, { cluster: unknown }>): SingleClient {
-    return closeLater(this.clients.open(address)) as SingleClient;
+    return closeLater(this.subject.library.open(address, this.#parts)) as SingleClient;
   }
 
   openCluster(port: number, natMap?: Record<string, { host: string; port: number }>): ClusterClient {
-    return closeLater(this.clients.open({ cluster: [{ host: '127.0.0.1', port }], natMap })) as ClusterClient;
+    const connection = { cluster: [{ host: '127.0.0.1', port }], natMap };
+    return closeLater(this.subject.library.open(connection, this.#parts)) as ClusterClient;
   }
 
   /** Opens our own connection, and waits until it is ready. */
@@ -89,7 +87,7 @@ export class SubjectClients {
 
   async #copyOf<T extends SingleClient | ClusterClient>(app: GivenClient): Promise<T> {
     closeLater({ close: async () => app.end() });
-    const client = closeLater(this.clients.copyOf(app.client)) as T;
+    const client = closeLater(this.subject.library.copyOf(app.client, this.#parts)) as T;
     await client.connect();
     await untilReady(client);
     return client;

@@ -76,7 +76,7 @@ describe('the library that opens a connection', () => {
     const behindSentinels = new iovalkey.Redis({ sentinels, name: 'mymaster', lazyConnect: true });
     const connect = jest.spyOn(iovalkey.Redis.prototype, 'connect');
     const client = openClient(given, parts) as SingleClient;
-    const copies = [client, client.duplicate(), client.openSubscriber() as SingleClient];
+    const copies = [client, client.duplicate(), client.openSubscriber()];
     for (const copy of copies) await rejection(copy.connect());
     const ports = connect.mock.contexts.map((one) => (one as iovalkey.Redis).options.port);
     expect([ports.length >= copies.length, new Set(ports)]).toEqual([true, new Set([1])]);

@@ -39,12 +39,12 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
     const slots = (): string => `*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${bulk('127.0.0.1')}:${port}\r\n`;
     const server = await serve({ info: () => bulk('loading:0'), wait: () => ':2\r\n', cluster: slots });
     port = server.port;
-    const single = library.clientsOf(parts).open({ port, stringNumbers: true }) as SingleClient;
+    const single = library.open({ port, stringNumbers: true }, parts) as SingleClient;
     await single.connect();
     expect(await single.wait(2, 10)).toBe(2);
     await single.close();
     const redisOptions = { stringNumbers: true };
-    const cluster = library.clientsOf(parts).open({ cluster: [{ host: '127.0.0.1', port }], redisOptions });
+    const cluster = library.open({ cluster: [{ host: '127.0.0.1', port }], redisOptions }, parts);
     await cluster.connect();
     expect(cluster.status).toBe('ready');
     await cluster.close();
@@ -55,7 +55,7 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
     let asked = 0;
     const info = (): string => bulk((asked += 1) < 3 ? 'loading:1\r\nloading_eta_seconds:60' : 'loading:0');
     const server = await serve({ info });
-    const client = library.clientsOf(parts).open({ port: server.port });
+    const client = library.open({ port: server.port }, parts);
     const begun = performance.now();
     await client.connect();
     expect(performance.now() - begun).toBeLessThan(GREETING_MS);
@@ -74,7 +74,7 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
         connect = method === 'connect' ? fail : async () => Promise.reject(new Error('no tunnel'));
         disconnect = method === 'disconnect' ? fail : (): void => undefined;
       }
-      const client = library.clientsOf(parts).open({ host: '127.0.0.1', Connector });
+      const client = library.open({ host: '127.0.0.1', Connector }, parts);
       const errors: string[] = [];
       client.on('error', ({ message }) => errors.push(message));
       client.connect().catch(() => undefined);
@@ -92,7 +92,7 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
       'no address is known',
     ],
   ])('reports a dnsLookup that %s, and tries again', async (_how, dnsLookup, text) => {
-    const client = library.clientsOf(parts).open({ cluster: [{ host: 'redis.invalid', port: 1 }], dnsLookup });
+    const client = library.open({ cluster: [{ host: 'redis.invalid', port: 1 }], dnsLookup }, parts);
     const errors: string[] = [];
     client.on('error', ({ message }) => errors.push(message));
     client.connect().catch(() => undefined);
@@ -107,7 +107,7 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
       const refused = (): string => '-WRONGPASS invalid username-password pair\r\n';
       const noAuth = (): string => '-NOAUTH Authentication required.\r\n';
       const server = await serve({ auth: refused, hello: refused, select: noAuth, info: noAuth });
-      const client = library.clientsOf(parts).open({ port: server.port, password: 'geheim', db: 3, protocol });
+      const client = library.open({ port: server.port, password: 'geheim', db: 3, protocol }, parts);
       const errors: string[] = [];
       client.on('error', ({ message }) => errors.push(message));
       client.connect().catch(() => undefined);

@@ -18,7 +18,7 @@ import { systemAfterTurn } from '../../../../lib/core/runtime.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
-const clients = ioredisLibrary.clientsOf({ clock: systemClock, random: systemRandomness, reporter });
+const parts = { clock: systemClock, random: systemRandomness, reporter };
 const INCREMENT = `return {'incremented', redis.call('INCR', KEYS[1])}`;
 const COUNTER = `${freshKey()}:counter`;
 const call = (timeoutMs = 500) => ({
@@ -35,7 +35,8 @@ function openAdmin(url: string): Redis {
   return client;
 }
 
-const runnerFor = (url: string): Connection => closeLater(new Connection(clients.open(url), systemClock, reporter));
+const runnerFor = (url: string): Connection =>
+  closeLater(new Connection(ioredisLibrary.open(url, parts), systemClock, reporter));
 
 async function ownServer() {
   const server = await startRedisServer();
