@@ -1,4 +1,4 @@
--- The scripts of lib/redis/scripts, which include clock.lua, state.lua, lock.lua, operations.lua, rare.lua and jobs.lua.
+-- The scripts of lib/redis/scripts, which include fragments such as clock.lua and state.lua.
 std = 'lua51'
 globals = { 'redis', 'struct', 'KEYS', 'ARGV', 'Lock' }
 read_globals = { 'micros' }

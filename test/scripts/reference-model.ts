@@ -274,7 +274,7 @@ class Turn {
         const leaseMs = Math.min(waiter.leaseMs, waiter.waiterLeaseMs);
         this.#leave(waiter);
         this.grant(waiter, leaseMs, token);
-        this.#tell(waiter.attempt, 'granted', token, this.now, leaseMs);
+        this.#tell(waiter.attempt, 'granted', token, Math.floor(token / 1_000) - this.now, leaseMs);
       } else {
         if (waiter.turn !== 1 && lock.head === this.#told && !hasNews) return false;
         if (waiter.turn === 0 ? this.#wakeSome() : this.#tell(waiter.attempt, 'wake')) return false;

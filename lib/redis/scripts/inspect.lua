@@ -6,6 +6,7 @@
 
 --- @include clock
 --- @include state
+--- @include queue
 local lock = Lock:load(KEYS[1])
 local reply = { lock.now, lock.token, lock.permits or '' }
 local fields = redis.call('HGETALL', KEYS[1])
@@ -13,8 +14,7 @@ local function add(...)
   for _, part in ipairs({ ... }) do reply[#reply + 1] = part end
 end
 local function add_record(kind, one, place)
-  add(kind, one.attempt, one.deadline, one.span, one.token, one.mode, one.take, one.permits, one.since, one.owner, place,
-    one.text or redis.call('HGET', KEYS[1], 'by') or '')
+  add(kind, one.attempt, one.deadline, one.span, one.token, one.mode, one.take, one.permits, one.since, one.owner, place, one.text)
 end
 if lock.slot then add_record('hold', lock.slot, 0) end
 for i = 1, #fields, 2 do

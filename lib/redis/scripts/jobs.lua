@@ -3,26 +3,22 @@
 -- claim), `;1000;2000;`. An earlier fire counts as granted. `jobs` has until when each is kept: `job ms job ms`.
 Lock.RUN = '^(%d+) (%S+) (%d+) (%d+) (%S+) (%S*) (%S+)$'
 
--- Reads which fire a request claims.
-function Lock.read_claim(asked, fire)
-  local job, kind, ms, age, remember, rerun = string.match(fire, '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d)$')
-  asked.job, asked.fire_kind, asked.fire_ms, asked.fire_age, asked.remember, asked.rerun = job, kind, ms + 0, age + 0, remember + 0, rerun
-end
-
 -- Reads the stored run of the job into the request. Returns whether its fire was granted. A run that ended without an outcome is
 -- repeated on request; a run that continues keeps the lock busy.
 function Lock.is_claimed(lock, asked)
-  local kind, width = asked.fire_kind, asked.fire_ms
-  local fire, attempt, _, _, outcome, _, fires = string.match(redis.call('HGET', lock.key, 'job:' .. asked.job) or '', lock.RUN)
+  local job, kind, ms, age, remember, rerun = string.match(asked.job, '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d)$')
+  local width = ms + 0
+  asked.job, asked.remember = job, remember + 0
+  local fire, attempt, _, _, outcome, _, fires = string.match(redis.call('HGET', lock.key, 'job:' .. job) or '', lock.RUN)
   asked.run_attempt, asked.run_fire, asked.fires, asked.is_known = attempt, tonumber(fire), {}, false
-  asked.fire = kind == 'at' and width or kind == 'slot' and math.floor((lock.now - asked.fire_age) / width) * width or lock.now
+  asked.fire = kind == 'at' and width or kind == 'slot' and math.floor((lock.now - age) / width) * width or lock.now
   for ms in string.gmatch(fires or '', '%d+') do asked.fires[#asked.fires + 1] = tonumber(ms) end
   table.sort(asked.fires)
   for _, ms in ipairs(asked.fires) do asked.is_known = asked.is_known or ms == asked.fire end
   local is_granted = asked.is_known or #asked.fires >= 15 and asked.fire < asked.fires[1]
   if kind == 'gap' then is_granted = attempt and attempt ~= '-' and math.abs(lock.now - fire) < width end
   asked.is_open = outcome == '-' and (kind == 'gap' or asked.run_fire == asked.fire)
-  return is_granted and not (asked.rerun == '1' and asked.is_open)
+  return is_granted and not (rerun == '1' and asked.is_open)
 end
 
 function Lock.record_run(lock, asked)

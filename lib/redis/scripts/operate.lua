@@ -32,13 +32,12 @@
 ---           `revoked attempt now holds`, or `again attempt now 0`. Permits: `set attempt now`.
 
 --- @include clock
-local now, own, replies, are_texts, Lock = math.floor(micros / 1000), ARGV[3], {}, true, nil
-local now_text = string.format('%.0f', now)
+local now, own, now_text = math.floor(micros / 1000), ARGV[3], nil
 
 -- The usual case, a lock that is free and then held once, without what is rare. It does what the text behind it would do at twice
 -- the cost (ADR 21). In another case, it returns nothing, and what it has read.
 local function usual(key, text, attempt, token)
-  local kind, state = string.byte(text), redis.call('HMGET', key, 's', 'r', 'v')
+  local kind, state = string.byte(text), redis.call('HMGET', key, 's', 'r')
   local s, ended, id = state[1], state[2] or '', string.sub(attempt, -8)
   local form, keep, mode, lease, permits, take, holder = s and string.byte(s), nil, nil, nil, nil, nil, nil
   if kind == 97 and form == 65 and #s == 14 then
@@ -57,6 +56,7 @@ local function usual(key, text, attempt, token)
     if string.sub(s, at) ~= attempt or deadline <= now or deadline - now > span then return nil, state end
   end
   local need, value, field, text_of, reply = now + keep, nil, 'r', nil, nil
+  now_text = now_text or string.format('%.0f', now)
   if kind == 114 then
     text_of = string.sub(ended .. id .. ';', #ended > 54 and 10 or 1)
     value, reply = 'A' .. struct.pack('>I7I6', last, kept), string.format('released %s %s 0 %.0f', attempt, now_text, last)
@@ -80,32 +80,78 @@ local function usual(key, text, attempt, token)
   return type(written) == 'number' and reply or nil, state
 end
 
--- All other cases.
-local function rules()
+-- A lock, with the rules of all other cases. To define a function takes as long as a step of an operation, so those that only some
+-- operations need are defined when they are called.
+local function new_lock()
 --- @include state
 --- @include lock
---- @include operations
-  -- The functions of what is rare are defined when the first of them is called: to define all takes longer than most operations.
+  -- Executes an operation with these terms. The first lock is that of key `i`.
+  function Lock.run(locks, i, text, attempt, token, state)
+    local lock, kind, terms, own = locks[1], string.sub(text, 1, 1), nil, nil
+    if kind == 'a' then
+      local keep, count, prefix, mode, fair, lease, span, most, permits, take, holder, owner, claim = string.match(text,
+        '^a (%d+) (%d) ([^\n]*)\n(%a) (%d) (%d+) (%d+) (%d+) (%d+) (%d+)\n([^\n]*)\n([^\n]*)\n(.*)$')
+      terms = { keep = keep + 0, count = count, prefix = prefix, is_here = false, attempt = attempt, mode = mode, fair = fair,
+        lease = lease + 0, span = span + 0, most = most + 0, permits = permits + 0, take = take + 0, text = holder, owner = owner,
+        deadline = 0, since = 0 }
+      if claim ~= '' then terms.job = claim end
+    else
+      local keep, count, prefix, rest = string.match(text, '^. (%d+) (%d) ([^\n]*)\n(.*)$')
+      terms, own = { keep = keep + 0, count = count, prefix = prefix, is_here = true }, rest
+    end
+    for j = 1, #locks do locks[j]:load(KEYS[i + j - 1], terms, state) end
+    for j = 1, #locks do locks[j]:begin(attempt) end
+    if kind == 'a' then return lock.acquire(locks, terms) end
+    local operation = kind == 'r' and lock.release or kind == 'n' and lock.renew or lock:operation(kind)
+    local reply = operation(lock, attempt, own, tonumber(token))
+    lock:save()
+    return reply
+  end
+  local has_queue = false
   local function define(Lock, name)
-    setmetatable(Lock, nil)
+    if name == 'acquire' then
+--- @include acquire
+    elseif name == 'release' then
+--- @include release
+    elseif name == 'renew' or name == 'extend' then
+--- @include renew
+    elseif name == 'clear' then
+      -- Makes it a new lock again, for the next operation of this script: to define all functions again takes longer.
+      function Lock.clear(lock)
+        lock.token, lock.kept, lock.writes, lock.reads, lock.taken, lock.due, lock.seen, lock.latest = 0, 0, 0, 0, 0, 0, 0, 0
+        lock.first, lock.head, lock.tail, lock.waiting, lock.cursor, lock.swept, lock.told = 1, 1, 0, 0, 0, 0, false
+        lock.slot, lock.mine, lock.place, lock.waiter, lock.freed, lock.changed = false, false, false, false, false, false
+        lock.stands, lock.owned, lock.left, lock.has_expired, lock.rare, lock.permits = false, false, false, false, false, false
+        lock.late, lock.revoked, lock.jobs, lock.floor = '', '', '', 0
+        return lock
+      end
+    elseif not has_queue then
+      has_queue = true
+--- @include queue
+    else
 --- @include rare
 --- @include jobs
+    end
     return Lock[name]
   end
   return setmetatable(Lock, { __index = define })
 end
 
-local number, attempt, token = string.match(own, '^(%d+) (%S+) ?(%d*)\n$')
-if number then
+local attempt, token = string.match(own, '^1 (%S+) ?(%d*)\n$')
+if attempt then
   local reply, state
   if #KEYS == 1 then reply, state = usual(KEYS[1], ARGV[4], attempt, token) end
-  return reply or rules():run(ARGV[4], 1, #KEYS, attempt, token, state)
+  if reply then return reply end
+  local locks = {}
+  for i = 1, #KEYS do locks[i] = new_lock() end
+  return locks[1].run(locks, 1, ARGV[4], attempt, token, state)
 end
+local replies, are_texts, lock = {}, true, nil
 local function operate(i, text, one, its_token)
   local reply, state = usual(KEYS[i], text, one, its_token)
   if reply then return reply end
-  Lock = Lock or rules()
-  return Lock:run(text, i, i, one, its_token, state)
+  lock = lock and lock:clear() or new_lock()
+  return lock.run({ lock }, i, text, one, its_token, state)
 end
 for terms, one, its_token in string.gmatch(own, '(%d+) (%S+) ?(%d*)\n') do
   local i = #replies + 1

@@ -84,7 +84,8 @@ function Lock.adopt(lock, attempt, own, token)
   local from, lease, unanswered, text = string.match(own, '^(%S+) (%d+) (%d)\n(.*)$')
   local hold = lock.mine
   if not hold and not lock:has('ended', attempt) and not lock:has('late', attempt) then
-    hold = lock:find(from)
+    local record = redis.call('HGET', lock.key, from)
+    hold = lock.slot and lock.slot.attempt == from and lock.slot or record and string.byte(record) < 48 and lock:read(record)
     if hold and hold.token == token and token > 0 then
       if hold == lock.slot then lock:set('by', text) else redis.call('HDEL', lock.key, from) end
       hold.attempt, hold.text = attempt, text
@@ -148,4 +149,6 @@ function Lock.set_permits(lock, attempt, own)
   return { 'set', attempt, lock.now }
 end
 
-Lock.OPERATIONS = { d = Lock.adopt, w = Lock.write_back, f = Lock.revoke, p = Lock.set_permits }
+function Lock.operation(lock, kind)
+  return kind == 'd' and lock.adopt or kind == 'w' and lock.write_back or kind == 'f' and lock.revoke or lock.set_permits
+end

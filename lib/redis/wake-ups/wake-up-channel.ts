@@ -31,8 +31,8 @@ interface WakeUpChannelParts {
 
 /**
  * Delivers the messages that the scripts publish for one store, by one subscriber connection at a time:
- * `granted <attempt> <token> <now> <remainingMs>` and `wake <attempt>` (`serve` in scripts/lock.lua), and
- * `revoked <attempt>` (`revoke` in scripts/operations.lua). Pub/sub loses messages while there is no
+ * `granted <attempt> <token> <aheadMs> <remainingMs>` and `wake <attempt>` (`serve` in scripts/queue.lua), and
+ * `revoked <attempt>` (`revoke` in scripts/rare.lua). Pub/sub loses messages while there is no
  * connection, so every waiting call sends its request once after each subscription. The subscriber follows the commands to
  * another server. On a cluster it is our connection to one node: ioredis does not report when its own subscriber
  * moves to another node.
@@ -153,18 +153,19 @@ export class WakeUpChannel {
   }
 
   #onMessage(message: string, isOfCluster: boolean): void {
-    const [kind, attempt, token, serverTimeMs, remainingMs] = message.split(' ');
+    const [kind, attempt, token, aheadMs, remainingMs] = message.split(' ');
     if (attempt === undefined) return;
     if (kind === 'wake' || kind === 'revoked') this.parts.listener.onWakeUp(attempt, { kind });
     if (kind !== 'granted') return;
     // Any client may publish on the channel.
-    const numbers = [token, serverTimeMs, remainingMs].map(wholeNumber);
-    const [fencingToken, serverTime, remaining] = numbers as [number, number, number];
-    const grant = { fencingToken, serverTimeMs: serverTime, remainingMs: remaining };
+    const [fencingToken, ahead, remaining] = [token, aheadMs, remainingMs].map(wholeNumber) as [number, number, number];
+    // Tokens are times in microseconds, and may be ahead of the clock of the server.
+    const serverTimeMs = Math.floor(fencingToken / 1_000) - ahead;
+    const grant = { fencingToken, serverTimeMs, remainingMs: remaining };
     const server = this.serverId ?? undefined;
     // A grant counts only when the server that made it is known; in a cluster, one node delivers the messages of all.
     const isKnown = server !== undefined || isOfCluster;
-    const counts = isKnown && !numbers.includes(NaN) && remaining <= MAX_LEASE_MS && this.parts.acceptsGrants();
+    const counts = isKnown && serverTimeMs >= 0 && remaining <= MAX_LEASE_MS && this.parts.acceptsGrants();
     this.parts.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
   }
 }

@@ -146,19 +146,19 @@ describe('the wake-up channel', () => {
     (await connect('aaa')).confirm();
     await settled();
     told.splice(0);
-    for (const message of ['wake c.1', 'revoked c.2', 'granted c.3 77 1000 2500', 'wake', 'other c.4', '']) {
+    for (const message of ['wake c.1', 'revoked c.2', 'granted c.3 1002077 2 2500', 'wake', 'other c.4', '']) {
       latest().events.emit('message', 'wake:c', message);
     }
     expect(told).toEqual([
       ['c.1', { kind: 'wake' }],
       ['c.2', { kind: 'revoked' }],
-      ['c.3', { kind: 'granted', fencingToken: 77, serverTimeMs: 1_000, remainingMs: 2_500, server: 'aaa' }],
+      ['c.3', { kind: 'granted', fencingToken: 1_002_077, serverTimeMs: 1_000, remainingMs: 2_500, server: 'aaa' }],
     ]);
   });
 
   it('passes on a grant as a wake-up while the server that made it is unknown', () => {
     const { latest, told } = open();
-    latest().events.emit('message', 'wake:c', 'granted c.3 77 1000 2500');
+    latest().events.emit('message', 'wake:c', 'granted c.3 1002077 2 2500');
     expect(told).toEqual([['c.3', { kind: 'wake' }]]);
   });
 });
