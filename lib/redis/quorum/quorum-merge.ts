@@ -75,7 +75,7 @@ export function mergeRenewals(nodes: readonly QuorumNode[], votes: readonly Vote
 }
 
 /** Merges the replies of nodes that have lost a hold. */
-export const mergeLosses = (losses: readonly LostReply[]): LostReply => ({
+const mergeLosses = (losses: readonly LostReply[]): LostReply => ({
   outcome: 'lost',
   lastToken: Math.max(...losses.map(({ lastToken }) => lastToken)),
   revoked: losses.some(({ revoked }) => revoked),

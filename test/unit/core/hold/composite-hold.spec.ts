@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
@@ -41,13 +41,6 @@ describe('a lock of keys in several groups', () => {
     const expected = { keys: ['c', 'a', 'b'], key: 'c, a, b', fencingTokens: [30, 10, 20], fencingToken: 30 };
     expect(await acquiring).toMatchObject(expected);
     expect(new Set(store.acquires.map(({ request }) => request.attempt)).size).toBe(3);
-  });
-
-  it('releases the first groups before it rejects with the failure of a later one', async () => {
-    const { store, locker, acquire } = setUp();
-    store.onAcquire = ({ keys }) => (keys[0] === 'c' ? busy() : granted(3_000));
-    await expect(acquire(['a', 'b', 'c'], { waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY', key: 'c' });
-    expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
   });
 });
 

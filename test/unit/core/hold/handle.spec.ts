@@ -55,14 +55,3 @@ describe('a handle that is dropped without a release', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 });
-
-describe('a handle', () => {
-  it('leaves no timer when it is released before it is watched, in any order', async () => {
-    const { locker, handOut } = setUp();
-    const handles = await Promise.all(['a', 'b', 'c'].map(handOut));
-    for (const i of [1, 0, 2]) await handles[i]!.release();
-    expect(locker.live).toEqual(NOTHING);
-    await (await handOut('d')).release();
-    expect(locker.live).toEqual(NOTHING);
-  });
-});

@@ -37,12 +37,6 @@ describe('a release, which returns whether the lock was still held', () => {
     expect(store.releases).toMatchObject([{ request: asked, timeoutMs: 750 }]);
   });
 
-  it('of several keys is true only when each was held', async () => {
-    const { store, lock } = await held(['a', 'b']);
-    store.onRelease = ({ key }) => (key === 'a' ? replied('expired') : released());
-    expect(await lock.release()).toBe(false);
-  });
-
   it.each([[true, 0], [false, 60_000]])('without an answer in time is %s when the machine slept for %i', async (result, sleptMs) => {
     const { clock, store, lock, fail } = await held();
     store.onRelease = fail;

@@ -141,13 +141,6 @@ describe('an extension', () => {
     expect(lock.lost).toBeNull();
   });
 
-  it('rejects without an answer, and the lock is held until its lease ends', async () => {
-    const { store, lock } = await holdGranted();
-    store.onRenew = () => [{ outcome: 'unknown', cause: new Error('down') }];
-    await expect(lock.extend(60_000)).rejects.toMatchObject({ code: 'LOCK_STORE', key: 'k' });
-    expect(lock.held).toBe(true);
-  });
-
   it('rejects with the loss that it finds', async () => {
     const { store, lock } = await holdGranted();
     store.onRenew = () => [gone(101)];
@@ -167,6 +160,20 @@ describe('an extension', () => {
       expect(store.renews).toEqual([]);
     },
   );
+});
+
+describe('a downgrade', () => {
+  it('rejects when it is not confirmed, but becomes a read lock at once, and can be repeated', async () => {
+    const { store, lock, renewing } = await holdGranted();
+    store.onRenew = null;
+    const done = lock.downgrade();
+    expect(lock.mode).toBe('read');
+    store.renews[0]!.reply([UNKNOWN]);
+    await expect(done).rejects.toMatchObject({ code: 'LOCK_STORE', cause: CAUSE, key: 'k' });
+    store.onRenew = renewing;
+    await lock.downgrade();
+    expect([store.renews.length, lock.mode, lock.held]).toEqual([2, 'read', true]);
+  });
 });
 
 /** A lock whose renewals the test answers. */
@@ -251,15 +258,6 @@ describe('the watchdog, when the lock is lost', () => {
     await lock.release();
     await reply(gone(500));
     expect([lock.lost, locker.live, reporter.lines]).toEqual([null, NOTHING, []]);
-  });
-
-  it('does not revive a lost lock when a reply comes late', async () => {
-    const { clock, lock, locker, toRenewal, reply } = await hold();
-    await toRenewal();
-    await clock.advance(LEASE_MS);
-    await reply(renewed(60_000));
-    expect([lock.held, locker.live]).toEqual([false, NOTHING]);
-    expect(lock.lost).toMatchObject({ code: 'LOCK_LOST' });
   });
 });
 

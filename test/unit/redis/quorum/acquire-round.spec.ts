@@ -61,13 +61,6 @@ describe('a round', () => {
     expect(roundOf([G, G, CLAIMED], request).isWon).toBe(true);
   });
 
-  it('has the nodes that granted, and the greatest token of each key', () => {
-    const request = acquireRequest({ keys: ['a', 'b'] });
-    const round = roundOf([granted([5, 90]), busy(), granted([8, 40])], request);
-    expect(round.grants.map(({ node }) => node.name)).toEqual(['n1', 'n3']);
-    expect(round.tokens).toEqual([8, 90]);
-  });
-
   it.each<[string, number[], number]>([
     ['a majority has the same: who holds it already', [5, 8, 5], 5],
     ['all differ', [5, 8, 7], 8],
@@ -102,12 +95,6 @@ describe('a round that no node grants', () => {
     const reply = notWon([busy({ retryMs: 300 }), busy({ retryMs: 100 }), busy({ retryMs: 200 })]);
     expect(reply).toMatchObject({ outcome: 'busy', retryMs: 200, ahead: 0, isSplit: false });
   });
-
-  it.each<[number, string, Answer[]]>([
-    [200, 'of three, one is away', [busy({ retryMs: 200 }), LOST, busy({ retryMs: 100 })]],
-    [300, 'of five, all are busy', [500, 100, 300, 200, 400].map((retryMs) => busy({ retryMs }))],
-    [3, 'of four, all are busy', [4, 3, 2, 1].map((retryMs) => busy({ retryMs }))],
-  ])('may be free in %d ms when %s', (retryMs, _when, answers) => expect(notWon(answers)).toMatchObject({ retryMs }));
 
   it('reports the first holder that a node knows, and the latest time of a server', () => {
     const answers = [
@@ -210,13 +197,6 @@ describe('the refusal of a round', () => {
   ])('comes %s', (_by, answers, refusal) => expect(notWon(answers)).toEqual(refusal));
 
   it.each<[string, Answer[]]>([
-    ['one knows that it was run, and another an attempt', [BY_X, CLAIMED, B]],
-    ['each knows something else', [BY_X, BY_Y, CLAIMED]],
-  ])('is `claimed` when %s', (_when, answers) => {
-    expect(notWon(answers)).toMatchObject({ outcome: 'refused', reason: 'claimed' });
-  });
-
-  it.each<[string, Answer[]]>([
     ['one of three names an attempt', [BY_X, OF_A, OF_B]],
     ['two of three name two attempts', [BY_X, BY_Y, B]],
     ['half of four name one attempt, and half another', [BY_X, BY_X, BY_Y, BY_Y]],
@@ -243,18 +223,6 @@ describe('the refusal of a round', () => {
 });
 
 describe('a round without a majority of answers', () => {
-  it.each<[number, string, Answer[]]>([
-    [1, '3', [B, AWAY, AWAY]],
-    [2, '4', [B, B, AWAY, AWAY]],
-    [1, '3', [BY_X, AWAY, AWAY]],
-    [1, '3', [UPGRADE, AWAY, AWAY]],
-  ])('is unavailable when it left nothing: %d of %s', (answered, count, answers) => {
-    expect(() => notWon(answers)).toThrow(LockStoreError);
-    expect(errorOf(answers).message).toContain(
-      `Only ${answered} of ${count} masters answered for the lock "k", and a majority is needed. Nodes: n1 `,
-    );
-  });
-
   it.each<[number, string, Answer[]]>([
     [1, '3', [AWAY, G, AWAY]],
     [2, '4', [G, B, AWAY, AWAY]],
@@ -302,14 +270,6 @@ describe('a round without a majority of answers', () => {
     expect(errorOf(answers).retryable).toBe(retryable);
   });
 
-  it.each<[boolean, Answer[]]>([
-    [true, [G, HOPELESS, AWAY]],
-    [false, [G, HOPELESS, HOPELESS]],
-    [false, [HOPELESS, givenBack(HOPELESS), B]],
-  ])('may be retried after it was given back: %s', (retryable, answers) => {
-    expect(notWon(answers)).toMatchObject({ outcome: 'given-back', cause: { retryable } });
-  });
-
   it('keeps the places of a waiting attempt: nothing is given back, and the same attempt asks again', () => {
     const nodes = nodesOf(3);
     const request = acquireRequest({ waiterLeaseMs: 3_000 });
@@ -329,17 +289,6 @@ describe('a round without a majority of answers', () => {
 });
 
 describe('the answers of a round', () => {
-  it('are in the order of the nodes, for any order of the votes', () => {
-    const nodes = nodesOf(3);
-    const votes = votesOf<AcquireReply>(nodes, [G, B, AWAY]).toReversed();
-    const round = new AcquireRound(nodes, acquireRequest(), votes);
-    expect(round.answers().map(({ node, answer }) => [node, answer])).toEqual([
-      ['n1', 'granted'],
-      ['n2', 'busy'],
-      ['n3', 'unreachable'],
-    ]);
-  });
-
   it.each<[Answer, string, string]>([
     [G, 'granted', ''],
     [busy(), 'busy', ''],
@@ -352,10 +301,5 @@ describe('the answers of a round', () => {
     [undefined, 'unreachable', 'not waited for'],
   ])('describe %j: %s (%s)', (answer, outcome, detail) => {
     expect(roundOf([answer]).answers()).toEqual([{ node: 'n1', answer: outcome, detail }]);
-  });
-
-  it('travel with a busy reply', () => {
-    const round = roundOf([G, B, AWAY]);
-    expect(round.notWon(systemRandomness)).toMatchObject({ nodes: round.answers() });
   });
 });

@@ -5,17 +5,12 @@ import {
   type LockState,
   type LockWaiter,
 } from '../../../../lib/core/store/lock-state.js';
-import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import {
   checkAnswered,
-  mayAnswerOnRetry,
-  mergeLosses,
   mergeReleases,
   mergeRenewals,
   mergeRuns,
   mergeStates,
-  tooFew,
-  valuesOf,
 } from '../../../../lib/redis/quorum/quorum-merge.js';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { type Vote } from '../../../../lib/redis/quorum/votes.js';
@@ -69,11 +64,6 @@ describe('a renewal', () => {
   ])('is unknown when %s', (_when, count, answers, told) => {
     expect(merge(mergeRenewals, count, answers)).toStrictEqual({ outcome: 'unknown', cause: told });
   });
-
-  it('reports the last token of all when it is lost, and whether any was revoked', () => {
-    expect(mergeLosses([lost(3), lost(9, true), lost(5)])).toEqual(lost(9, true));
-    expect(mergeLosses([lost(3), lost(2)])).toEqual(lost(3));
-  });
 });
 
 describe('a release', () => {
@@ -123,7 +113,6 @@ describe('a release', () => {
 
 describe('too few answers', () => {
   const nodes = nodesOf(3);
-  const hopeless = new LockStoreError('WRONGPASS', { retryable: false });
   const check = (answers: readonly (number | Error)[]): unknown => {
     try {
       return checkAnswered('k', nodes, votesOf(nodes, answers));
@@ -142,32 +131,6 @@ describe('too few answers', () => {
       cause: AWAY,
       retryable: true,
     });
-  });
-
-  it.each([
-    [true, [AWAY, hopeless, 1]],
-    [false, [hopeless, hopeless, 1]],
-    [true, [1]],
-  ])('may be retried: %s', (retryable, answers) => {
-    expect(tooFew('k', nodes, votesOf(nodes, answers), 'Only 1')).toMatchObject({ retryable });
-  });
-
-  it.each([
-    [true, 3, 1],
-    [false, 3, 2],
-    [false, 4, 2],
-    [true, 5, 2],
-    [false, 5, 3],
-  ])('may become enough: %s, of %d nodes when %d are hopeless', (may, count, gone) => {
-    const failures = [
-      ...Array.from({ length: gone }, () => hopeless),
-      ...Array.from({ length: count - gone }, () => AWAY),
-    ];
-    expect(mayAnswerOnRetry(nodesOf(count), failures)).toBe(may);
-  });
-
-  it('include a value that is false or null', () => {
-    expect(valuesOf(votesOf(nodes, [false, null, AWAY]))).toEqual([false, null]);
   });
 });
 
@@ -243,13 +206,6 @@ describe('the state of a lock', () => {
     expect(attempts(merged(3, state([first, again]), state([first]), state([first])))).toEqual(['a']);
   });
 
-  it('has no holds of another owner next to those of the writer that most nodes report', () => {
-    // For two of five, one is enough.
-    const [first, other] = [holder('a', { owner: 'ann' }), holder('b', { owner: 'bob' })];
-    const readers = reader('r', { owner: 'rob' });
-    expect(attempts(merged(5, state([first]), state([first]), state([other, readers])))).toEqual(['a']);
-  });
-
   it.each([
     ['write', 3, ['write', 'write', 'read']],
     ['read', 3, ['write', 'read', 'read']],
@@ -278,12 +234,6 @@ describe('the state of a lock', () => {
     expect(merged(3, ...holds).holders).toEqual([holder('a', { remainingMs: 2_000 })]);
     // One of those that answer is enough.
     expect(merged(3, ...holds.slice(1)).holders).toEqual([holder('a', { remainingMs: 2_000 })]);
-  });
-
-  it('has the most common token when it is free, and of equally common ones the greatest', () => {
-    const tokensOf = (...tokens: number[]) =>
-      merged(tokens.length, ...tokens.map((fencingToken) => state([], { fencingToken }))).fencingToken;
-    expect([tokensOf(7, 9, 7), tokensOf(0, 0, 5), tokensOf(3, 2, 1)]).toEqual([7, 0, 3]);
   });
 
   it('names those who wait on a majority, by the time since when they do', () => {
@@ -417,12 +367,6 @@ describe('the last run', () => {
     }
   });
 
-  it('of all jobs is one that a majority knows, before a later one that other nodes had cancelled', () => {
-    const other = run(9_000, { job: 'Jobs.other', attempt: 'z.1' });
-    expect(merge([[run(1_000), other], [run(1_000)], []])).toEqual(run(1_000));
-    expect(merge([[run(1_000), other], [], []])).toEqual(other);
-  });
-
   it.each([
     ['one node of three', 3, 1],
     ['two nodes of four', 4, 2],
@@ -433,9 +377,4 @@ describe('the last run', () => {
       expect(mergeRuns(nodesOf(5), told)).toEqual(at(60_000, 2_000, AGAIN));
     },
   );
-
-  it('is never one that a majority of five cannot know', () => {
-    const told = [[at(60_000, 2_000, AGAIN)], [at(0, 1_000)], [at(0, 1_000)], [at(0, 1_000)]];
-    expect(mergeRuns(nodesOf(5), told)).toEqual(at(0, 1_000));
-  });
 });

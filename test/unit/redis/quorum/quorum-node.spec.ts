@@ -121,17 +121,6 @@ describe('a node of a quorum', () => {
     expect(told).toHaveLength(1);
   });
 
-  it('rejects an answer that another server may have given, and reports the grant in it', async () => {
-    const { stores, nodes } = setUp(A, B, C);
-    const late: AcquireReply[] = [];
-    const asked = nodes[1]!.acquire(acquireRequest(), 1_000, (reply) => late.push(reply));
-    await settled();
-    stores[1]!.lead({ runId: 'b2' });
-    stores[1]!.replies[0]!(granted());
-    await expect(asked).rejects.toMatchObject({ wasSent: true, message: expect.stringContaining('another server') });
-    expect(late).toEqual([granted()]);
-  });
-
   it('has no vote when its connection was lost while it identified its server', async () => {
     const { stores, answers } = setUp(A, B, C);
     const first = answers();
@@ -173,13 +162,6 @@ describe('a node of a quorum', () => {
     expect(stores[0]!.released).toEqual([{ ...RELEASE, unanswered: true }]);
     stores[0]!.replies[0]!(granted());
     await acquiring;
-  });
-
-  it('reports that nothing was sent while it is away', async () => {
-    const { stores, nodes } = setUp(A, B, C);
-    stores[0]!.commands.outage = new Error('connect ECONNREFUSED');
-    await expect(nodes[0]!.ask(async () => true)).rejects.toMatchObject({ wasSent: false, retryable: true });
-    expect(stores[0]!.asked).toBe(0);
   });
 
   it('keeps a release for a server that it does not lead to now, but none for a server that is not a node', async () => {
@@ -244,21 +226,5 @@ describe('a count of votes', () => {
     expect(votes.find(({ node }) => node === nodes[0])!.error).toMatchObject({
       message: expect.stringContaining('has voted already'),
     });
-  });
-
-  it('waits longer for votes that may still decide', async () => {
-    const { clock, nodes } = setUp(A, B, C);
-    const votedAt = async (canWin: boolean) => {
-      const began = clock.now();
-      const ask = () => new Promise<never>(() => undefined);
-      const extra = { ms: 400, canWin: () => canWin };
-      const counted = gather(clock, { nodes, ask, timeoutMs: 100, isDecided: () => false, extra });
-      await clock.advance(1_000);
-      const [vote] = await counted;
-      return [clock.now() - began, (vote!.error as Error).message];
-    };
-    expect(await votedAt(true)).toEqual([1_000, 'no answer within 500 ms']);
-    expect(await votedAt(false)).toEqual([1_000, 'no answer within 100 ms']);
-    expect(clock.timers).toBe(0);
   });
 });

@@ -45,28 +45,6 @@ describe('a waiter in a quorum', () => {
     expect([told, clock.timers]).toEqual([['wake c.1'], 0]);
   });
 
-  it.each([2, 3, 4, 5, 7])('of %d nodes is not woken again by the other nodes for the same release', async (count) => {
-    const { told, tell, clock } = listen(count);
-    for (let node = 1; node <= count; node++) {
-      tell(node);
-      await clock.advance(9.9 / count);
-    }
-    expect(told).toEqual(['wake c.1']);
-    await clock.advance(1_000);
-    expect([told, clock.timers]).toEqual([['wake c.1'], 0]);
-  });
-
-  it('is woken again by a node that is more than 10 ms later than the first', async () => {
-    const { told, tell, clock } = listen(3);
-    for (const node of [1, 2]) tell(node);
-    await clock.advance(10);
-    tell(3);
-    await clock.advance(9.9);
-    expect(told).toEqual(['wake c.1']);
-    await clock.advance(0.1);
-    expect(told).toEqual(['wake c.1', 'wake c.1']);
-  });
-
   it('is woken 10 ms after the first node when the others are silent', async () => {
     const { told, tell, clock } = listen(5);
     tell(2);
@@ -96,39 +74,12 @@ describe('a waiter in a quorum', () => {
     expect([told.length, clock.timers]).toEqual([3, 0]);
   });
 
-  it('is not woken for an old release when a node announces the next one', async () => {
-    const { told, tell, clock } = listen(5);
-    for (const node of [1, 2, 3]) tell(node);
-    expect(told).toEqual(['wake c.1']);
-    await clock.advance(5);
-    // The next release: a majority must announce it, or 10 ms must pass.
-    tell(1);
-    tell(4);
-    expect(told).toEqual(['wake c.1']);
-    tell(2);
-    expect(told).toEqual(['wake c.1', 'wake c.1']);
-    for (const node of [3, 5]) tell(node);
-    await clock.advance(1_000);
-    expect([told.length, clock.timers]).toEqual([2, 0]);
-  });
-
   it('is woken, and must send a request, when a node granted it the lock', () => {
     const { told, tell } = listen(3);
     tell(1, GRANTED);
     tell(3, WAKE);
     tell(2, GRANTED);
     expect(told).toEqual(['wake c.1']);
-  });
-
-  it('is woken independently of others', async () => {
-    const { told, tell, clock } = listen(3);
-    tell(1, WAKE, 'c.1');
-    tell(2, WAKE, 'c.2');
-    expect(told).toEqual([]);
-    tell(3, WAKE, 'c.2');
-    expect(told).toEqual(['wake c.2']);
-    await clock.advance(10);
-    expect(told).toEqual(['wake c.2', 'wake c.1']);
   });
 
   it('is woken again by the next release', async () => {

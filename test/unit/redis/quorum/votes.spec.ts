@@ -33,11 +33,6 @@ const told = (votes: readonly Vote<string>[] | undefined): string[] =>
   (votes ?? []).map(({ node, value, error }) => `${node.name} ${value ?? String(error)}`);
 
 describe('votes', () => {
-  it('are requested from all nodes before any answers', () => {
-    const { questions, nodes } = ask(3);
-    expect(questions.map(({ node }) => node)).toEqual(nodes);
-  });
-
   it('count when they came while the event loop was blocked, though its timers run first', async () => {
     const { questions, outcome, clock } = ask(3);
     clock.jump(5_000);
@@ -90,14 +85,6 @@ describe('votes', () => {
     expect(told(outcome.value).toSorted()).toEqual(['n1 Error: no client', 'n2 yes', 'n3 yes']);
     expect(clock.timers).toBe(0);
   });
-
-  it('do not reject when nothing listens to late ones', async () => {
-    const { questions, outcome } = ask(3, { onLate: undefined });
-    for (const { answer } of questions.slice(0, 2)) await answer('yes');
-    await questions[2]!.fail(new Error('away'));
-    expect(outcome.error).toBeUndefined();
-    expect(outcome.value).toHaveLength(2);
-  });
 });
 
 describe('late votes', () => {
@@ -109,13 +96,5 @@ describe('late votes', () => {
     await questions[2]!.answer('yes');
     expect(told(late)).toEqual(['n4 Error: away', 'n3 yes']);
     expect(told(outcome.value)).toEqual(['n1 yes', 'n2 yes']);
-  });
-
-  it('are not checked for a decision', async () => {
-    const asked: number[] = [];
-    const isDecided = (votes: readonly unknown[]): boolean => asked.push(votes.length) === 2;
-    const { questions } = ask(3, { isDecided });
-    for (const { answer } of questions) await answer('yes');
-    expect(asked).toEqual([1, 2]);
   });
 });
