@@ -55,4 +55,3 @@ export type {
   RedisConnectionOptions,
 } from './redis/client/redis-connection.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
-export type { LockScripts } from './redis/scripts/lock-scripts.js';

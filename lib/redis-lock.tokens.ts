@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 
-/** Provider token: the Lua scripts of the module, a `LockScripts`; override it to replace one. */
+/** Provider token: the Lua scripts of the module, as `createLockScripts` returns them; override it to replace one. */
 export const LOCK_SCRIPTS = Symbol.for('nestjs-redis-lock:scripts');
 
 /** Provider token: the `LockStore` of the module; internal. */

@@ -17,8 +17,8 @@ export interface Lock extends AsyncDisposable {
   /** The fencing token of each key, in the order of `keys`. */
   readonly fencingTokens: readonly number[];
   /**
-   * Aborted with a `LockLostError` when the lock is lost, before another caller can hold it. Its listeners run in the async
-   * context of the code that first read this property.
+   * Aborted with a `LockLostError` when the lock is lost: before another caller can hold it, unless an operator revoked it, a
+   * failover forgot it, or this process was paused. Its listeners run in the async context of the code that first read it.
    */
   readonly signal: AbortSignal;
   /** Whether the lease can be proven right now. */

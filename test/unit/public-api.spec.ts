@@ -18,6 +18,7 @@ const NOT_EXPORTED: Readonly<Record<string, readonly string[]>> = {
     'IfBusy',
     'IfUnavailable',
     'KeyOfAny',
+    'LockScripts',
     'OncePer',
     'PlainPlaceholders',
     'Seen',

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { type Redis } from 'ioredis';
-import { LOCK_SCRIPTS, Locked, type LockScripts, RedisLockModule, RedisLockService } from '../../../lib/index.js';
+import { LOCK_SCRIPTS, Locked, RedisLockModule, RedisLockService } from '../../../lib/index.js';
+import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp, startModule } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';

@@ -1,6 +1,6 @@
 import { type Redis } from 'ioredis';
 import { type AcquireRequest } from '../../../lib/core/store/lock-store.js';
-import { type LockScripts, createLockScripts } from '../../../lib/index.js';
+import { type LockScripts, createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { RedisKeys } from '../../../lib/redis/codec/redis-keys.js';
 import { type AcquireTimes, type Operation, ScriptCalls } from '../../../lib/redis/codec/script-calls.js';
 
