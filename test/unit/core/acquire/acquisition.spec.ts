@@ -1,4 +1,4 @@
-import { LockShutdownError, LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type AcquireReply } from '../../../../lib/core/store/lock-store.js';
 import { settled } from '../../../support/core/fake-clock.js';
@@ -103,13 +103,6 @@ describe('a call', () => {
     await lock.release();
     expect(givenBack()).toEqual([1, 1, 2, 2]);
     await finish();
-  });
-
-  it('takes a new attempt for one key that was released without a trace', async () => {
-    const { outcome, reply, attempts, givenBack } = startCall();
-    await reply({ outcome: 'refused', reason: 'released' });
-    await reply(granted(3_000));
-    expect([outcome.value?.held, attempts(), givenBack()]).toEqual([true, [1, 2], []]);
   });
 
   it('fails when the store throws instead of rejecting, and leaves nothing', async () => {
@@ -259,16 +252,6 @@ describe('a call whose votes are split', () => {
     await finish();
   });
 
-  it('fails with LockWaitTimeoutError when it may wait, and gives its last attempt back', async () => {
-    const { clock, outcome, answerAll, store, sent, finish } = startCall({ waitMs: 1_500 });
-    answerAll(() => SPLIT);
-    await clock.advance(1_500);
-    // The next attempt has its id already, and was not sent.
-    expect([outcome.error, sent()[1]]).toMatchObject([{ code: 'LOCK_WAIT_TIMEOUT' }, 1]);
-    expect(store.acquires.map(({ request }) => request.attempt)).not.toContain(store.releases[0]!.request.attempt);
-    await finish();
-  });
-
   it('waits for the pause even when woken while it asked, and retries at once when woken later', async () => {
     const { clock, reply, store, attempts } = startCall();
     store.listener!.onListening();
@@ -290,14 +273,6 @@ describe('a call whose votes are split', () => {
     answerAll((n) => (n === 0 ? first : granted(3_000, 7)));
     await clock.advance(ms);
     expect([outcome.value!.fencingToken, attempts(), givenBack()]).toEqual([7, [1, 2], []]);
-  });
-});
-
-describe('a call that is cancelled', () => {
-  it('gives its attempt back while its command is in flight, even with waitMs 0', async () => {
-    const { locker, outcome, givenBack } = startCall({ waitMs: 0 });
-    await locker.close(0);
-    expect([outcome.error, givenBack()]).toEqual([expect.any(LockShutdownError), [1]]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
-import { busy, gone, granted } from '../../../support/core/fake-store.js';
+import { busy, gone } from '../../../support/core/fake-store.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
 import { type Call, startCalls } from './start-calls.js';
 
@@ -93,32 +93,6 @@ describe('a call that its process has no permit for', () => {
     await finish();
   });
 
-  it('continues to wait in the store for the rest of its `waitMs`', async () => {
-    const { clock, store, first, call, finish } = await startFull(0);
-    const waiting = call({ waitMs: 500 });
-    await clock.advance(300);
-    store.onAcquire = () => busy({ holder: undefined });
-    await first.release();
-    await clock.advance(199);
-    expect(waiting).toEqual({});
-    await clock.advance(1);
-    const error = { code: 'LOCK_WAIT_TIMEOUT', waitedMs: 500, permits: 20, perInstance: undefined };
-    expect(waiting.error).toMatchObject(error);
-    await finish();
-  });
-
-  it('has time for the first answer of the store when its `waitMs` is nearly over', async () => {
-    const { clock, store, first, call, reply } = await startFull(0);
-    const waiting = call({ waitMs: 500 });
-    await clock.advance(499);
-    store.onAcquire = null;
-    await first.release();
-    await clock.advance(900);
-    expect(waiting).toEqual({});
-    await reply(granted(3_000, 7));
-    expect(waiting.value!.fencingToken).toBe(7);
-  });
-
   it('is refused at once if `maxWaiters` calls wait, at its gate and in the store', async () => {
     const started = startGates();
     const { store, call, calls, asked } = started;
@@ -176,16 +150,6 @@ describe('a permit of a process', () => {
     await settled();
     expect(asked()).toBe(4);
   });
-
-  it('is free again when a listener loses the lock in its grant', async () => {
-    const { locker, calls, asked } = startGates();
-    locker.events.on('acquired', () => {
-      for (const hold of locker.holds) hold.lose('revoked');
-    });
-    calls(4);
-    await settled();
-    expect([asked(), locker.live.waiting]).toEqual([4, 0]);
-  });
 });
 
 describe('the gate of a key', () => {
@@ -215,25 +179,6 @@ describe('the gate of a key', () => {
       await finish();
     },
   );
-
-  it('is closed with the module, also if a listener has begun its calls', async () => {
-    const { clock, locker, call } = startGates();
-    const first = call({ perInstance: 1 });
-    await settled();
-    const begun: Call[] = [];
-    locker.events.on('timedOut', () => {
-      void first.value!.release();
-      begun.push(call({ perInstance: 1 }), call({ perInstance: 1 }));
-    });
-    call({ perInstance: 1, waitMs: 500 });
-    await clock.advance(500);
-    expect(locker.live.waiting).toBe(1);
-    const closing = locker.close(0);
-    await settled();
-    expect(begun[1]!.error).toMatchObject({ code: 'LOCK_SHUTDOWN' });
-    await clock.advance(2_000);
-    await closing;
-  });
 
   it('is forgotten when no call wants the key any longer', async () => {
     const { store, enter } = startLocker();

@@ -88,16 +88,6 @@ describe('a call that has left the queue', () => {
     await finish();
   });
 
-  it('is given back until its lease ends', async () => {
-    const { clock, store, locker, abort } = await startWaiting();
-    store.onRelease = () => {
-      throw new LockStoreError('down');
-    };
-    abort();
-    await clock.advance(2_900);
-    expect(locker.live.releasing).toBe(1);
-  });
-
   it('is not given back that long after a shutdown', async () => {
     const { store, clock, locker, reporter, abort } = await startWaiting();
     store.onRelease = () => {

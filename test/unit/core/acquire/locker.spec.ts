@@ -52,14 +52,4 @@ describe('a shutdown', () => {
     await settled();
     expect(running.error).toBeInstanceOf(LockLostError);
   });
-
-  it('does not wait for locks that were lost meanwhile', async () => {
-    const { store, locker } = startLocker();
-    await locker.acquire(locker.request(['k'], lockOptions()));
-    let closed = false;
-    void locker.close(60_000).then(() => (closed = true));
-    store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
-    await settled();
-    expect(closed).toBe(true);
-  });
 });

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type LockEventName } from '../../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { NOTHING } from '../../../support/core/core-parts.js';
@@ -141,20 +140,6 @@ describe('a call that asks the store for others, and is cancelled', () => {
     const label = { where: 'Orders.charge', template: 'k' };
     expect([second.value!.request, third]).toMatchObject([{ options: { maxHoldMs: 70 }, holder, label }, {}]);
     expect(acquired).toMatchObject([{ ...label, fencingToken: 500, waited: true, local: false }]);
-    await finish();
-  });
-});
-
-describe('a store that fails while calls wait', () => {
-  it('is asked again by the same call, and each call fails when its waitMs is over', async () => {
-    const { clock, store, call, finish } = startTurns();
-    store.acquire = () => Promise.reject(new LockStoreError('away', { wasSent: false }));
-    const [first, second] = [call({ waitMs: 3_000 }), call({ waitMs: 2_000 })];
-    await clock.advance(2_000);
-    expect([first, second.error]).toMatchObject([{}, SILENCE]);
-    expect(second.error.message).toContain('was not acquired within 2000 ms: away');
-    await clock.advance(1_000);
-    expect(first.error).toMatchObject(SILENCE);
     await finish();
   });
 });

@@ -120,19 +120,6 @@ describe('a turn', () => {
     await finish();
   });
 
-  it('that ended early does not shorten the next one', async () => {
-    const { clock, store, lock, second, sent } = await startHeld();
-    await clock.advance(2);
-    lock.lose('revoked');
-    await settled();
-    expect(second.value!.held).toBe(true);
-    store.onAcquire = () => busy();
-    await clock.advance(4);
-    expect(sent()[0]).toBe(2);
-    await clock.advance(1);
-    expect(sent()[0]).toBe(3);
-  });
-
   it('lets a call that comes after its end ask at once, behind those that came first', async () => {
     const { clock, store, hold, call, reply, sent } = startTurns();
     await hold();
