@@ -37,7 +37,7 @@ export const part = <T>(
 ): Part<any> => ({ runs, input, check, width, isKnown });
 
 /** What a run of a part found. */
-export interface Finding {
+interface Finding {
   readonly cases: number;
   /** The smallest input that fails, with its seed; undefined if nothing failed. */
   readonly failure: string | undefined;
@@ -52,7 +52,7 @@ const SHRINK_MS = 60_000;
  * Runs a part, and shrinks what fails. An uncaught error fails the cases during which it came. When the time is
  * over, no case begins, and those that run are waited for: they have servers and timers.
  */
-export async function search<T>(part: Part<T>, limitMs = AREA_MS): Promise<Finding> {
+async function search<T>(part: Part<T>, limitMs = AREA_MS): Promise<Finding> {
   if (ONLY !== undefined) return { cases: 1, failure: await runAlone(part, SEED, ONLY) };
   const until = performance.now() + (limitMs ?? Infinity);
   const runs = limitMs === undefined ? part.runs : Infinity;

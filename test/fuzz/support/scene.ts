@@ -97,7 +97,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 /** For how long a reply grants or renews a lock, by what our scripts reply: written down once more. 0: it does not. */
-export function leaseIn({ name, operands, keys }: Received, reply: Reply): number {
+function leaseIn({ name, operands, keys }: Received, reply: Reply): number {
   if (!Array.isArray(reply) || !reply.every(isPlain) || reply[1] !== operands['attempt']) return 0;
   if (reply[0] !== OUTCOMES[name] || !whole(reply[3], 1, MAX_LEASE_MS)) return 0;
   if (name !== 'renew' && !whole(reply[2], 0)) return 0;

@@ -28,10 +28,6 @@ describe('the record of a lock', () => {
     });
   });
 
-  it('remembers its last token when it is free', () => {
-    expect(read()).toMatchObject({ mode: 'free', fencingToken: TOKEN });
-  });
-
   it('contains every detail of a holder', () => {
     const state = read(holdOf('c.1', 2_000, { text: 'web-1:42 Orders.charge' }));
     expect(state).toEqual({

@@ -100,17 +100,6 @@ function open() {
 const replyError = (message: string): Error => Object.assign(new Error(message), { name: 'ReplyError' });
 
 describe('the wake-up channel', () => {
-  it('reports that it listens after the first subscription, and a gap after each later one', async () => {
-    const { latest, told, connect } = open();
-    for (const times of [1, 2, 3]) {
-      const subscription = await connect();
-      expect([subscription.name, latest().subscriptions.length, told.length]).toEqual(['wake:c', times, times - 1]);
-      subscription.confirm();
-      await settled();
-      expect(told).toEqual(['listening', 'gap', 'gap'].slice(0, times));
-    }
-  });
-
   it('reports no gap when the connection is lost before the answer, but after the next one', async () => {
     const { told, reporter, connect } = open();
     (await connect()).refuse(lostError());
