@@ -1,15 +1,7 @@
 import 'reflect-metadata';
 import { runInNewContext } from 'node:vm';
 import ts from 'typescript';
-import {
-  Limited,
-  LockConfigurationError,
-  Locked,
-  LockInterceptor,
-  LockKeyError,
-  ReadLocked,
-  WriteLocked,
-} from '../../../lib/index.js';
+import { Limited, LockConfigurationError, Locked, LockKeyError, ReadLocked, WriteLocked } from '../../../lib/index.js';
 import { thrownBy } from '../../support/waiting/rejection.js';
 
 /** The decorators, with types that also accept what the compiler would refuse. */
@@ -141,21 +133,6 @@ describe('a decorator without a key', () => {
       expect(error.message).toMatch(/^Orders\.charge: the key template is .*; write one/);
     }
   });
-});
-
-describe('a key that looks like a filled template', () => {
-  it.each(['order:${id}', 'order:{0}', 'order:{id}', 'order:#{id}'])(
-    '%s is refused when the class is defined, with what to write',
-    (key) => {
-      const text = /^Orders\.charge: key template '.*' fills nothing; write '<0>' for the first argument/;
-      for (const name of NAMES) {
-        const error = thrownBy(() => define(METHODS['a method']!, withKey(name, key)));
-        expect(error).toBeInstanceOf(LockKeyError);
-        expect(error.message).toMatch(text);
-      }
-      expect(() => LockInterceptor.for(key)).toThrow(/fills nothing; write '<0>'/);
-    },
-  );
 });
 
 describe.each(NAMES)('@%s that is called as a standard decorator', (name) => {

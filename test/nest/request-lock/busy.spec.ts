@@ -216,25 +216,9 @@ class Streams {
   answer(): Observable<Message> {
     return NEVER;
   }
-
-  @Get('last/:id')
-  @UseInterceptors(LockInterceptor.for(KEY))
-  last(): Observable<string> {
-    this.calls += 1;
-    const { key } = currentLock();
-    return this.source.pipe(map((value) => `${value} ${key}`));
-  }
-
-  @Get('method-last/:id')
-  @Locked('order:<0>')
-  methodLast(@Param('id') _id: string): Observable<string> {
-    const { key } = currentLock();
-    return this.source.pipe(map((value) => `${value} ${key}`));
-  }
 }
 
 const SSE = ['events', 'promised-events', 'method-events'];
-const LAST = ['last', 'method-last'];
 const sourceOf = ({ app }: RequestApp): Subject<number> => app.get(Streams).source;
 
 /** Reads until the text has come, or the answer has ended. */
@@ -304,21 +288,5 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
     expect([status, text.includes('data: ')]).toEqual([200, false]);
     const answered = await app.get(`answer/${id}`);
     expect(answered.text).toMatch(/data: busy\n[^]*data: still\n/);
-  });
-});
-
-describe.each(PLATFORMS)('a handler that returns an Observable on %s', (platform) => {
-  const start = () => startRequests(platform, { controllers: [Streams] });
-
-  it.each(LAST)('(%s) holds the lock until it has ended', async (path) => {
-    const [app, id] = [await start(), freshKey()];
-    const answer = app.get(`${path}/${id}`);
-    await eventually(() => sourceOf(app).observed);
-    expect(await app.locks.isLocked(`order:${id}`)).toBe(true);
-    sourceOf(app).next(1);
-    sourceOf(app).next(2);
-    sourceOf(app).complete();
-    expect((await answer).text).toBe(`2 order:${id}`);
-    expect(await app.locks.isLocked(`order:${id}`)).toBe(false);
   });
 });

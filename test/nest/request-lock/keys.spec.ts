@@ -215,18 +215,8 @@ const OPTIONS: Record<string, [options: object, words: string]> = {
   spreadMs: [{ spreadMs: 5 }, '`spreadMs` is for scheduled jobs'],
   rerunOnLoss: [{ rerunOnLoss: true }, '`rerunOnLoss` is for scheduled jobs'],
   'an unknown mode': [{ mode: 'shared' }, "Expected `mode` to be 'write' or 'read'"],
-  'permits without the mode read': [{ permits: 2 }, '`permits`'],
-  'no permits': [{ mode: 'read', permits: 0 }, '`permits`'],
-  'permits for an instance without permits': [{ mode: 'read', perInstance: 2 }, '`perInstance`'],
-  'a lease as a text': [{ leaseMs: '5s' }, 'Expected `leaseMs`'],
-  'a negative waitMs': [{ waitMs: -1 }, 'Expected `waitMs`'],
-  'waitMs with a skip': [{ waitMs: 100, ifBusy: 'skip' }, '`waitMs: 100` has no effect'],
-  'an unknown ifBusy': [{ ifBusy: 'queue' }, 'Expected `ifBusy`'],
   'an unknown onUnavailable': [{ onUnavailable: 'ignore' }, 'Expected `onUnavailable`'],
-  'an empty connection': [{ connection: '' }, 'Expected `connection`'],
   'a connection that is not a name': [{ connection: 5 }, 'Expected `connection`'],
-  'reentrant as a text': [{ reentrant: 'no' }, 'Expected `reentrant`'],
-  'a signal that is not one': [{ signal: {} }, 'Expected `signal`'],
   'an unknown option': [{ wait: 5 }, 'Unknown lock option `wait`'],
 };
 
@@ -236,10 +226,7 @@ const NO_OPTIONS: Record<string, unknown> = { null: null, 'a number': 5, 'a text
 const KEYS: Record<string, [key: unknown, words: string]> = {
   'an empty template': ['', 'the key template is an empty string'],
   'a placeholder without an index': ['order:<id>', "'<id>' is not a placeholder"],
-  'a placeholder that is not closed': ['order:<0.params.id', 'is not closed'],
-  'two placeholders that nothing separates': ['<0.params.a><0.params.b>', 'nothing separates'],
   'an empty list': [[], 'the list of keys is empty'],
-  'a number': [5, 'the key template is'],
   nothing: [undefined, 'the key template is undefined'],
 };
 
