@@ -1,4 +1,4 @@
-import { LockLostError, type Lock } from '../../lib/index.js';
+import { type Lock } from '../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { gate } from '../support/waiting/gate.js';
@@ -58,18 +58,6 @@ describe('a defect of another library', () => {
     await last.release();
     await untilFree(app, key);
     await expectNothingAlive([app]);
-  });
-
-  it('Spring Integration #11146: the release of an expired lock reports the loss, and leaves the next holder alone', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const expired = await a.locks.acquire(key, { leaseMs: 60, renew: false });
-    const next = await b.locks.acquire(key, { waitMs: 25_000 });
-    expect([await expired.release(), expired.held, expired.signal.aborted]).toEqual([false, false, true]);
-    expect(expired.signal.reason).toBeInstanceOf(LockLostError);
-    expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
-    expect(await a.locks.tryAcquire(key)).toBeNull();
-    expect(await next.release()).toBe(true);
   });
 
   it('BullMQ #3056, #3183: work that outlives its lease is reported as lost, and its end does not end the run that followed', async () => {
