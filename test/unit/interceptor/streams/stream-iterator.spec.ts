@@ -1,5 +1,5 @@
 import { EventEmitter, on } from 'node:events';
-import { LockBusyError, LockNotHeldError } from '../../../../lib/core/lock.errors.js';
+import { LockNotHeldError } from '../../../../lib/core/lock.errors.js';
 import { lockedAsyncIterable } from '../../../../lib/interceptor/streams/stream-iterator.js';
 import { finishStream } from '../../../../lib/interceptor/streams/stream-result.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
@@ -62,13 +62,6 @@ describe('a locked async iterable', () => {
     lock.isLostAtEnd = true;
     const next = () => Promise.reject(thrown);
     expect(await rejection(lockedAsyncIterable(opening(lock), iterating({ next })).next())).toBe(thrown);
-  });
-
-  it('rejects when acquiring does, and then has ended', async () => {
-    const open = opening(new LockBusyError('busy'));
-    const iterator = lockedAsyncIterable(open, boom);
-    expect(await rejection(iterator.next())).toBeInstanceOf(LockBusyError);
-    expect([await iterator.next(), open.opened]).toEqual([DONE, 1]);
   });
 });
 
