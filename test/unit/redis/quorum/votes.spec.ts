@@ -85,6 +85,14 @@ describe('votes', () => {
     expect(told(outcome.value).toSorted()).toEqual(['n1 Error: no client', 'n2 yes', 'n3 yes']);
     expect(clock.timers).toBe(0);
   });
+
+  it('do not reject when nothing listens to late ones', async () => {
+    const { questions, outcome } = ask(3, { onLate: undefined });
+    for (const { answer } of questions.slice(0, 2)) await answer('yes');
+    await questions[2]!.fail(new Error('away'));
+    expect(outcome.error).toBeUndefined();
+    expect(outcome.value).toHaveLength(2);
+  });
 });
 
 describe('late votes', () => {
