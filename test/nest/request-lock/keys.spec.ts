@@ -215,6 +215,8 @@ const OPTIONS: Record<string, [options: object, words: string]> = {
   spreadMs: [{ spreadMs: 5 }, '`spreadMs` is for scheduled jobs'],
   rerunOnLoss: [{ rerunOnLoss: true }, '`rerunOnLoss` is for scheduled jobs'],
   'an unknown mode': [{ mode: 'shared' }, "Expected `mode` to be 'write' or 'read'"],
+  'permits without the mode read': [{ permits: 2 }, '`permits`'],
+  'permits for an instance without permits': [{ mode: 'read', perInstance: 2 }, '`perInstance`'],
   'an unknown onUnavailable': [{ onUnavailable: 'ignore' }, 'Expected `onUnavailable`'],
   'a connection that is not a name': [{ connection: 5 }, 'Expected `connection`'],
   'an unknown option': [{ wait: 5 }, 'Unknown lock option `wait`'],
