@@ -1,6 +1,6 @@
 // Makes an app from its own files, the files that all apps share, and the tarball; runs its steps, and prints one line for each.
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import pLimit from 'p-limit';
@@ -142,6 +142,7 @@ function createApp(name, folder, tarball) {
   }
   const manifest = JSON.parse(execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' }));
   cpSync(join(SHARED, 'src'), source, { recursive: true });
+  if (!existsSync(join(source, 'main.ts'))) writeMain(folder);
   // An entry that is just a file, such as package.json, is not code.
   const entries = Object.entries(manifest.exports ?? {}).filter(
     ([key, target]) => key !== '.' && typeof target === 'object',
@@ -151,6 +152,13 @@ function createApp(name, folder, tarball) {
   writeFileSync(join(source, 'entries.ts'), lines.join('') || 'export {};\n');
   if (subpaths.includes('testing')) cpSync(join(SHARED, 'testing'), source, { recursive: true });
   if (name === 'lowest-peers') addLowestPeers(join(folder, 'package.json'), manifest.peerDependencies);
+}
+
+/** Imports name a file with its extension in an ES module, and without it in a CommonJS module. */
+function writeMain(folder) {
+  const text = readFileSync(join(SHARED, 'main.ts'), 'utf8');
+  const isModule = readJson(folder, 'package.json').type === 'module';
+  writeFileSync(join(folder, 'src', 'main.ts'), isModule ? text : text.replaceAll(/(?<= from '\.\/\w+)\.js/g, ''));
 }
 
 /** Adds the first version of each range, because the package declares support for it. */

@@ -1,3 +1,4 @@
+// The main file of each app that checks everything.
 import 'reflect-metadata';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
