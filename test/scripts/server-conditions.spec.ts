@@ -60,7 +60,33 @@ describe('the scripts on a server', () => {
     acquire(n, { waiterLeaseMs: 10_000, ...asked }, client);
   const releaseOf = (n: number, holdAtLeastMs = 0) =>
     calls.alone(calls.release({ key: 'a', attempt: attempt(n), holdAtLeastMs, leaseMs: 0 }, 1_000), times());
+  /** Loads all that the lock has, and changes little. */
+  const releaseOfUnknown = () => calls.release({ key: 'a', attempt: attempt(9), holdAtLeastMs: 0, leaseMs: 0 }, 1_000);
   const release = (n: number, client = redis, holdAtLeastMs = 0) => run(releaseOf(n, holdAtLeastMs), client);
+
+  it('grant a lock to a holder without a text', async () => {
+    await acquire(1, { holder: '' });
+    expect((await acquire(2))[0]).toBe('busy');
+  });
+
+  it('execute each of several operations as they execute it alone', async () => {
+    await acquire(1, { mode: 'read' });
+    await acquire(2, { mode: 'read' });
+    await waitFor(3);
+    await run(calls.forceRelease('a', attempt(5), now * 1_000 + 10));
+    await run(calls.setPermits('a', attempt(6), 2));
+    await acquire(3, { leaseMs: 90_000 });
+    await waitFor(4);
+    const asked = calls.acquire({ ...asking(1), keys: ['c'] }, 1_000, 0);
+    const behind = await textsOf(
+      await runScript(redis, calls.together([releaseOfUnknown(), asked], times()), now * 1_000),
+    );
+    const together = [await redis.hgetall('lock:c'), await redis.pexpiretime('lock:c')];
+    await redis.del('lock:c');
+    const alone = await run(calls.alone(asked, times()));
+    expect(behind[1]).toBe(String(alone));
+    expect(together).toEqual([await redis.hgetall('lock:c'), await redis.pexpiretime('lock:c')]);
+  });
 
   it.each<Refused>([
     ['a key of another type', 'WRONGTYPE', () => redis.set(KEY, 'mine')],

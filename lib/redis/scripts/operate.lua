@@ -122,7 +122,7 @@ local function new_lock()
         lock.first, lock.head, lock.tail, lock.waiting, lock.cursor, lock.swept, lock.told = 1, 1, 0, 0, 0, 0, false
         lock.slot, lock.mine, lock.place, lock.waiter, lock.freed, lock.changed = false, false, false, false, false, false
         lock.stands, lock.owned, lock.left, lock.has_expired, lock.rare, lock.permits = false, false, false, false, false, false
-        lock.late, lock.revoked, lock.jobs, lock.floor = '', '', '', 0
+        lock.by, lock.late, lock.revoked, lock.jobs, lock.floor = '', '', '', '', 0
         return lock
       end
     elseif not has_queue then

@@ -80,7 +80,7 @@ function Lock.grant(lock, hold, lease, token)
   if token > lock.token then lock.token = token end
   lock:count(hold, 1)
   if not lock.slot and hold.owner == '-' then
-    lock.slot = hold
+    lock.slot, lock.changed = hold, true
     if hold.text ~= lock.by then lock:set('by', hold.text) end
   else
     lock:write(hold)
