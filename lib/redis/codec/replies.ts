@@ -102,7 +102,7 @@ export function checkSetPermitsReply(key: string, reply: Reply): void {
   new ReplyParts(key, reply).oneOf(0, ['set']);
 }
 
-/** The last token of the reply `again`, where a lower one would not show that the store had forgotten the lock. */
+/** The last token with `again` where a lower one would not show that the store had forgotten the lock. */
 export const ANY_TOKEN = Number.MAX_SAFE_INTEGER;
 
 const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked', 'unknown'] as const;

@@ -123,7 +123,7 @@ describe('the master of some sentinels', () => {
 describe('a `natMap` behind sentinels', () => {
   it.each<[string, RedisNatMap, string]>([
     ['throws', () => { throw new Error('no route'); }, 'no route'], // prettier-ignore
-    ['throws a value that is not an error', () => { throw null; }, '`null`'], // prettier-ignore
+    ['throws null', () => { throw null; }, '`null`'], // prettier-ignore
     ['names no port', (() => ({ host: 'b' })) as unknown as RedisNatMap, '{ host, port }'],
     ['is a promise', (async () => null) as unknown as RedisNatMap, '{ host, port }'],
     ['is a table with a port that is none', { [`${OLD}:${PORT}`]: { host: 'b', port: 0 } }, '{ host, port }'],
