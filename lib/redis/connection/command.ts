@@ -123,7 +123,7 @@ export abstract class Command implements CommandRequest {
     host.onStart(this);
   }
 
-  /** What it sends each time: a script, whose answers are lists of strings, or another command, with its reply. */
+  /** What it sends each time: a script, whose answers are strings or lists of them, or another command, with its reply. */
   protected abstract make(client: RedisClient): Script | Promise<unknown>;
   /** The answers in a reply; null: it is the reply to another command. */
   protected abstract read(reply: unknown): unknown[] | null;
