@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ChaosServer, compileClockShim } from './servers.js';
 import { type System, type SystemOptions } from './topologies/system.js';
-import { type Deed, type ResourceTotals } from '../checker/events.js';
+import { type Deed } from '../checker/events.js';
+import { Resource } from '../checker/registers.js';
 import { check, scopeOf } from '../checker/check.js';
 import { carryOut, chosen, planFaults } from './nemesis/plan.js';
 import { workerFaults } from './nemesis/network-faults.js';
@@ -52,63 +53,6 @@ async function lookAt(server: ChaosServer, name: string): Promise<string[]> {
 async function list(connection: unknown): Promise<string[]> {
   const { stdout } = await promisify(execFile)(process.execPath, [LISTER, JSON.stringify(connection)]);
   return JSON.parse(stdout) as string[];
-}
-
-/** A message of a worker about one key of the resource; `token` is undefined for clients without tokens. */
-export interface ResourceRequest {
-  readonly read?: string;
-  readonly write?: string;
-  readonly token?: number;
-  /** What the worker has read of both registers. */
-  readonly plain?: number;
-  readonly fenced?: number | null;
-}
-
-interface Register {
-  plain: number;
-  fenced: number;
-  maxToken: number;
-  confirmed: number;
-  plainConfirmed: number;
-  refused: number;
-}
-
-/**
- * The resource under the locks: two counters per key, which the workers increase by reading, working and writing. One accepts every
- * write; the other rejects tokens smaller than the greatest one seen.
- */
-export class Resource {
-  readonly #registers = new Map<string, Register>();
-
-  answer({ read, write, token, plain, fenced }: ResourceRequest): object {
-    const register = this.#register(read ?? write!);
-    const isFresh = token !== undefined && token >= register.maxToken;
-    if (isFresh) register.maxToken = token;
-    if (read !== undefined) return { plain: register.plain, fenced: isFresh ? register.fenced : null };
-    register.plain = plain! + 1;
-    register.plainConfirmed += 1;
-    if (token !== undefined && (!isFresh || fenced === null)) register.refused += 1;
-    else if (token !== undefined) {
-      register.fenced = fenced! + 1;
-      register.confirmed += 1;
-    }
-    return {};
-  }
-
-  totals(): [string, ResourceTotals][] {
-    return [...this.#registers].map(([key, { plain, fenced, confirmed, plainConfirmed, refused }]) => [
-      key,
-      { confirmed, counted: fenced, refused, plainConfirmed, plainCounted: plain },
-    ]);
-  }
-
-  #register(key: string): Register {
-    const known = this.#registers.get(key);
-    if (known) return known;
-    const register = { plain: 0, fenced: 0, maxToken: 0, confirmed: 0, plainConfirmed: 0, refused: 0 };
-    this.#registers.set(key, register);
-    return register;
-  }
 }
 
 const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Deed } from '../checker/events.js';
 import { type Recorder } from './recorder.js';
-import { type Resource, type ResourceRequest } from './run.js';
+import { type Resource, type ResourceRequest } from '../checker/registers.js';
 
 const READY_WITHIN_MS = 30_000;
 /** The longest wait (6 s), the longest work (2.5 s), and the releases of both, on a busy machine. */

@@ -79,6 +79,9 @@ export type WorkerEvent =
   | (OfCall & { readonly e: 'spent'; readonly isHeld: boolean })
   /** The leader was notified that its term is over. */
   | (OfCall & { readonly e: 'demoted'; readonly reason: string })
+  /** It writes to the fenced register what it has read, counted up; and whether the register took that. */
+  | (OfCall & { readonly e: 'writes'; readonly was: number })
+  | (OfCall & { readonly e: 'wrote'; readonly isAccepted: boolean })
   /** A call on a hold, and its end; it must settle within `withinMs`. */
   | (OfCall & { readonly e: 'asks'; readonly what: string; readonly withinMs: number })
   | (OfCall & { readonly e: 'answered'; readonly what: string })

@@ -135,14 +135,6 @@ function count(max: Record<Mode, Latest>, call: Call, key: string): void {
   if (token > max[call.mode].token) max[call.mode] = { token, call };
 }
 
-/** A resource that checks tokens has every write that it confirmed. */
-export function fencedWrites(history: History): Violation[] {
-  return [...history.resources].flatMap(([key, { confirmed, counted }]) => {
-    const text = `${key} lost ${confirmed - counted} fenced writes`;
-    return confirmed === counted ? [] : [{ rule: 'fenced-writes' as const, t: history.endedAt, text }];
-  });
-}
-
 /** A nested call has the token of its hold. */
 export function reentry(history: History): Violation[] {
   return [...history.calls.values()].flatMap(({ op, grantedAt = 0, tokens, nestedTokens }) =>

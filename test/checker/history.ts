@@ -84,6 +84,8 @@ export interface Call {
   isHeldAfterTransfer?: boolean;
   /** Why the term of the leader is over. */
   demotion?: string;
+  /** Its writes to the fenced register that were not refused, and the value that it had read; without an answer, until Infinity. */
+  readonly writes: (Span & { readonly was: number })[];
   readonly acts: number[];
   readonly nestedTokens: number[];
 }
@@ -212,6 +214,8 @@ export class History {
     else if (event.e === 'reads') call.readsFrom ??= t;
     else if (event.e === 'longer') call.leaseMs = Math.max(call.leaseMs, event.leaseMs);
     else if (event.e === 'nested') call.nestedTokens.push(event.token);
+    else if (event.e === 'writes') call.writes.push({ was: event.was, from: t, to: Infinity });
+    else if (event.e === 'wrote') answerWrite(call, event);
     else if (event.e === 'releasing') call.releasingAt ??= t;
     else if (event.e === 'released') Object.assign(call, { releasedAt: t, wasHeld: event.wasHeld });
     else if (event.e === 'transferred') transfer(call, event);
@@ -278,6 +282,11 @@ function transfer(call: Call, { t, asked, leaseMs, mode }: Extract<ChaosEvent, {
   Object.assign(call, { transferredAt: t, transferredMode: mode, releasingAt: t, until });
 }
 
+function answerWrite({ writes }: Call, { t, isAccepted }: Extract<ChaosEvent, { e: 'wrote' }>): void {
+  const write = writes.pop();
+  if (write && isAccepted) writes.push({ ...write, to: t });
+}
+
 function demote(call: Call, { t, reason }: Extract<ChaosEvent, { e: 'demoted' }>): void {
   call.demotion = reason;
   if (STEPS_DOWN.includes(reason)) call.releasingAt ??= t;
@@ -294,7 +303,16 @@ const callOf = ({ t: calledAt, p: process, ...asked }: CallEvent): Call => {
     abortAfterMs: undefined,
   } as const;
   const call = { ...defaults, adopts: undefined, leads: false, ...asked };
-  return { ...call, process, line: lineOf(call, process), calledAt, until: -Infinity, acts: [], nestedTokens: [] };
+  return {
+    ...call,
+    process,
+    line: lineOf(call, process),
+    calledAt,
+    until: -Infinity,
+    writes: [],
+    acts: [],
+    nestedTokens: [],
+  };
 };
 
 /** It has no place in a queue. */

@@ -34,6 +34,12 @@ export class Story {
     return this.of(t, op, 'releasing', {}).of(t + 1, op, 'released', { wasHeld: true });
   }
 
+  /** It writes to the fenced register: one more than it has read. Without an answer, nothing is known of it. */
+  counts(t: number, op: string, was: number, isAccepted: boolean | null = true): this {
+    this.of(t, op, 'writes', { was });
+    return isAccepted === null ? this : this.of(t + 5, op, 'wrote', { isAccepted });
+  }
+
   transferred(t: number, op: string, leaseMs = LEASE_MS): this {
     return this.of(t, op, 'transferred', { asked: t, leaseMs }).of(t + 1, op, 'spent', { isHeld: false });
   }

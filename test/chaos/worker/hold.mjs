@@ -108,7 +108,10 @@ export class Hold {
   /** Writes what it has read and counted up, if it holds the lock. */
   async write({ plain, fenced }) {
     if (!this.act()) return;
-    await this.#run.resource({ write: this.#call.keys[0], token: this.#lock.tokens?.[0], plain, fenced });
+    if (fenced !== null) this.#log('writes', { was: fenced });
+    const token = this.#lock.tokens?.[0];
+    const { isAccepted } = await this.#run.resource({ write: this.#call.keys[0], token, plain, fenced });
+    if (fenced !== null) this.#log('wrote', { isAccepted });
   }
 
   async #nested() {

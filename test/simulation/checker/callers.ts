@@ -2,8 +2,10 @@ import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { type DemotionReason } from '../../../lib/core/lock.events.js';
 import { leaders, transfers } from '../../checker/deeds.js';
 import { type ChaosEvent } from '../../checker/events.js';
-import { exclusion, lossTold } from '../../checker/exclusion.js';
+import { exclusion } from '../../checker/locks.js';
+import { lossTold } from '../../checker/losses.js';
 import { fencing } from '../../checker/fencing.js';
+import { fencedWrites, Resource } from '../../checker/registers.js';
 import { type Candidate } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type HolderStep } from '../workload/plan.js';
@@ -22,6 +24,9 @@ export class Callers extends Scope implements Rule {
   /** The present term of each candidate, or the next one. */
   readonly #terms = new Map<Candidate, string>();
   readonly #opOf = new Map<LeaderTerm, string>();
+  /** A resource under the locks, and what writers have read of it. */
+  readonly #resource = new Resource();
+  readonly #read = new Map<Call, number>();
 
   onCall(call: Call): void {
     if (!call.outer) this.#noteCall(call);
@@ -38,9 +43,21 @@ export class Callers extends Scope implements Rule {
   }
 
   /** A nested call counts only if it has a separate hold. */
-  onHeld({ call, hold, lock }: Held): void {
+  onHeld({ call, hold, lock, owner }: Held): void {
     if (call.outer && hold) this.#noteCall(call);
     if (call.plan.entry !== 'adopt') this.#noteGrant(call, lock);
+    if (lock.mode !== 'write' || owner !== undefined || call.outer) return;
+    const { fenced } = this.#resource.answer({ read: call.plan.keys[0]!, token: lock.fencingTokens[0]! });
+    if (typeof fenced === 'number') this.#read.set(call, fenced);
+  }
+
+  /** Counts up what it has read, in the resource, whether it still holds the lock or not: the token keeps a late write out. */
+  #write({ call, lock }: Held): void {
+    const fenced = this.#read.get(call);
+    if (fenced === undefined || lock.mode !== 'write') return;
+    this.#note({ ...this.#of(call), e: 'writes', was: fenced });
+    const write = { write: call.plan.keys[0]!, token: lock.fencingTokens[0]!, plain: 0, fenced };
+    this.#note({ ...this.#of(call), e: 'wrote', isAccepted: this.#resource.answer(write).isAccepted! });
   }
 
   #noteGrant(call: Call, { fencingTokens: tokens, held }: Held['lock']): void {
@@ -56,8 +73,9 @@ export class Callers extends Scope implements Rule {
     this.#note({ ...this.#of(call), e: 'lost', reason: lost! });
   }
 
-  onReleasing({ call }: Held): void {
-    this.#note({ ...this.#of(call), e: 'releasing' });
+  onReleasing(held: Held): void {
+    this.#write(held);
+    this.#note({ ...this.#of(held.call), e: 'releasing' });
   }
 
   /** A release that is not waited for may come to the server at any time of the lease. */
@@ -137,7 +155,8 @@ export class Callers extends Scope implements Rule {
       process.sleeps.push(...stops.filter(({ isSleep }) => isSleep));
       if (diedAt < Infinity) process.endedAt = diedAt;
     }
-    const rules = [exclusion, fencing(facts.isQuorum), lossTold, transfers, leaders];
+    for (const [key, totals] of this.#resource.totals()) history.resources.set(key, totals);
+    const rules = [exclusion, fencing(facts.isQuorum), fencedWrites, lossTold, transfers, leaders];
     for (const { rule, t, text } of rules.flatMap((rule) => rule(history))) facts.world.violate(rule, text, t);
   }
 
