@@ -27,7 +27,7 @@ interface Step<S> {
   readonly time: number;
   /** Those that may be next, the one that ends first last. */
   readonly candidates: number[];
-  /** No operation has to take effect any more. */
+  /** All operations that have to take effect did. */
   readonly isOver: boolean;
 }
 

@@ -1,7 +1,6 @@
-import { type Call, type History, type Violation } from './history.js';
+import { type Call, type History, standstillsOf, type Violation } from './history.js';
 import { linearize, type Operation, type Refutation, type Sequential } from './linearize.js';
 import { beliefOf, grantsByKey, isForgotten, type Losses, lossesOf, sharesOwner, writing } from './spans.js';
-import { standstillsOf } from './history.js';
 
 /** A grant. Its hold ends by a release, or by the loss that its holder learns of: at any time after the holder believes in it last. */
 interface Grant extends Operation {

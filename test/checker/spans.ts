@@ -44,9 +44,6 @@ export const covered = (span: Span, others: readonly Span[]): number =>
 
 export const touches = (a: Span, b: Span): boolean => a.from <= b.to && b.from <= a.to;
 
-/** Whether two spans share more than a moment. */
-export const overlaps = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to;
-
 /**
  * What is excused, and for how long. Everything else is a violation.
  *
