@@ -1,12 +1,11 @@
 // Compiles TypeScript to CommonJS while it is loaded, so that the simulation needs no build and can change the source.
-import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { transformSync } from '@swc/core';
 import { TEXTS, textOfScripts } from '../../../scripts/lua.mjs';
-import { swcOptions } from '../../support/jest/compiled.cjs';
+import { swcOptions, textOf } from '../../support/jest/compiled.cjs';
 
 export const ROOT = dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))));
 const SELF = fileURLToPath(import.meta.url);
@@ -47,7 +46,7 @@ export function createLoader({ changes = [], packages = {} } = {}) {
  * @param {readonly Change[]} changes
  */
 export function changedSource(path, changes) {
-  let source = path === TEXTS ? textOfScripts((file) => changedSource(file, changes)) : readFileSync(path, 'utf8');
+  let source = path === TEXTS ? textOfScripts((file) => changedSource(file, changes)) : textOf(path);
   for (const { file, find, replace } of changes) {
     if (join(ROOT, file) !== path) continue;
     const count = source.split(find).length - 1;

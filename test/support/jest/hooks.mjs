@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import swc from '@swc/core';
-import { compiledPath, folder, swcOptions } from './compiled.cjs';
+import { compiledPath, folder, swcOptions, textOf } from './compiled.cjs';
 
 mkdirSync(folder, { recursive: true });
 
@@ -60,7 +60,7 @@ export async function load(url, context, next) {
 }
 
 function compile(path, file, kind) {
-  const source = readFileSync(path, 'utf8');
+  const source = textOf(path);
   const { code, map } = swc.transformSync(kind === 'c' ? CAN_REQUIRE + source : source, {
     ...swcOptions('es6'),
     filename: path,

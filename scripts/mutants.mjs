@@ -1,0 +1,192 @@
+// Changes the TypeScript of the kernel in small ways, and checks that a test notices each change: see docs/verification.md.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { devNull } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import process from 'node:process';
+import { mutate } from '../test/mutation/mutants.mjs';
+import { readJson, root, withFolder } from './checks.mjs';
+import { UsageError, newSeed, positive, runCommand, seed, text, whole } from './command.mjs';
+import { endOnSignals, follow } from './follow.mjs';
+import { provideRedis } from './redis.mjs';
+
+const usage = `Usage: node scripts/mutants.mjs [options]
+  --file PART       only files of the kernel whose path contains this
+  --sample N        this number of mutants, chosen by the seed (all)
+  --seed N          chooses the sample (random; it is printed)
+  --only ID,ID,…    these mutants, by the numbers of the list of survivors
+  --jobs N          how many run at the same time (1)
+  --suites A,B      only these: units, simulation, contract
+  --least PERCENT   ends with status 1 if fewer are found (90)`;
+
+const options = {
+  file: { ...text, byDefault: '' },
+  sample: whole(1, 1e6),
+  seed,
+  only: text,
+  jobs: whole(1, 64, 1),
+  suites: text,
+  least: positive(90),
+};
+
+/** What must notice a mutant, the fast ones first. Jest runs the files that reach it. */
+const SUITES = [
+  { name: 'units', paths: ['test/unit/core', 'test/unit/redis'] },
+  { name: 'simulation', script: 'test/mutation/plans.mjs' },
+  { name: 'contract', paths: ['test/contract'] },
+];
+
+/** In one process, which has the mutants; files that start other processes do not count, nor do those that need a quiet machine. */
+const JEST = [
+  join(root, 'node_modules/jest/bin/jest.js'),
+  '-i',
+  `--reporters=${join(root, 'test/mutation/reporter.mjs')}`,
+  `--testSequencer=${join(root, 'test/mutation/sequencer.mjs')}`,
+  '--testPathIgnorePatterns=(process|quiet)\\.spec|/node_modules/',
+];
+
+/** A mutant that loops is ended after the time of its tests without it, times this; and never before this time. */
+const SLOWER = 10;
+const LEAST_LIMIT_MS = 60_000;
+const NIGHT_MS = 6 * 3_600_000;
+
+function kernelFiles() {
+  const page = readFileSync(join(root, 'docs/verification.md'), 'utf8');
+  const [, section = ''] = /^## The kernel\n([^]*?)^## /m.exec(page) ?? [];
+  return [...section.matchAll(/`(lib\/[^`]+\.ts)`/g)].map(([, path]) => path);
+}
+
+/** Writes the mutated copies of all files; returns the mutants. */
+function writeCopies(folder) {
+  const all = [];
+  for (const file of kernelFiles()) {
+    const { mutants, copy } = mutate(file, readFileSync(join(root, file), 'utf8'), all.length);
+    all.push(...mutants);
+    mkdirSync(join(folder, dirname(file)), { recursive: true });
+    writeFileSync(join(folder, file), copy);
+  }
+  return all;
+}
+
+/** A repeatable order: by a hash of the seed and the number. */
+const rankOf = (id, seed) => Math.imul(Math.imul(id + 1, 0x9e3779b1) ^ (seed + 0x7f4a7c15), 0x85ebca6b) >>> 0;
+
+function chosen(all, { file, sample = Infinity, only }, seed) {
+  const ids = only && new Set(only.split(',').map(Number));
+  const some = all.filter((mutant) => mutant.file.includes(file) && (!ids || ids.has(mutant.id)));
+  if (some.length === 0)
+    throw new UsageError(`${only ? `--only ${only}` : `--file ${file}`}: expected a mutant of the kernel.`);
+  return some.toSorted((a, b) => rankOf(a.id, seed) - rankOf(b.id, seed)).slice(0, sample);
+}
+
+/** Runs a command to its end, or for this time; its status is null if it was ended. */
+async function runFor(args, env, limitMs = NIGHT_MS) {
+  const start = performance.now();
+  const status = await follow(process.execPath, args, { cwd: root, env: { ...process.env, ...env }, limitMs, out: [] });
+  return { status, ms: performance.now() - start };
+}
+
+class Suite {
+  #known;
+
+  constructor(suite, folder) {
+    Object.assign(this, suite);
+    this.folder = folder;
+  }
+
+  /** 'killed' or 'timeout' if a test notices the mutant. */
+  async try(mutant) {
+    this.#known ??= this.script ? this.#time() : this.#cover();
+    const { args, ms } = (await this.#known)(mutant);
+    if (!args) return undefined;
+    const env = { MUTANTS: this.folder, MUTANT: String(mutant.id), REACHED: devNull };
+    const { status } = await runFor(args, env, Math.max(LEAST_LIMIT_MS, SLOWER * ms));
+    if (status === null) return 'timeout';
+    return status === 0 ? undefined : 'killed';
+  }
+
+  /** Runs all files once, without a mutant; notes which mutants each of them reaches. */
+  async #cover() {
+    const REACHED = join(this.folder, `${this.name}.json`);
+    await runFor([...JEST, ...this.paths], { MUTANTS: this.folder, REACHED });
+    const all = readJson(REACHED).map((file) => ({ ...file, reached: new Set(file.reached) }));
+    const bad = all.filter(({ isGood }) => !isGood).map(({ path }) => relative(root, path));
+    if (bad.length > 0) console.log(`These fail without a mutant, and are left out: ${bad.join(', ')}`);
+    const good = all.filter(({ isGood }) => isGood).sort((a, b) => a.ms - b.ms);
+    return ({ id }) => {
+      const by = good.filter(({ reached }) => reached.has(id));
+      const ms = by.reduce((sum, file) => sum + file.ms, 0);
+      return by.length === 0
+        ? {}
+        : { args: [...JEST, '--bail=1', '--runTestsByPath', ...by.map(({ path }) => path)], ms };
+    };
+  }
+
+  /** How long the script takes without a mutant. */
+  async #time() {
+    const { status, ms } = await runFor([this.script], { MUTANTS: this.folder });
+    if (status !== 0) throw new UsageError(`${this.script} fails without a mutant.`);
+    return () => ({ args: [this.script], ms });
+  }
+}
+
+async function tried(mutant, suites) {
+  for (const suite of suites) {
+    const result = await suite.try(mutant);
+    if (result) return { mutant, result, by: suite.name };
+  }
+  return { mutant, result: 'survived' };
+}
+
+function suitesOf({ suites: names = SUITES.map(({ name }) => name).join() }) {
+  return names.split(',').map((name) => {
+    const suite = SUITES.find((one) => one.name === name);
+    if (!suite) throw new UsageError(`--suites ${name}: expected ${SUITES.map((one) => one.name).join(', ')}.`);
+    return suite;
+  });
+}
+
+const shown = (code) => code.replace(/\s+/g, ' ').slice(0, 120);
+
+/** Prints what was found, by file and by suite; returns the percentage. */
+function print(results) {
+  const count = (list, what) => list.filter(({ result }) => result === what).length;
+  for (const file of kernelFiles()) {
+    const of = results.filter(({ mutant }) => mutant.file === file);
+    if (of.length === 0) continue;
+    const [killed, timeout, survived] = ['killed', 'timeout', 'survived'].map((what) => count(of, what));
+    console.log(`${file}: ${killed} killed, ${timeout} timeouts, ${survived} survived`);
+  }
+  for (const { name } of SUITES) console.log(`noticed by ${name}: ${results.filter(({ by }) => by === name).length}`);
+  const found = results.length - count(results, 'survived');
+  const percent = (100 * found) / results.length;
+  console.log(`${found} of ${results.length} mutants found (${percent.toFixed(1)} %)`);
+  return percent;
+}
+
+await runCommand({ usage, options }, async (values) => {
+  const { seed = newSeed(), jobs, least } = values;
+  endOnSignals();
+  await withFolder(async (folder) => {
+    const suites = suitesOf(values).map((suite) => new Suite(suite, folder));
+    const mutants = chosen(writeCopies(folder), values, seed);
+    console.log(`${mutants.length} mutants, seed ${seed}`);
+    const redis = await provideRedis();
+    process.env.REDIS_URL = redis.url;
+    const results = [];
+    const work = async () => {
+      for (let mutant = mutants.pop(); mutant; mutant = mutants.pop()) {
+        const result = await tried(mutant, suites);
+        results.push(result);
+        const { id, file, line, was, becomes } = mutant;
+        if (result.result === 'survived')
+          console.log(`survived ${id}: ${file}:${line}: ${shown(was)}  ->  ${shown(becomes) || 'nothing'}`);
+      }
+    };
+    try {
+      await Promise.all(Array.from({ length: jobs }, work));
+    } finally {
+      await redis.stop();
+    }
+    if (print(results) < least) process.exitCode = 1;
+  });
+});
