@@ -42,6 +42,6 @@ function told(
   // While the address of the server moves, the one that was granted first may be the one that keeps the lock.
   const nextEnd = Math.min(span.to, endOf(history, next));
   if (isLost(losses, first, next, span.to) || isLost(losses, next, first, nextEnd)) return undefined;
-  const text = `${first.op} lost ${key}, and was told ${lateMs.toFixed(0)} ms after the grant to ${next.op}`;
+  const text = `${first.op} lost ${key}, and was notified ${lateMs.toFixed(0)} ms after the grant to ${next.op}`;
   return { rule: 'loss-told', t: next.grantedAt!, text };
 }

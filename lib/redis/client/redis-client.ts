@@ -110,7 +110,7 @@ export async function inTime<T>(answer: Promise<T>, ms: number, clock: Clock): P
  * later or twice. test/clients holds every library to this.
  */
 export abstract class BaseClient {
-  /** Why the last attempt to connect failed; undefined once one has not. */
+  /** Why the last attempt to connect failed; undefined after a successful one. */
   lastError: Error | undefined;
   readonly #events = new EventEmitter().setMaxListeners(0);
   #status: ClientStatus = 'idle';
