@@ -78,9 +78,7 @@ describe('the scripts on a server', () => {
     await acquire(3, { leaseMs: 90_000 });
     await waitFor(4);
     const asked = calls.acquire({ ...asking(1), keys: ['c'] }, 1_000, 0);
-    const behind = await textsOf(
-      await runScript(redis, calls.together([releaseOfUnknown(), asked], times()), now * 1_000),
-    );
+    const behind = textsOf(await runScript(redis, calls.together([releaseOfUnknown(), asked], times()), now * 1_000));
     const together = [await redis.hgetall('lock:c'), await redis.pexpiretime('lock:c')];
     await redis.del('lock:c');
     const alone = await run(calls.alone(asked, times()));

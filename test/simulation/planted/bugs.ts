@@ -392,7 +392,7 @@ const ROWS: readonly Row[] = [
     'return lock.refs.slice(0, 1).map(({ key, attempt, fencingToken }) => ({',
     ['1: a belief is backed'], 'several', 12, 4],
   ['core/acquire/acquisition', 'the tokens of several keys are mixed up',
-    'fencingToken: tokens[keys.indexOf(key)]!', 'fencingToken: tokens[callerKeys.indexOf(key)]!', ['1: a belief is backed'], 'several', 4],
+    'tokens[keys.indexOf(key)]!', 'tokens[callerKeys.indexOf(key)]!', ['1: a belief is backed'], 'several', 4],
   ['redis/scripts/acquire.lua', 'only the first of several keys must be free',
     'if not is_turn then busy = busy or lock end',
     'if not is_turn and lock == locks[1] then busy = lock end',
