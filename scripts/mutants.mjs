@@ -38,10 +38,11 @@ const SUITES = [
 /** In one process, which has the mutants; files that start other processes do not count, nor do those that need a quiet machine. */
 const JEST = [
   join(root, 'node_modules/jest/bin/jest.js'),
-  '-i',
+  '--testPathIgnorePatterns=(process|quiet)\\.spec|/node_modules/',
   `--reporters=${join(root, 'test/mutation/reporter.mjs')}`,
   `--testSequencer=${join(root, 'test/mutation/sequencer.mjs')}`,
-  '--testPathIgnorePatterns=(process|quiet)\\.spec|/node_modules/',
+  // After options that take lists, Jest would read paths as parts of these.
+  '-i',
 ];
 
 /** A mutant that loops is ended after the time of its tests without it, times this; and never before this time. */
