@@ -20,6 +20,13 @@ describe('the lock of a chain of calls', () => {
     });
   });
 
+  it('is not that of another module', async () => {
+    const lock = await lockOf('k');
+    const found = await runHolding(lock, async () => [{}, lock.keeper].map((keeper) => findCurrentHold('k', keeper)));
+    expect(found).toEqual([undefined, lock]);
+    await lock.release();
+  });
+
   it('is found after awaits, timers and nested calls, in each of two chains', async () => {
     const chain = async (lock: Hold) => {
       await nextTurn();

@@ -1,11 +1,13 @@
 import { LockKeyError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { MAX_LEASE_MS } from '../../../../lib/core/lock.options.js';
 import {
+  isTooLate,
   readAcquireReply,
   readForceReleaseReply,
   readReleaseReply,
   readRenewReply,
   readWriteBackReply,
+  serverMicrosIn,
   wholeNumber,
 } from '../../../../lib/redis/codec/replies.js';
 
@@ -45,6 +47,15 @@ describe('a reply of the acquire script', () => {
   it('is rejected when a token is not a safe integer', () => {
     expect(() => read('granted c.1 5 900 1  9007199254740993')).toThrow('is not a safe integer');
     expect(() => read('granted c.1 5 900 1  7 8 9007199254740993', true)).toThrow('is not a safe integer');
+  });
+});
+
+describe('a refusal', () => {
+  it.each([
+    [['refused', 'c.1', '5', 'late', '5123'], true, 5_123],
+    [['refused', 'c.1', '5', 'released'], false, 5_000],
+  ])('%p is one of a late command: %p, and has the time of the server, in microseconds', (reply, isLate, micros) => {
+    expect([isTooLate(reply), serverMicrosIn(reply)]).toEqual([isLate, micros]);
   });
 });
 
