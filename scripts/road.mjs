@@ -1,6 +1,7 @@
 // Prints the road of a call from `@Locked` to EVALSHA, for docs/how-it-works.md: the functions of the built package on the stack, across
 // turns of the event loop, and the objects that are made on the way, by V8's coverage of constructors. Needs a build.
 import { createHook, executionAsyncId } from 'node:async_hooks';
+import { readFileSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -19,8 +20,17 @@ function objectsSince() {
   let scripts;
   session.post('Profiler.takePreciseCoverage', (_error, { result }) => (scripts = result));
   const functions = scripts.filter(({ url }) => url.startsWith(BUILD)).flatMap((script) => script.functions);
-  const made = functions.filter(({ functionName: name, ranges: [{ count }] }) => count > 0 && /^[A-Z]\w*$/.test(name));
-  return made.map(({ functionName }) => functionName);
+  const called = functions.filter(
+    ({ functionName: name, ranges: [{ count }] }) => count > 0 && /^[A-Z]\w*$/.test(name),
+  );
+  const made = new Map(called.map(({ functionName, ranges: [{ count }] }) => [functionName, count]));
+  // The constructor of a base class runs for an object of the class that extends it.
+  for (const url of new Set(scripts.map((script) => script.url).filter((one) => one.startsWith(BUILD)))) {
+    for (const [, name, base] of readFileSync(new URL(url), 'utf8').matchAll(/class (\w+) extends (\w+)/g)) {
+      if (made.has(name) && made.has(base)) made.set(base, made.get(base) - made.get(name));
+    }
+  }
+  return [...made.keys()].filter((name) => made.get(name) > 0);
 }
 
 /** Where each asynchronous step began. */
