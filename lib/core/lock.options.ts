@@ -62,7 +62,7 @@ export interface LockOptions {
   perInstance?: number;
   /**
    * First in, first out, and a waiting writer holds back new readers. The callers of one process may hand a write lock to each
-   * other for up to 10 ms before another process gets it: each process has its turn. `'strict'`: first in, first out among
+   * other for up to 5 ms before another process gets it: each process has its turn. `'strict'`: first in, first out among
    * all callers of all processes; each caller sends its own commands. `false`: the next caller to ask gets a free lock;
    * waiters can starve.
    * @default true
