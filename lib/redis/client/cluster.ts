@@ -341,15 +341,20 @@ export class ClusterClient extends BaseClient {
   }
 
   /** Applies the answer of a node: connects to masters, and disconnects from removed nodes. */
-  #update(shards: readonly Shard[]): void {
+  #update(answer: readonly Shard[]): void {
+    // A `natMap` that fails leaves what is known as it is.
+    const shards = answer.map(({ master, replicas, ...slots }) => ({
+      ...slots,
+      master: this.reachedBy(master),
+      replicas: replicas.map((node) => this.reachedBy(node)),
+    }));
     const gone = new Set(this.#nodes.keys());
     this.#masters.length = 0;
     for (const { from, to, master, replicas } of shards) {
-      const at = this.reachedBy(master);
       this.#masters.length = Math.max(this.#masters.length, to + 1);
-      this.#masters.fill(at, from, to + 1);
-      gone.delete(this.#add(at, true));
-      for (const replica of replicas) gone.delete(this.#add(this.reachedBy(replica), false));
+      this.#masters.fill(master, from, to + 1);
+      gone.delete(this.#add(master, true));
+      for (const replica of replicas) gone.delete(this.#add(replica, false));
     }
     for (const name of gone) void this.#remove(name);
     for (const [subscriber, at] of this.#subscribers) if (!this.#nodes.has(at)) subscriber.disconnect();

@@ -138,6 +138,18 @@ describe('a cluster', () => {
     await cluster.close();
   });
 
+  it('keeps the masters that it knows while `natMap` fails for an address', async () => {
+    let fails = false;
+    const { cluster } = await openCluster(shard('b.invalid', 1), () => {
+      if (fails) throw new Error('not in the table');
+      return { host: '10.0.0.9', port: 1 };
+    });
+    fails = true;
+    await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
+    expect([cluster.status, cluster.masterOf('lock:a')?.address]).toEqual(['ready', '10.0.0.9:1']);
+    await cluster.close();
+  });
+
   it('does not know the master of a slot that no node has reported', async () => {
     const { cluster } = await openCluster(shard('10.0.0.2', 7_001, [0, 1]));
     expect([cluster.masterAddressOf('lock:a'), cluster.masterOf('lock:a')]).toEqual([undefined, undefined]);
