@@ -214,7 +214,7 @@ export const STATE_MUTANTS: readonly Mutant[] = [
   ['a hold with an owner takes the slot', "if not lock.slot and hold.owner == '-' then", 'if not lock.slot then'],
   ['a second hold takes the slot of the first', "if not lock.slot and hold.owner == '-' then", "if hold.owner == '-' then"],
   ['a hold in the state has no text', "lock:set('by', hold.text)", 'lock.changed = true'],
-  ['the text of an earlier hold in the state stays', "if hold.text ~= lock.by then", "if lock.by == '' then"],
+  ['the text of an earlier hold in the state stays', "if hold.text == '' or hold.text ~= lock.by then", "if lock.by == '' then"],
   ['a message has the time of the token', 'math.floor(token / 1000) - lock.now, lease)', '0, lease)'],
   ['an adopted hold in the state keeps its text', "if hold == lock.slot then lock:set('by', text) else", 'if hold ~= lock.slot then'],
   ['a hold in the state is as old as its token', 'permits = permits, since = since,\nattempt = string.sub', 'permits = permits, since = math.floor(its_token / 1000),\nattempt = string.sub'],

@@ -69,6 +69,20 @@ describe('the scripts on a server', () => {
     expect((await acquire(2))[0]).toBe('busy');
   });
 
+  it('report an empty text for a holder without one, and not the text of an earlier holder', async () => {
+    await run(calls.setPermits('a', attempt(5), 2));
+    await acquire(1);
+    await release(1);
+    await acquire(2, { holder: '' });
+    expect((await acquire(3))[5]).toBe('');
+    expect((await run(calls.inspect('a'))).slice(3)).toEqual([
+      'hold',
+      attempt(2),
+      ...Array(9).fill(expect.anything()),
+      '',
+    ]);
+  });
+
   it('execute each of several operations as they execute it alone', async () => {
     await acquire(1, { mode: 'read' });
     await acquire(2, { mode: 'read' });

@@ -22,9 +22,9 @@ for i = 1, #fields, 2 do
   if string.find(field, '^job:') then
     local fire, attempt, started, ended, outcome, instance = string.match(value, '^(%d+) (%S+) (%d+) (%d+) (%S+) (%S*)')
     add('job', string.sub(field, 5), fire, attempt, started, ended, outcome, instance, '-', '-', '-', '-')
-  elseif string.byte(value) < 48 and string.find(field, '^q%d+$') then
+  elseif string.find(field, '^q%d+$') and string.byte(value) < 48 then
     add_record('waiter', lock:read(value), tonumber(string.sub(field, 2)))
-  elseif string.byte(value) < 48 and string.find(field, '.', 1, true) then
+  elseif string.find(field, '.', 1, true) and string.byte(value) < 48 then
     add_record('hold', lock:read(value), 0)
   end
 end

@@ -81,7 +81,7 @@ function Lock.grant(lock, hold, lease, token)
   lock:count(hold, 1)
   if not lock.slot and hold.owner == '-' then
     lock.slot, lock.changed = hold, true
-    if hold.text ~= lock.by then lock:set('by', hold.text) end
+    if hold.text == '' or hold.text ~= lock.by then lock:set('by', hold.text) end
   else
     lock:write(hold)
   end
