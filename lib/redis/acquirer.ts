@@ -94,9 +94,8 @@ export class Acquirer {
 
   /** The server of a lock, if known. */
   #serverOf(storageKey: string): string {
-    const { commands } = this.parts;
-    const client = commands.isCluster && commands.liveClient();
-    const address = client && client.isCluster && client.masterAddressOf(storageKey);
+    const client = this.parts.commands.liveClient();
+    const address = client.isCluster ? client.masterAddressOf(storageKey) : undefined;
     return address ? addressText(address) : ONLY_SERVER;
   }
 }
