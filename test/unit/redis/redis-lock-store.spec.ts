@@ -238,6 +238,13 @@ describe('the store on Redis', () => {
     });
   });
 
+  it('asks the server for its time once for simultaneous acquires, and sends each of them once', async () => {
+    const sent = jest.spyOn(redis, 'call');
+    await Promise.all(['a', 'b'].map((key) => acquire(request([key]))));
+    const names = sent.mock.calls.map(([command]) => command.toLowerCase());
+    expect(names.filter((name) => ['time', 'evalsha'].includes(name))).toEqual(['time', 'evalsha']);
+  });
+
   it('keeps no acquire beyond its time limit because another one has more time, and asks the server first', async () => {
     await redis.call('CLIENT', 'PAUSE', '600');
     const patient = acquire(request(['a']));

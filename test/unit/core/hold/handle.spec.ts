@@ -1,6 +1,8 @@
 import { type Lock } from '../../../../lib/core/lock.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
 import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { released } from '../../../support/core/fake-store.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
 import { eventually } from '../../../support/waiting/eventually.js';
 
@@ -53,5 +55,20 @@ describe('a handle that is dropped without a release', () => {
     await clock.advance(1);
     await collected('dropped');
     expect(locker.live).toEqual(NOTHING);
+  });
+});
+
+describe('a handle that is released twice', () => {
+  it('answers the second call when the store has answered the first', async () => {
+    const { store, handOut } = setUp();
+    const lock = await handOut('twice');
+    store.onRelease = null;
+    const results: boolean[] = [];
+    const releases = [lock.release(), lock.release()].map((one) => one.then((wasHeld) => void results.push(wasHeld)));
+    await settled();
+    expect(results).toEqual([]);
+    store.releases[0]!.reply(released());
+    await Promise.all(releases);
+    expect([results, store.givenBack]).toEqual([[true, false], ['twice']]);
   });
 });

@@ -1,4 +1,9 @@
-import { type AcquireRequest, type RenewReply, type RenewRequest } from '../../../../lib/core/store/lock-store.js';
+import {
+  type AcquireRequest,
+  type RenewReply,
+  type RenewRequest,
+  type WakeUpListener,
+} from '../../../../lib/core/store/lock-store.js';
 import { QuorumLockStore } from '../../../../lib/redis/quorum/quorum-lock-store.js';
 import { type RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
@@ -12,6 +17,8 @@ const ignore = (): void => undefined;
 
 /** A quorum of three masters, each with its answer to a renewal. */
 function setUp(answers: readonly (() => Promise<RenewReply>)[]) {
+  const listeners: WakeUpListener[] = [];
+  const closed: string[] = [];
   const restored: (readonly [node: string, attempt: string, mode: string])[] = [];
   const stores = answers.map((answer, i) => {
     const name = `n${i + 1}`;
@@ -22,11 +29,13 @@ function setUp(answers: readonly (() => Promise<RenewReply>)[]) {
       restored.push([name, attempt, mode]);
       return granted([7]);
     };
-    return { commands, renew: async () => [await answer()], acquire } as unknown as RedisLockStore;
+    const close = async () => void closed.push(name);
+    const listen = (listener: WakeUpListener) => void listeners.push(listener);
+    return { commands, renew: async () => [await answer()], acquire, close, listen } as unknown as RedisLockStore;
   });
   const reporter = { debug: ignore, warn: ignore, error: ignore };
   const parts = { clock: new ManualClock(), random: systemRandomness, reporter, confirmMs: 0 };
-  return { store: new QuorumLockStore('client', stores, parts), restored };
+  return { store: new QuorumLockStore('client', stores, parts), clock: parts.clock, listeners, closed, restored };
 }
 
 const request: RenewRequest = {
@@ -55,5 +64,17 @@ describe('a renewal in a quorum', () => {
     late.open();
     await settled();
     expect(quorum.restored).toEqual(restored);
+  });
+});
+
+describe('a quorum that is closed', () => {
+  it('closes its nodes, and wakes no waiter after a message of one of them', async () => {
+    const { store, clock, listeners, closed } = setUp(Array.from({ length: 3 }, () => async () => RENEWED));
+    const woken: string[] = [];
+    store.listen({ onWakeUp: (attempt) => void woken.push(attempt), onListening: ignore, onMessagesMissed: ignore });
+    listeners[0]!.onWakeUp('client.1', { kind: 'wake' });
+    await store.close();
+    await clock.advance(1_000);
+    expect([woken, closed]).toEqual([[], ['n1', 'n2', 'n3']]);
   });
 });
