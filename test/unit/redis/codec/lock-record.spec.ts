@@ -63,6 +63,13 @@ describe('the record of a lock', () => {
     expect(state.holders.map(({ attempt }) => attempt)).toEqual(['c.1', 'c.3']);
   });
 
+  it('has the permits of the reader that was granted last, for any order of the reply', () => {
+    const reader = (token: number, permits: string) => holdOf(`c.${token}`, 900, { mode: 'r', token }).with(7, permits);
+    const [first, last] = [reader(TOKEN - 1, '2'), reader(TOKEN, '3')];
+    const expected = { allowed: 3, used: 2, available: 1 };
+    expect([read(first, last).permits, read(last, first).permits]).toEqual([expected, expected]);
+  });
+
   it('reports at most the lease when the server clock was set back', () => {
     expect(read(holdOf('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
   });
