@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import process from 'node:process';
+import { ACCEPTED } from '../test/mutation/accepted.mjs';
 import { mutate } from '../test/mutation/mutants.mjs';
 import { readJson, root, withFolder } from './checks.mjs';
 import { UsageError, newSeed, positive, runCommand, seed, text, whole } from './command.mjs';
@@ -48,12 +49,26 @@ const JEST = [
 /** A mutant that loops is ended after the time of its tests without it, times this; and never before this time. */
 const SLOWER = 10;
 const LEAST_LIMIT_MS = 60_000;
+/** The same for one test, which waits for something that a mutant prevents. */
+const LEAST_TEST_LIMIT_MS = 10_000;
 const NIGHT_MS = 6 * 3_600_000;
 
 function kernelFiles() {
   const page = readFileSync(join(root, 'docs/verification.md'), 'utf8');
   const [, section = ''] = /^## The kernel\n([^]*?)^## /m.exec(page) ?? [];
   return [...section.matchAll(/`(lib\/[^`]+\.ts)`/g)].map(([, path]) => path);
+}
+
+const shown = (code) => code.replace(/\s+/g, ' ').slice(0, 120);
+
+const isSame = (accepted) => (mutant) =>
+  mutant.file === accepted.file && shown(mutant.was) === accepted.was && shown(mutant.becomes) === accepted.becomes;
+
+/** Without those that change nothing. */
+function withoutAccepted(all) {
+  const stale = ACCEPTED.find((accepted) => !all.some(isSame(accepted)));
+  if (stale) throw new UsageError(`test/mutation/accepted.mjs: expected mutants of the kernel, got "${stale.was}".`);
+  return all.filter((mutant) => !ACCEPTED.some((accepted) => isSame(accepted)(mutant)));
 }
 
 /** Writes the mutated copies of all files; returns the mutants. */
@@ -65,7 +80,7 @@ function writeCopies(folder) {
     mkdirSync(join(folder, dirname(file)), { recursive: true });
     writeFileSync(join(folder, file), copy);
   }
-  return all;
+  return withoutAccepted(all);
 }
 
 /** A repeatable order: by a hash of the seed and the number. */
@@ -115,10 +130,13 @@ class Suite {
     const good = all.filter(({ isGood }) => isGood).sort((a, b) => a.ms - b.ms);
     return ({ id }) => {
       const by = good.filter(({ reached }) => reached.has(id));
+      if (by.length === 0) return {};
       const ms = by.reduce((sum, file) => sum + file.ms, 0);
-      return by.length === 0
-        ? {}
-        : { args: [...JEST, '--bail=1', '--runTestsByPath', ...by.map(({ path }) => path)], ms };
+      const longest = Math.max(...by.map((file) => file.longestMs));
+      const limit = `--testTimeout=${Math.max(LEAST_TEST_LIMIT_MS, SLOWER * longest)}`;
+      // A mutant may keep the process alive.
+      const options = ['--bail=1', '--forceExit', limit, '--runTestsByPath'];
+      return { args: [...JEST, ...options, ...by.map(({ path }) => path)], ms };
     };
   }
 
@@ -146,8 +164,6 @@ function suitesOf({ suites: names = SUITES.map(({ name }) => name).join() }) {
   });
 }
 
-const shown = (code) => code.replace(/\s+/g, ' ').slice(0, 120);
-
 /** Prints what was found, by file and by suite; returns the percentage. */
 function print(results) {
   const count = (list, what) => list.filter(({ result }) => result === what).length;
@@ -174,6 +190,7 @@ await runCommand({ usage, options }, async (values) => {
     const redis = await provideRedis();
     process.env.REDIS_URL = redis.url;
     const results = [];
+    const start = performance.now();
     const work = async () => {
       for (let mutant = mutants.pop(); mutant; mutant = mutants.pop()) {
         const result = await tried(mutant, suites);
@@ -181,6 +198,8 @@ await runCommand({ usage, options }, async (values) => {
         const { id, file, line, was, becomes } = mutant;
         if (result.result === 'survived')
           console.log(`survived ${id}: ${file}:${line}: ${shown(was)}  ->  ${shown(becomes) || 'nothing'}`);
+        if (results.length % 10 === 0)
+          console.log(`${results.length} run, after ${Math.round((performance.now() - start) / 1_000)} s`);
       }
     };
     try {

@@ -1,0 +1,23 @@
+// Mutants that change nothing that a caller can notice, as the list of survivors prints them, and why.
+
+/** @type {readonly { file: string, was: string, becomes: string, why: string }[]} */
+export const ACCEPTED = [
+  {
+    file: 'lib/redis/codec/replies.ts',
+    was: 'token! >= last.token',
+    becomes: 'token! > last.token',
+    why: 'Two readers have one token only if one owner holds twice; the fields of a hash have no order, so either may come last.',
+  },
+  {
+    file: 'lib/core/acquire/local-queue.ts',
+    was: 'hold.sentAt < this.#missedAt',
+    becomes: 'hold.sentAt <= this.#missedAt',
+    why: 'At the same instant the hold is released in the store instead: slower, and as safe.',
+  },
+  {
+    file: 'lib/core/acquire/local-queue.ts',
+    was: 'this.#byKey.get(hold.key)?.handOn(hold) ?? null',
+    becomes: 'this.#byKey.get(hold.key)?.handOn(hold)',
+    why: 'The only caller asks whether there is a hold.',
+  },
+];
