@@ -9,6 +9,12 @@ export const ACCEPTED = [
     why: 'Two readers have one token only if one owner holds twice; the fields of a hash have no order, so either may come last.',
   },
   {
+    file: 'lib/core/acquire/acquisition.ts',
+    was: "'unanswered' in reply && reply.unanswered === true",
+    becomes: "'unanswered' in reply || reply.unanswered === true",
+    why: 'Only `unanswered: false` of a store differs: the release then also covers a copy that cannot arrive.',
+  },
+  {
     file: 'lib/core/acquire/local-queue.ts',
     was: 'hold.sentAt < this.#missedAt',
     becomes: 'hold.sentAt <= this.#missedAt',

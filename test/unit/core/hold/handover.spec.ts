@@ -5,6 +5,7 @@ import { RELEASE_PATIENCE_MS } from '../../../../lib/core/timing.js';
 import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { gone } from '../../../support/core/fake-store.js';
+import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const RENEWED: RenewReply = { outcome: 'renewed', remainingMs: 3_000 };
@@ -51,6 +52,22 @@ describe('a call that hands the lock on', () => {
     expect([statuses(), noted()[1]]).toEqual([['done', '-', '-', '-'], [['host:1\t10000\tcall 3', true]]]);
     await answer(1, RENEWED);
     expect([statuses(), store.renews.length]).toEqual([['done', 'done', 'done', '-'], 2]);
+  });
+
+  it('does not resolve with a proof that was requested before its end, however many came before', async () => {
+    const { store, under } = startLocker({ reservesTokens: true });
+    store.onRenew = null;
+    const [ends, prove] = [[0, 1, 2, 3].map(() => gate()), (nth: number) => store.renews[nth]!.reply([RENEWED])];
+    const calls: Call[] = ends.map(({ opened }) => outcomeOf(under('k', () => opened)));
+    const settledBy = async (what: () => void): Promise<number> => {
+      what();
+      await settled();
+      return calls.filter((call) => 'value' in call).length;
+    };
+    const steps = [() => ends[0]!.open(), () => prove(0), () => ends[1]!.open(), () => ends[2]!.open(), () => prove(1)];
+    const counts: number[] = [];
+    for (const step of [...steps, () => prove(2)]) counts.push(await settledBy(step));
+    expect(counts).toEqual([0, 1, 1, 1, 2, 3]);
   });
 
   it('resolves with the release of the last one, if that is answered first', async () => {
