@@ -398,13 +398,10 @@ export class LocalQueues {
 const asksAtOnce = ({ options: { owner, fair, waitMs }, claim }: LockRequest): boolean =>
   owner !== undefined || fair !== true || waitMs === 0 || claim !== undefined;
 
-/** Whether the hold of this request may be handed on: the store has only its attempt and its lease. */
+/** Whether the hold of this request may be handed on: the store has only its attempt and its lease. A writer takes no permits. */
 const handsOn = ({ options }: LockRequest): boolean =>
   options.mode === 'write' && options.renew && options.owner === undefined && options.holdAtLeastMs === 0;
 
 /** Whether a call may get the hold of another one: both must ask for the same. */
 const handsOnTo = (from: LockRequest, to: LockRequest): boolean =>
-  handsOn(from) &&
-  handsOn(to) &&
-  from.options.leaseMs === to.options.leaseMs &&
-  from.options.perInstance + to.options.perInstance === 0;
+  handsOn(from) && handsOn(to) && from.options.leaseMs === to.options.leaseMs;

@@ -233,7 +233,7 @@ const ROWS: readonly Row[] = [
   ['core/acquire/local-queue', 'calls that want the order of arrival wait in the queue of their process',
     '!isPart && fair === true &&', '!isPart && fair !== false &&', ['turns: only calls that ask for the same'], 'turns', 6],
   ['core/acquire/local-queue', 'a lock is handed on to calls with other leases',
-    'from.options.leaseMs === to.options.leaseMs &&', '',
+    ' && from.options.leaseMs === to.options.leaseMs', '',
     ['turns: only calls that ask for the same'], 'turns', 3],
   ['core/acquire/local-queue', 'calls that wait in a process do not hear that the lock is busy',
     'for (const waiting of this.#waiting) waiting.onBusy();', '', ['turns: no call waits for longer than waitMs'], 'turns', 6, 2],
