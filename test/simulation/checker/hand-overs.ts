@@ -186,6 +186,8 @@ const WELL_MS = 1_000;
 interface Asked {
   readonly leaseMs: number;
   readonly at: number;
+  /** The call that gives its grant back, and then asks again. */
+  readonly returnedBy?: Call | undefined;
 }
 
 /** What a process does for one key. */
@@ -221,7 +223,9 @@ export class LocalWaits extends Scope implements Rule {
     // A call whose grant is given back, because replicas did not confirm it, asks again after a pause.
     const goesOn = call?.isPending && !this.#failed.has(call);
     if (name === 'release' && !goesOn) this.#ended.add(this.#doingOf(app, keys[0]!));
-    if (name === 'acquire') asked.set(attempt, { leaseMs, at: app.process.clock.now() });
+    const at = app.process.clock.now();
+    if (name === 'acquire') asked.set(attempt, { leaseMs, at });
+    else if (name === 'release' && goesOn) asked.set(attempt, { leaseMs, at, returnedBy: call });
     else asked.delete(attempt);
   }
 
@@ -288,7 +292,9 @@ export class LocalWaits extends Scope implements Rule {
     // The answer that it finds after a stop is as old as that, and followed by a pause.
     const runsForMs = (this.facts.world.now - (stops.at(-1)?.to ?? -Infinity)) * rate;
     const isRecent = ({ at, leaseMs }: Asked): boolean => Math.min(now - at, runsForMs) <= silenceMs(leaseMs);
-    return [...this.#doingOf(app, key).asked.values()].some(isRecent);
+    const goesOn = ({ returnedBy }: Asked): boolean =>
+      !returnedBy || (returnedBy.isPending && !this.#failed.has(returnedBy));
+    return [...this.#doingOf(app, key).asked.values()].some((one) => isRecent(one) && goesOn(one));
   }
 
   #doingOf(app: Application, key: string): Doing {
