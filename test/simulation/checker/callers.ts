@@ -208,6 +208,8 @@ export class Leads extends Scope implements Rule {
   onElected(candidate: Candidate, term: LeaderTerm): void {
     if (this.#terms.has(candidate)) this.#violate('each term ends once', candidate, 'it is elected in its term');
     this.#terms.set(candidate, term);
+    // A term may be shorter than the time between two ticks.
+    this.#ledAt.set(candidate.plan.key, this.facts.world.now);
   }
 
   onDemoted(candidate: Candidate, term: LeaderTerm, reason: DemotionReason): void {
