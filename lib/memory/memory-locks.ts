@@ -66,7 +66,7 @@ class MemoryLock {
   readonly holds = new Map<string, Hold>();
   readonly waiters = new Map<string, Waiter>();
   /** The attempts that ended recently: a repeated acquire of them must not get the lock. */
-  readonly ended = new Map<string, 'released' | 'revoked'>();
+  readonly ended = new Map<string, 'again' | 'revoked' | 'lost'>();
   readonly jobs = new Map<string, Job>();
   /** The number of permits, if an operator has set it. */
   permits: number | undefined;
@@ -145,7 +145,7 @@ export class MemoryLocks {
     const outcome = outcomeOfRelease(lock, attempt, wasHeld);
     if (runOutcome && (hold || runOutcome === 'void')) endRun(lock, job, { attempt, runOutcome });
     const wasFirst = firstWaiter(lock) === attempt;
-    remember(lock, attempt, 'released');
+    remember(lock, attempt, outcome === 'unknown' ? 'lost' : 'again');
     if (hold) remove(lock, lock.holds, attempt);
     const parkedUntil = hold ? Math.min(hold.since, lock.now) + holdAtLeastMs : 0;
     if (hold && parkedUntil > lock.now) {
@@ -177,7 +177,7 @@ export class MemoryLocks {
       const given = lock.ended.has(attempt) ? undefined : liveHold(lock, from, fencingToken);
       if (!given) return lostReply(lock, lock.ended.get(from) === 'revoked' ? from : attempt);
       hold = { ...given, holder };
-      remember(lock, from, 'released');
+      remember(lock, from, 'again');
       remove(lock, lock.holds, from);
       lock.holds.set(attempt, hold);
     }
@@ -450,7 +450,7 @@ function remove(lock: MemoryLock, from: Map<string, unknown>, attempt: string): 
   if (from.delete(attempt)) lock.changes += 1;
 }
 
-function remember({ ended }: MemoryLock, attempt: string, how: 'released' | 'revoked'): void {
+function remember({ ended }: MemoryLock, attempt: string, how: 'again' | 'revoked' | 'lost'): void {
   if (!ended.has(attempt)) ended.set(attempt, how);
   if (ended.size > ENDED_REMEMBERED) ended.delete(ended.keys().next().value!);
 }
@@ -458,9 +458,7 @@ function remember({ ended }: MemoryLock, attempt: string, how: 'released' | 'rev
 function outcomeOfRelease(lock: MemoryLock, attempt: string, wasHeld: boolean): ReleaseReply['outcome'] {
   if (liveHold(lock, attempt)) return 'released';
   if (lock.waiters.has(attempt)) return 'cancelled';
-  const ended = lock.ended.get(attempt);
-  if (ended) return ended === 'revoked' ? 'revoked' : 'again';
-  return wasHeld ? 'expired' : 'unknown';
+  return lock.ended.get(attempt) ?? (wasHeld ? 'expired' : 'unknown');
 }
 
 function busyReply({ holds, waiters, token, permits, now }: MemoryLock, attempt: string) {

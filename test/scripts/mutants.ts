@@ -28,6 +28,7 @@ export const BROKEN_PROMISES: readonly Mutant[] = [
   ['parking counts from a grant in the future', 'math.min(hold.since, lock.now) + at_least', 'hold.since + at_least'],
   ['the lock is not kept for its minimum', 'if hold.deadline > lock.now then\nhold.span', 'if false then\nhold.span'],
   ['a second release frees again', "outcome = 'again'\n", "outcome = 'again'\nlock.writes, lock.changed = 0, true\n"],
+  ['a release that found nothing counts as done later', "outcome == 'unknown' and ':'", "';'"],
   ['a release is not remembered', 'lock:remember(attempt, unanswered', 'lock.nothing = (unanswered'],
   ['a release hands nothing over', 'if lock.waiting > 0 then\nlock:serve()\nlocal waiter',
     'if lock.waiting > 0 then\nlock.freed = false\nlocal waiter'],

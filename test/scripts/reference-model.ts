@@ -69,7 +69,9 @@ interface Rules {
 }
 
 const idOf = (attempt: string): string => attempt.slice(-8);
-const ring = (ids: readonly string[], id: string): string[] => (ids.includes(id) ? [...ids] : [...ids, id].slice(-7));
+const hasId = (ids: readonly string[], id: string): boolean => ids.some((one) => one.startsWith(id));
+const ring = (ids: readonly string[], id: string, mark = ''): string[] =>
+  hasId(ids, id) ? [...ids] : [...ids, id + mark].slice(-7);
 
 /** The rules of the locks on one server: what each command does, in its order, and which messages it sends. */
 export class ReferenceModel {
@@ -170,7 +172,7 @@ class Turn {
 
   readonly holds = (): Hold[] => [...this.lock.holds.values()];
   readonly #isLate = (id: string): boolean => this.lock.late.some((one) => one.id === id);
-  readonly isEnded = (id = this.id): boolean => this.lock.ended.includes(id) || this.#isLate(id);
+  readonly isEnded = (id = this.id): boolean => hasId(this.lock.ended, id) || this.#isLate(id);
 
   isTooLate(sentMicros: number, untilMicros: number): boolean {
     // After the clock was set back behind the floor, that would refuse everyone.
@@ -401,9 +403,9 @@ class Turn {
     this.#keepJob(job, this.model.rules.keepMs);
   }
 
-  #remember(id: string, mayCome: boolean): void {
+  #remember(id: string, mayCome: boolean, mark = ''): void {
     const { lock } = this;
-    lock.ended = ring(lock.ended, id);
+    lock.ended = ring(lock.ended, id, mark);
     if (!mayCome || this.#isLate(id)) return;
     lock.late.push({ id, at: this.micros });
     if (lock.late.length > 16) lock.floor = lock.late.shift()!.at;
@@ -423,10 +425,11 @@ class Turn {
       outcome = 'cancelled';
       this.#leave(waiter);
     } else if (lock.revoked.includes(id)) outcome = 'revoked';
+    else if (lock.ended.includes(`${id}:`)) outcome = 'lost';
     else if (mine || wasEnded) outcome = 'again';
     else if (this.hasExpired) outcome = 'expired';
     if (command.job !== '-' && (outcome === 'released' || command.runOutcome === 'void')) this.#endRun(command);
-    this.#remember(id, command.unanswered === 1);
+    this.#remember(id, command.unanswered === 1, outcome === 'unknown' ? ':' : '');
     if (lock.queue.length > 0) this.serve();
     // No message notifies the new first one when a holder has died.
     const first = outcome === 'cancelled' && wasFirst ? this.#at(lock.head) : undefined;

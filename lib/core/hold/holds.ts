@@ -267,14 +267,13 @@ class EndingInStore extends LimitedEnding implements ReleaseListener {
 
   /** Whether this key was held until its release. If the answer proves that it was not, the lock is lost. */
   #wasHeld(key: string, reply: ReleaseReply | undefined, tries: number): boolean {
-    if (!reply || reply.outcome === 'released') return reply !== undefined;
+    if (!reply) return false;
     const { outcome, lastToken } = reply;
-    const { hold } = this;
-    const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
-    // An earlier copy has released it, unless the store had forgotten the lock before, and so its token.
-    if (outcome === 'again' && lastToken >= fencingToken) return true;
+    if (outcome === 'released' || outcome === 'again') return true;
     // After a try without an answer, a missing trace proves nothing: that try may have released it.
-    if (tries === 1 || outcome === 'again' || outcome === 'revoked') {
+    if (tries === 1 || outcome === 'lost' || outcome === 'revoked') {
+      const { hold } = this;
+      const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
       hold.loseInStore(hold.lossReason(fencingToken, { lastToken, revoked: outcome === 'revoked' }));
     }
     return false;

@@ -150,12 +150,11 @@ export interface ReleaseRequest {
 export interface ReleaseReply {
   /**
    * `again`: it was released before; `cancelled`: it was only waiting; `revoked`: an operator ended it; `unknown`: the
-   * store has no trace of the attempt.
+   * store has no trace of the attempt; `lost`: it had none when an earlier release of the attempt arrived.
    */
-  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'revoked' | 'unknown';
+  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'revoked' | 'lost' | 'unknown';
   /** The number of remaining holds of the lock, of all owners; with several servers, according to those that answered. */
   readonly holds: number;
-  /** With `again`, less than the token of the hold only if the store had forgotten the lock before the first release. */
   readonly lastToken: number;
 }
 

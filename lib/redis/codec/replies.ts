@@ -102,10 +102,7 @@ export function checkSetPermitsReply(key: string, reply: Reply): void {
   new ReplyParts(key, reply).oneOf(0, ['set']);
 }
 
-/** The last token with `again` where a lower one would not show that the store had forgotten the lock. */
-export const ANY_TOKEN = Number.MAX_SAFE_INTEGER;
-
-const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked', 'unknown'] as const;
+const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked', 'lost', 'unknown'] as const;
 
 /**
  * Reads the reply to a release. `maybeResent`: the connection was lost meanwhile, and the first of two copies may
@@ -115,9 +112,8 @@ const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked'
 export function readReleaseReply(key: string, reply: Reply, maybeResent: boolean): ReleaseReply {
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, RELEASE_OUTCOMES);
-  const [holds, lastToken] = [parts.whole(3), parts.whole(4)];
   const mayBeOurs = maybeResent && (outcome === 'unknown' || outcome === 'expired');
-  return mayBeOurs ? { outcome: 'again', holds, lastToken: ANY_TOKEN } : { outcome, holds, lastToken };
+  return { outcome: mayBeOurs ? 'again' : outcome, holds: parts.whole(3), lastToken: parts.whole(4) };
 }
 
 /** The number of parts of the reply before the first record, and of each record (scripts/inspect.lua). */

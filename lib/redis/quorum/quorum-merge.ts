@@ -5,7 +5,6 @@ import { type AdoptReply, type LostReply, type ReleaseReply, type RenewReply } f
 import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
-import { ANY_TOKEN } from '../codec/replies.js';
 import { type QuorumNode } from './quorum-node.js';
 import { type Vote, countOf, rulesOutMajority, majorityOf } from './votes.js';
 
@@ -116,12 +115,10 @@ export function mergeReleases(
   const best = (candidates: readonly ReleaseReply[], order: readonly ReleaseReply['outcome'][]) =>
     order.find((outcome) => candidates.some((reply) => reply.outcome === outcome))!;
   if (confirmed.length >= majority) {
-    const outcome = best(confirmed, ['released', 'again', 'cancelled']);
-    // The node with the greatest token may not have answered.
-    return { outcome, holds, lastToken: outcome === 'again' ? ANY_TOKEN : lastToken };
+    return { outcome: best(confirmed, ['released', 'again', 'cancelled']), holds, lastToken };
   }
   if (!rulesOutMajority(nodes, gone.length)) return undefined;
-  return { outcome: best(gone, ['revoked', 'expired', 'unknown']), holds, lastToken };
+  return { outcome: best(gone, ['revoked', 'expired', 'unknown', 'lost']), holds, lastToken };
 }
 
 /** A lock is held by the attempts that hold it on a majority of the nodes, according to the answers. */

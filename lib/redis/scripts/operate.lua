@@ -27,7 +27,8 @@
 ---           `refused attempt now reason detail`: `released`; `late` (the time in microseconds); `permits` (how many there are);
 ---           `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has no outcome yet).
 ---           Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),
----           `expired` (the lease ended before), `revoked` or `unknown` (also when its place in the queue has expired). Renewal, adoption and write-back:
+---           `expired` (the lease ended before), `revoked`, `unknown` (no trace, also when its place in the queue has expired) or `lost` (there was none when
+---           an earlier copy came). Renewal, adoption and write-back:
 ---           `renewed|adopted attempt now remainingMs`, `written attempt now`, or `lost attempt now lastToken revoked`. Forced release:
 ---           `revoked attempt now holds`, or `again attempt now 0`. Permits: `set attempt now`.
 

@@ -25,16 +25,16 @@ function Lock.drop(lock, hold)
   if hold == lock.slot then lock.slot = false else redis.call('HDEL', lock.key, hold.attempt) end
 end
 
--- Puts an attempt into a ring, `ended` or `revoked`; seven fit.
-function Lock.put_into(lock, ring, attempt)
+-- Puts an attempt into a ring, `ended` or `revoked`; seven fit. A colon marks one whose release found no trace of it.
+function Lock.put_into(lock, ring, attempt, mark)
   if lock:has(ring, attempt) then return end
-  lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. ';', #lock[ring] > 54 and 10 or 1)
+  lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. (mark or ';'), #lock[ring] > 54 and 10 or 1)
 end
 
 -- Remembers an attempt that has ended; and if an acquire of it `may_come` and must then be refused, in `late`: with the time, and
 -- before all others the time of the last entry that the full list has dropped.
-function Lock.remember(lock, attempt, may_come)
-  lock:put_into('ended', attempt)
+function Lock.remember(lock, attempt, may_come, mark)
+  lock:put_into('ended', attempt, mark)
   if not may_come or lock:has('late', attempt) then return end
   lock.rare = lock.rare or {}
   lock.late = (lock.late == '' and struct.pack('>I7', 0) or lock.late) .. string.sub(attempt, -8) .. struct.pack('>I7', lock.micros)

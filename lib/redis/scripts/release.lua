@@ -22,6 +22,8 @@ function Lock.release(lock, attempt, own)
     lock:leave(lock.waiter)
   elseif lock:has('revoked', attempt) then
     outcome = 'revoked'
+  elseif string.find(lock.ended, string.sub(attempt, -8) .. ':', 1, true) then
+    outcome = 'lost'
   elseif hold or is_late or lock:has('ended', attempt) then
     outcome = 'again'
   elseif lock.has_expired then
@@ -29,7 +31,7 @@ function Lock.release(lock, attempt, own)
   end
   -- A run that never began leaves no fire, even after its lease.
   if job ~= '-' and (outcome == 'released' or run_outcome == 'void') then lock:end_run(attempt, job, run_outcome) end
-  lock:remember(attempt, unanswered == '1' and not is_late)
+  lock:remember(attempt, unanswered == '1' and not is_late, outcome == 'unknown' and ':')
   if lock.waiting > 0 then
     lock:serve()
     -- The first waiter must learn when the lease of the holder may end: no message reports the death of a holder.

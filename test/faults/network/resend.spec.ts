@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
-import { type Lock, type LockLostError, LockStoreError } from '../../../lib/index.js';
+import { type Lock, LockStoreError } from '../../../lib/index.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { disconnect, isCommand, loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
@@ -78,16 +78,27 @@ describe('promise 7: commands may be sent twice', () => {
     expect(lock.signal.aborted).toBe(false);
   });
 
-  it('reports the loss of a lock that was deleted before its release, although the first reply to that is lost', async () => {
-    const { proxy, admin, a } = await startPair();
-    const key = freshKey();
-    const lock = await a.locks.acquire(key);
-    await admin.del(`lock:${key}`);
-    proxy.dropNextReply(isCommand('release'));
-    expect(await lock.release()).toBe(false);
-    expect(proxy.droppedReplies).toBe(1);
-    expect((lock.signal.reason as LockLostError).reason).toBe('expired');
-  });
+  it.each([
+    ['free', async () => undefined],
+    [
+      'held by another call',
+      async ({ b }: Awaited<ReturnType<typeof startPair>>, key: string) => void (await b.locks.acquire(key)),
+    ],
+  ])(
+    'reports the loss of a lock that was deleted before its release and is %s, although the first reply is lost',
+    async (_now, before) => {
+      const pair = await startPair();
+      const { proxy, admin, a } = pair;
+      const key = freshKey();
+      const lock = await a.locks.acquire(key);
+      await admin.del(`lock:${key}`);
+      await before(pair, key);
+      proxy.dropNextReply(isCommand('release'));
+      expect(await lock.release()).toBe(false);
+      expect(proxy.droppedReplies).toBe(1);
+      expect(lock.signal.reason).toMatchObject({ name: 'LockLostError' });
+    },
+  );
 
   it('ends one hold of an owner when the reply to its release is lost', async () => {
     const { proxy, a, b } = await startPair();

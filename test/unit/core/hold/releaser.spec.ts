@@ -27,6 +27,7 @@ describe('a release, which returns whether the lock was still held', () => {
     ['expired', false, 'expired'],
     ['unknown', false, 'expired'],
     ['revoked', false, 'revoked'],
+    ['lost', false, 'expired'],
   ] as const)('that the store answers with %s is %s, and %s is the loss', async (outcome, result, reason) => {
     const { store, lock, locker } = await held();
     store.onRelease = () => replied(outcome);
@@ -59,7 +60,7 @@ describe('a release, which returns whether the lock was still held', () => {
   });
 
   it.each<[string, ReleaseReply, LockLostReason]>([
-    ['the store had forgotten the lock before', { ...replied('again'), lastToken: 0 }, 'expired'],
+    ['that try had found no trace', replied('lost'), 'expired'],
     ['an operator had ended it', replied('revoked'), 'revoked'],
   ])('finds, after a try without an answer, that %s', async (_what, reply, reason) => {
     const { clock, store, lock } = await held();
