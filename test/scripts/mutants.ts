@@ -29,7 +29,7 @@ export const BROKEN_PROMISES: readonly Mutant[] = [
   ['the lock is not kept for its minimum', 'if hold.deadline > lock.now then\nhold.span', 'if false then\nhold.span'],
   ['a second release frees again', "outcome = 'again'\n", "outcome = 'again'\nlock.writes, lock.changed = 0, true\n"],
   ['a release that found nothing counts as done later', "outcome == 'unknown' and ':'", "';'"],
-  ['a release is not remembered', 'lock:remember(attempt, unanswered', 'lock.nothing = (unanswered'],
+  ['a release is not remembered', 'lock:remember(attempt, unanswered', 'lock.nothing = tostring(unanswered'],
   ['a release hands nothing over', 'if lock.waiting > 0 then\nlock:serve()\nlocal waiter',
     'if lock.waiting > 0 then\nlock.freed = false\nlocal waiter'],
   ['a foreign release frees the lock', 'elseif lock.has_expired then\n',
@@ -254,8 +254,8 @@ export const STATE_MUTANTS: readonly Mutant[] = [
 /** Ways to break the script for several operations. */
 // prettier-ignore
 export const BATCH_MUTANTS: readonly Mutant[] = [
-  ['an operation that failed ends those behind it', "replies[i] = is_done and reply or { 'failed', one, tostring(reply) }",
-    "replies[i] = is_done and reply or { 'failed', one, tostring(reply) }\nif not is_done then break end"],
+  ['an operation that failed ends those behind it', "are_texts = are_texts and type(replies[i]) == 'string'",
+    "are_texts = are_texts and type(replies[i]) == 'string'\nif not is_done then break end"],
   ['an operation has the terms of the first one', 'ARGV[3 + terms]', 'ARGV[4]'],
   ['an operation is done to the first lock', 'operate, i, ARGV', 'operate, 1, ARGV'],
   ['a renewal has no token', 'ARGV[3 + terms], one, its_token', "ARGV[3 + terms], one, ''"],
