@@ -234,7 +234,8 @@ export async function firstDifference(
     });
     for (const { value } of run.steps.flat()) hash = value;
     const lock = lockOn({ hash: () => hash }, keys.storageKey(KEY));
-    const reply = run.reply instanceof Error ? run.reply.message : replyOf(kind, (run.reply as unknown[])[0]);
+    const [word] = typeof run.reply === 'string' ? run.reply.split(' ') : (run.reply as unknown[]);
+    const reply = run.reply instanceof Error ? run.reply.message : replyOf(kind, word);
     const scripts = outcomeOf(lock, Math.floor(micros / 1_000), reply, idOf);
     const { command: _, ...model } = step;
     if (plain(scripts) !== plain(model)) return { step, scripts };

@@ -227,6 +227,7 @@ describe('the page of the board', () => {
     'has its search in the address, and asks the app for it',
     async () => {
       const { page, tell, asked, shows } = await open('?q=order&sort=held');
+      await eventually(() => asked.length > 0);
       expect(Object.fromEntries(asked[0]!)).toEqual({ view: 'locks', q: 'order', sort: 'held' });
       await tell('state', listOf([lockView('order:7', HOLDERS)], { next: '5 order:7' }));
       expect(await page.getByLabel('Show keys with').inputValue()).toBe('order');
