@@ -237,7 +237,7 @@ async function runStep({ name, needs = [], beside, run }) {
     missing.length > 0
       ? { skipped: 1 }
       : await attempt().catch(({ message }) => (console.error(message), counted(false)));
-  const took = `in ${((performance.now() - start) / 1000).toFixed(1)} s${beside ? ', beside others' : ''}`;
+  const took = `in ${((performance.now() - start) / 1000).toFixed(1)} s${beside ? ', with others at the same time' : ''}`;
   if (beside) process.stdout.write(`\n=== ${name}\n${Buffer.concat(out).toString()}`);
   for (const count of Object.keys(total)) total[count] += counts[count] ?? 0;
   const outcome = counts.failed === 0 ? `ok ${took}` : `FAILED ${took}`;
