@@ -387,6 +387,21 @@ describe('The checker: exclusion', () => {
     expect(rulesOf(twoWriters())).toContain('exclusion');
   });
 
+  it.each([
+    [8, ['exclusion']],
+    [0, []],
+  ])('finds two writers among more readers than can be ordered, when their holds overlap by %i ms', (ms, rules) => {
+    const story = new Story();
+    const readers = Array.from({ length: 30 }, (_, i) => `w${i}.1:1`);
+    const permits = { mode: 'read', permits: 2 } as const;
+    for (const op of readers) story.call(0, op, permits);
+    story.call(0, 'w98.1:1').call(0, 'w99.1:1');
+    for (const [i, op] of readers.entries()) story.granted(100 + 10 * i, op, 10 + i).released(109 + 10 * i, op);
+    story.granted(500, 'w98.1:1', 98).released(510, 'w98.1:1');
+    story.granted(512 - ms, 'w99.1:1', 99).released(530, 'w99.1:1');
+    expect(rulesOf(story).filter((rule) => rule === 'exclusion')).toEqual(rules);
+  });
+
   it('finds a reader together with a writer, and a second writer among owners of another name', () => {
     const reader = new Story().held(100, 200, 'w0.1:1', 10).held(150, 250, 'w1.1:1', 11, { mode: 'read' });
     expect(rulesOf(reader)).toContain('exclusion');

@@ -50,11 +50,26 @@ export function exclusion(history: History): Violation[] {
   return [...grantsByKey(history)].flatMap(([key, calls]) => {
     const losses = lossesOf(history, key);
     const grants = calls.map((call) => grantOf(history, call)).filter((grant) => grant !== undefined);
-    const found = linearize(grants, new LockObject(losses, true));
-    if (!found) return [];
+    const object = new LockObject(losses, true);
+    const found = linearize(grants, object);
+    if (!found || (!found.isComplete && !areTwoTogether(grants, object))) return [];
     const isOfPermits = !linearize(grants, new LockObject(losses, false));
     return [violation(key, isOfPermits ? 'permits' : 'exclusion', found)];
   });
+}
+
+/**
+ * Whether two calls that exclude each other, whichever came first, believe to hold the lock at the same time: what is left to prove
+ * when the search was given up.
+ */
+function areTwoTogether(grants: readonly Grant[], object: LockObject): boolean {
+  const isAfter = (hold: Grant, grant: Grant, from: number): boolean => object.next([hold], grant, from).time > from;
+  return grants.some((one, i) =>
+    grants.slice(i + 1).some((other) => {
+      const from = Math.max(one.to, other.to);
+      return isAfter(one, other, from) && isAfter(other, one, from);
+    }),
+  );
 }
 
 function violation(
