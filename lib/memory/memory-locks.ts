@@ -138,14 +138,14 @@ export class MemoryLocks {
   }
 
   /** Ends a hold or a place in the queue. */
-  release({ key, attempt, holdAtLeastMs, job, runOutcome }: ReleaseRequest): ReleaseReply {
+  release({ key, attempt, holdAtLeastMs, job, runOutcome, isRepeated }: ReleaseRequest): ReleaseReply {
     const wasHeld = this.all.get(key)?.holds.has(attempt) ?? false;
     const lock = this.#open(key);
     const hold = liveHold(lock, attempt);
     const outcome = outcomeOfRelease(lock, attempt, wasHeld);
     if (runOutcome && (hold || runOutcome === 'void')) endRun(lock, job, { attempt, runOutcome });
     const wasFirst = firstWaiter(lock) === attempt;
-    remember(lock, attempt, outcome === 'unknown' ? 'lost' : 'again');
+    remember(lock, attempt, outcome === 'unknown' && !isRepeated ? 'lost' : 'again');
     if (hold) remove(lock, lock.holds, attempt);
     const parkedUntil = hold ? Math.min(hold.since, lock.now) + holdAtLeastMs : 0;
     if (hold && parkedUntil > lock.now) {

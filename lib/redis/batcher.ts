@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { type AfterTurn } from '../core/runtime.js';
-import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
+import { type AcquireTimes, type Operation, repeated, type ScriptCalls } from './codec/script-calls.js';
 import { Command, readReply, type Script, withdrawnError } from './connection/command.js';
 import { type Connection } from './connection/connection.js';
 import { readableText } from './connection/error-advice.js';
@@ -143,8 +143,10 @@ const withdrawn = ({ operation }: Pending): LockStoreError =>
 
 /** The command of a batch of operations. */
 export class Batch extends Command {
-  /** The script as it was sent, also when it is sent again: an acquire keeps its times. */
+  /** The script as it was sent last. */
   sent: Script | null = null;
+  /** An acquire that is sent again keeps its times. */
+  #times: AcquireTimes | undefined;
 
   constructor(
     /** Without withdrawn operations. */
@@ -171,18 +173,17 @@ export class Batch extends Command {
 
   /** An operation that is withdrawn after this is still sent. */
   protected make(): Script {
-    return (this.sent ??= this.#write());
+    if (!this.sent) {
+      const acquire = this.pending.find(({ operation: { terms } }) => terms.kind === 'acquire');
+      this.#times = acquire && this.batcher.parts.timesOf(acquire.operation);
+    }
+    return (this.sent = this.#write());
   }
 
   #write(): Script {
-    const { calls, timesOf } = this.batcher.parts;
-    const acquire = this.pending.find(({ operation: { terms } }) => terms.kind === 'acquire');
-    const times = acquire && timesOf(acquire.operation);
-    if (this.pending.length === 1) return calls.one(this.pending[0]!.operation, times);
-    return calls.together(
-      this.pending.map(({ operation }) => operation),
-      times,
-    );
+    const { calls } = this.batcher.parts;
+    const operations = this.pending.map(({ operation }) => (this.mayHaveRun ? repeated(operation) : operation));
+    return operations.length === 1 ? calls.one(operations[0]!, this.#times) : calls.together(operations, this.#times);
   }
 
   protected read(reply: unknown): string[][] | null {

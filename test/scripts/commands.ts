@@ -29,6 +29,7 @@ export interface Release extends ToOne {
   readonly job: string;
   readonly runOutcome: string;
   readonly unanswered: number;
+  readonly repeated: boolean;
 }
 
 interface Renew extends ToOne {

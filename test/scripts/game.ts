@@ -329,13 +329,13 @@ export class LockGame {
       case 'acquire':
         return this.#calls.acquire(requestOf(command.request), 1_000, command.request.fireAgeMs);
       case 'release': {
-        const { key, attempt, holdAtLeastMs, job, runOutcome, unanswered } = command;
+        const { key, attempt, holdAtLeastMs, job, runOutcome, unanswered, repeated } = command;
         const run = {
           job: job === '-' ? undefined : job,
           runOutcome: runOutcome === '-' ? undefined : (runOutcome as 'done'),
         };
         return this.#calls.release(
-          { key, attempt, holdAtLeastMs, leaseMs: 0, ...run, unanswered: unanswered === 1 },
+          { key, attempt, holdAtLeastMs, leaseMs: 0, ...run, unanswered: unanswered === 1, isRepeated: repeated },
           1_000,
         );
       }

@@ -36,8 +36,8 @@ const claimAtNight = (fireMs: number, advanceMicros = 1_000, rerun = 0): Step =>
 const annClaims = (job: string, fireMs: number, advanceMicros = 1_000, client = plain.client): Step =>
   request({ client, owner: 'ann', fire: { job, fireKind: 'at', fireMs, fireAgeMs: 0, rerun: 0 } }, advanceMicros);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
-const release = (pick: number, holdAtLeastMs = 0, runOutcome = '-', unanswered = 0): Step =>
-  step({ kind: 'release', pick, holdAtLeastMs, runOutcome, unanswered });
+const release = (pick: number, holdAtLeastMs = 0, runOutcome = '-', unanswered = 0, repeated = false): Step =>
+  step({ kind: 'release', pick, holdAtLeastMs, runOutcome, unanswered, repeated });
 const [done, voids] = [release(1, 0, 'done'), release(1, 0, 'void')];
 const parks = release(1, 90_000);
 const downgrade = (pick = 1, foreign = false): Step => step({ kind: 'downgrade', pick, foreign });
@@ -85,6 +85,8 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, ...times(9, () => [request({ leaseMs: 10_000 }), release(1)])),
   // Of seven that were released, the first is still remembered; of eight, it is not: with and without the fast lane.
   ...[writes, annWrites].flatMap((one) => [7, 8].map((count) => game(any, ...times(count, () => [one, release(1)]), again(0)))),
+  // The first is forgotten; its release, which states that it is a repetition, leaves no mark for the next one.
+  game(any, ...times(8, () => [writes, release(1)]), ...times(2, () => [release(8, 0, '-', 0, true)])),
   // An attempt is released (8: the first that there ever was) whose fingerprint another has left meanwhile.
   game(any, request({ leaseMs: 1_000 }), request({ client: 'q2-03bd77a', leaseMs: 10_000 }, 2_000_000),
     release(8), release(1), release(1)),

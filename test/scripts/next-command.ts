@@ -55,10 +55,10 @@ export class NextCommand {
     }
     if (action.kind === 'release') {
       const attempt = attemptOf([...holding, ...waiting]) ?? NOBODY;
-      const { holdAtLeastMs, unanswered, pick } = action;
+      const { holdAtLeastMs, unanswered, repeated, pick } = action;
       const job = this.#jobOf(attempt, pick);
       const runOutcome = job === '-' ? '-' : action.runOutcome;
-      return { name: 'release', key, attempt, holdAtLeastMs, job, runOutcome, unanswered };
+      return { name: 'release', key, attempt, holdAtLeastMs, job, runOutcome, unanswered, repeated };
     }
     if (action.kind === 'setPermits') {
       const { permits } = action;

@@ -21,6 +21,7 @@ export type Action =
       readonly holdAtLeastMs: number;
       readonly runOutcome: string;
       readonly unanswered: number;
+      readonly repeated: boolean;
     }
   | { readonly kind: 'renew'; readonly pick: number; readonly leaseMs: number; readonly foreign: boolean }
   | { readonly kind: 'downgrade'; readonly pick: number; readonly foreign: boolean }
@@ -154,6 +155,7 @@ const actions: readonly fc.WeightedArbitrary<Action>[] = [
       holdAtLeastMs: fc.constantFrom(0, 0, 0, 0, 5_000, 90_000),
       runOutcome: fc.constantFrom('done', 'failed', '-', 'void'),
       unanswered: fc.constantFrom(0, 0, 1),
+      repeated: fc.constantFrom(false, false, true),
     }),
   },
   {

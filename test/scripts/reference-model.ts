@@ -429,7 +429,7 @@ class Turn {
     else if (mine || wasEnded) outcome = 'again';
     else if (this.hasExpired) outcome = 'expired';
     if (command.job !== '-' && (outcome === 'released' || command.runOutcome === 'void')) this.#endRun(command);
-    this.#remember(id, command.unanswered === 1, outcome === 'unknown' ? ':' : '');
+    this.#remember(id, command.unanswered === 1, outcome === 'unknown' && !command.repeated ? ':' : '');
     if (lock.queue.length > 0) this.serve();
     // No message notifies the new first one when a holder has died.
     const first = outcome === 'cancelled' && wasFirst ? this.#at(lock.head) : undefined;

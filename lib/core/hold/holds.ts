@@ -249,9 +249,9 @@ class EndingInStore extends LimitedEnding implements ReleaseListener {
   }
 
   /** A key was released, or its release was given up. */
-  onReleased(key: string, reply: ReleaseReply | undefined, tries: number): void {
+  onReleased(key: string, reply: ReleaseReply | undefined, isRepeated: boolean): void {
     const { hold } = this;
-    if (!this.#wasHeld(key, reply, tries)) this.#wereHeld = false;
+    if (!this.#wasHeld(key, reply, isRepeated)) this.#wereHeld = false;
     if (key === this.keys[0]) this.#holds = reply?.holds;
     this.#waitingFor -= 1;
     if (this.#waitingFor > 0) return;
@@ -266,12 +266,12 @@ class EndingInStore extends LimitedEnding implements ReleaseListener {
   }
 
   /** Whether this key was held until its release. If the answer proves that it was not, the lock is lost. */
-  #wasHeld(key: string, reply: ReleaseReply | undefined, tries: number): boolean {
+  #wasHeld(key: string, reply: ReleaseReply | undefined, isRepeated: boolean): boolean {
     if (!reply) return false;
     const { outcome, lastToken } = reply;
     if (outcome === 'released' || outcome === 'again') return true;
-    // After a try without an answer, a missing trace proves nothing: that try may have released it.
-    if (tries === 1 || outcome === 'lost' || outcome === 'revoked') {
+    // A missing trace proves nothing if an earlier copy may have released it.
+    if (!isRepeated || outcome === 'lost' || outcome === 'revoked') {
       const { hold } = this;
       const { fencingToken } = hold.refs.find((ref) => ref.key === key)!;
       hold.loseInStore(hold.lossReason(fencingToken, { lastToken, revoked: outcome === 'revoked' }));

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { CallContext } from '../call-context.js';
 import { type Clock } from '../clock.js';
-import { LockError } from '../lock.errors.js';
+import { LockError, mayBeCarriedOut } from '../lock.errors.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
 import { textWithin } from '../error-texts.js';
@@ -17,10 +17,10 @@ const MAX_WAITING = 10_000;
 /** Receives the outcome of a release. */
 export interface ReleaseListener {
   /**
-   * `reply`: the answer of the store; undefined if there was none until the lease was over. `tries`: how many commands were sent;
-   * all but the last had no answer.
+   * `reply`: the answer of the store; undefined if there was none until the lease was over. `isRepeated`: an earlier copy had no
+   * answer, and may have been executed.
    */
-  onReleased(key: string, reply: ReleaseReply | undefined, tries: number): void;
+  onReleased(key: string, reply: ReleaseReply | undefined, isRepeated: boolean): void;
 }
 
 /** The collaborators of a `Releaser`. */
@@ -35,6 +35,8 @@ interface ReleaserParts {
 /** A release that is not confirmed yet. */
 class Pending {
   tries = 1;
+  /** Whether a copy without an answer may have been executed. */
+  isRepeated = false;
   /** The async context of the caller, once the outcome comes in another one. */
   context: CallContext | null = null;
 
@@ -46,9 +48,9 @@ class Pending {
   ) {}
 
   tell(reply: ReleaseReply | undefined): void {
-    const { listener, context, request, tries } = this;
-    if (context) context.run(() => listener?.onReleased(request.key, reply, tries));
-    else listener?.onReleased(request.key, reply, tries);
+    const { listener, context, request, isRepeated } = this;
+    if (context) context.run(() => listener?.onReleased(request.key, reply, isRepeated));
+    else listener?.onReleased(request.key, reply, isRepeated);
   }
 }
 
@@ -127,6 +129,7 @@ export class Releaser {
   /** A try had no answer, or the store answered with an error. */
   #onFailure(pending: Pending, error: unknown): void {
     const isFirst = pending.tries === 1;
+    pending.isRepeated ||= mayBeCarriedOut(error);
     if (isFirst) pending.context = new CallContext();
     const isAnswered = this.#leaveOrRetry(pending, error);
     this.#onSettled();
@@ -136,9 +139,10 @@ export class Releaser {
   /** Sends one try. */
   #send(pending: Pending): void {
     this.#underWay += 1;
+    const { request, isRepeated, timeoutMs } = pending;
     let answer: Promise<ReleaseReply>;
     try {
-      answer = this.parts.store.release(pending.request, pending.timeoutMs);
+      answer = this.parts.store.release(isRepeated ? { ...request, isRepeated } : request, timeoutMs);
     } catch (error) {
       // In violation of the contract of stores.
       answer = Promise.reject(error);

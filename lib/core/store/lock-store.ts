@@ -145,12 +145,14 @@ export interface ReleaseRequest {
   readonly runOutcome?: 'done' | 'failed' | 'void' | undefined;
   /** An acquire of the attempt had no answer and may still reach the store, however late; the store must refuse it then. */
   readonly unanswered?: boolean | undefined;
+  /** An earlier copy of this release had no answer, and may have been executed. */
+  readonly isRepeated?: boolean | undefined;
 }
 
 export interface ReleaseReply {
   /**
    * `again`: it was released before; `cancelled`: it was only waiting; `revoked`: an operator ended it; `unknown`: the
-   * store has no trace of the attempt; `lost`: it had none when an earlier release of the attempt arrived.
+   * store has no trace of the attempt; `lost`: it had none when the first release of the attempt arrived.
    */
   readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'revoked' | 'lost' | 'unknown';
   /** The number of remaining holds of the lock, of all owners; with several servers, according to those that answered. */

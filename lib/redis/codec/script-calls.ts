@@ -45,11 +45,15 @@ export interface Operation {
   readonly lock: string;
   readonly others: readonly string[];
   readonly attempt: string;
-  /** The token of a renewal. */
+  /** The token of a renewal; `1`: this release is a repetition. */
   readonly token?: string | undefined;
   readonly terms: Terms;
   readonly timeoutMs: number;
 }
+
+/** The same for another copy: a release then leaves no mark that its hold was lost before. */
+export const repeated = (operation: Operation): Operation =>
+  operation.terms.kind === 'release' ? { ...operation, token: '1' } : operation;
 
 /** The fields of a request on which its terms depend. */
 type Requested = Pick<
@@ -92,7 +96,8 @@ export class ScriptCalls {
   }
 
   release(request: ReleaseRequest, timeoutMs: number): Operation {
-    return this.#operation(request, this.#releaseTerms(request), timeoutMs);
+    const operation = this.#operation(request, this.#releaseTerms(request), timeoutMs);
+    return request.isRepeated ? repeated(operation) : operation;
   }
 
   /** The command of a single operation. */

@@ -95,6 +95,8 @@ export abstract class Command implements CommandRequest {
   readonly node: SingleClient | undefined;
   readonly timeoutMs: number;
   wasSent = false;
+  /** Whether a copy whose answer was lost may have been executed. */
+  protected mayHaveRun = false;
   /** Where the answer comes from: in a cluster, the node that serves the storage key. */
   sentTo: Destination | null = null;
   /** When it was last sent, on the monotonic clock. */
@@ -234,6 +236,7 @@ export abstract class Command implements CommandRequest {
     const { host } = this;
     if (isLost(error) && !this.#isOver) {
       this.sentTo = null;
+      this.mayHaveRun ||= !isUnsent(error);
       if (host.epoch !== epoch || !host.isReady(this)) return this.start();
       // Without a loss, it would be resent repeatedly without a pause. A node has redirected it to one that is not ready.
       return isUnsent(error) ? this.#whenChanged(() => this.start()) : this.fail(error);

@@ -3,7 +3,8 @@
 --- @KEYS     the lock of each operation; all locks of an acquire of several
 --- @ARGV     1 sentMicros   when the command was sent, by this server's clock as the client knows it; 0: it does not
 ---           2 untilMicros  after which no acquire is granted
----           3 own          a line for each operation: the number of its terms, its attempt, and the token of its hold
+---           3 own          a line for each operation: the number of its terms, its attempt, and the token of its hold, or, for a release,
+---                          1 if an earlier copy of it may have been executed
 ---           4... terms     of the operations, each once. The first line is `kind keep count prefix`: how long the lock is kept after its
 ---                          last lease in ms, 1 if the receivers of a message can be counted, and where the names of channels begin.
 ---                          The others of each kind:
@@ -28,7 +29,7 @@
 ---           `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has no outcome yet).
 ---           Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),
 ---           `expired` (the lease ended before), `revoked`, `unknown` (no trace, also when its place in the queue has expired) or `lost` (there was none when
----           an earlier copy came). Renewal, adoption and write-back:
+---           the first copy came). Renewal, adoption and write-back:
 ---           `renewed|adopted attempt now remainingMs`, `written attempt now`, or `lost attempt now lastToken revoked`. Forced release:
 ---           `revoked attempt now holds`, or `again attempt now 0`. Permits: `set attempt now`.
 

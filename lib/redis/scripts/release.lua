@@ -1,6 +1,6 @@
 -- Ends the hold of an attempt, or removes it from the queue. The attempt is remembered, so this may be sent twice, and a late acquire
 -- is refused. A hold that has to last until `at_least` is parked: it stays with token 0 and ends with its lease.
-function Lock.release(lock, attempt, own)
+function Lock.release(lock, attempt, own, repeated)
   local unanswered, at_least, job, run_outcome = string.match(own, '^(%d) (%d+) (%S+) (%S+)$')
   local outcome, hold, place, was_first = 'unknown', lock.mine, lock.place, lock.place and lock.place <= lock.head
   local is_late = lock:has('late', attempt)
@@ -31,7 +31,7 @@ function Lock.release(lock, attempt, own)
   end
   -- A run that never began leaves no fire, even after its lease.
   if job ~= '-' and (outcome == 'released' or run_outcome == 'void') then lock:end_run(attempt, job, run_outcome) end
-  lock:remember(attempt, unanswered == '1' and not is_late, outcome == 'unknown' and ':')
+  lock:remember(attempt, unanswered == '1' and not is_late, outcome == 'unknown' and not repeated and ':')
   if lock.waiting > 0 then
     lock:serve()
     -- The first waiter must learn when the lease of the holder may end: no message reports the death of a holder.

@@ -173,6 +173,13 @@ export const HOLDS: readonly PortCase[] = [
     await c.busy('a third');
     await b.keeps(second);
   }),
+  it('a release that states that it is a repetition, and finds nothing, proves no loss', async (_scene, a) => {
+    const attempt = a.nextAttempt();
+    for (const expected of ['unknown', 'again']) {
+      const { outcome } = await a.giveBack(attempt, { isRepeated: true });
+      promised(outcome === expected || outcome === 'unknown', `it to be \`${expected}\` or \`unknown\``, outcome);
+    }
+  }),
   it('a release by another attempt changes nothing', async (scene, a, b) => {
     const hold = await a.granted('the holder');
     for (const attempt of [b.nextAttempt(), a.nextAttempt()]) {

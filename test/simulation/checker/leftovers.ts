@@ -154,11 +154,17 @@ const CONFIRMED = ['released', 'again'];
 export class Endings extends Scope implements Rule {
   /** What the releases of an attempt were answered. */
   readonly #replies = new Map<string, string[]>();
+  /** Attempts of which a release was executed that states that it is a repetition. */
+  readonly #repeated = new Set<string>();
+  /** Attempts whose first release was executed after another copy of it: it may find no trace of what that one released. */
+  readonly #reordered = new Set<string>();
 
   onChange({ script, reply }: Change): void {
     if (script.name !== 'release' || this.facts.isQuorum) return;
     const attempt = script.text('attempt');
     this.#replies.set(attempt, [...(this.#replies.get(attempt) ?? []), String(reply[0])]);
+    if (script.text('token') === '1') this.#repeated.add(attempt);
+    else if (this.#repeated.has(attempt)) this.#reordered.add(attempt);
   }
 
   onReleased(held: Held, wasHeld: boolean, tookMs: number): void {
@@ -173,7 +179,8 @@ export class Endings extends Scope implements Rule {
     const wasProven = held.wantedUntil > held.releasedAt + 1;
     // A demoted master also answers, and does not have the hold.
     if (this.facts.failovers.isForgotten(attempt)) return;
-    if (!wasHeld && wasReleased && wasProven && call.plan.claim?.ends !== 'failed')
+    const isProvable = wasReleased && !this.#reordered.has(attempt);
+    if (!wasHeld && isProvable && wasProven && call.plan.claim?.ends !== 'failed')
       this.#violate('a release is reported as it was', held, replies);
   }
 

@@ -289,7 +289,7 @@ const ROWS: readonly Row[] = [
   ['core/hold/handle', 'a dropped handle is not released', 'void lock.release();\n    };', '};',
     ['10: no hold without an owner'], 'calm', 6],
   ['core/hold/releaser', 'a release is answered before it is sent',
-    'answer = this.parts.store.release(pending.request, pending.timeoutMs);',
+    'answer = this.parts.store.release(isRepeated ? { ...request, isRepeated } : request, timeoutMs);',
     'answer = Promise.resolve(undefined as never);',
     ['10: no hold without an owner'], 'calm', 3],
   ['core/reentry/run', 'a call that does not wait for its release sends none',

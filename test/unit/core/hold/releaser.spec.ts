@@ -59,6 +59,20 @@ describe('a release, which returns whether the lock was still held', () => {
     expect([releasing.value, lock.lost]).toEqual([true, null]);
   });
 
+  it.each([
+    [true, null],
+    [false, 'expired'],
+  ])('states that it is a repetition only if an earlier try may have been executed (%s)', async (wasSent, reason) => {
+    const { clock, store, lock } = await held();
+    const releasing = outcomeOf(lock.release());
+    store.releases[0]!.fail(new LockStoreError('down', { wasSent }));
+    await clock.advance(100);
+    expect(store.releases.map(({ request }) => request.isRepeated ?? false)).toEqual([false, wasSent]);
+    store.releases[1]!.reply(replied('unknown'));
+    await settled();
+    expect([releasing.value, lock.lost?.reason ?? null]).toEqual([reason === null, reason]);
+  });
+
   it.each<[string, ReleaseReply, LockLostReason]>([
     ['that try had found no trace', replied('lost'), 'expired'],
     ['an operator had ended it', replied('revoked'), 'revoked'],
