@@ -315,9 +315,9 @@ const callOf = ({ t: calledAt, p: process, ...asked }: CallEvent): Call => {
   };
 };
 
-/** It has no place in a queue. */
+/** It has no place in a queue, and continues a hold: readers without permits may have entered since its grant. */
 const adoptionOf = ({ from, ...event }: AdoptsEvent): Call => ({
-  ...callOf({ ...event, e: 'call', waitMs: 0, fair: false }),
+  ...callOf({ ...event, e: 'call', waitMs: 0, fair: false, permits: 0 }),
   adopts: from,
 });
 

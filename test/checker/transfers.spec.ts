@@ -40,6 +40,15 @@ describe('The checker: locks that change hands', () => {
       expect(rulesOf(refused(held(), 350, 900, 'LOCK_STORE').held(300, 400, 'w3.1:1', 11))).toEqual(['exclusion']);
     });
 
+    it('is not broken by a reader of one permit, beside which a reader without permits has entered', () => {
+      const one = { mode: 'read', permits: 1 } as const;
+      const story = new Story().call(99, 'w0.1:1', one).granted(100, 'w0.1:1', 10);
+      story.held(110, 290, 'w2.1:1', 11, { mode: 'read' });
+      story.of(200, 'w0.1:1', 'transferred', { asked: 200, leaseMs: 1_000, mode: 'read' });
+      story.adopts(220, 'w1.1:1', 'w0.1:1', one).granted(230, 'w1.1:1', 10, 170).released(300, 'w1.1:1');
+      expect(rulesOf(story)).toEqual([]);
+    });
+
     it('is not broken if what the transfer left behind was lost', () => {
       const lost = held(fault(205, 'all')).held(220, 300, 'w2.1:1', 11);
       expect(rulesOf(lost)).toEqual([]);
