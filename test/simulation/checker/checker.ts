@@ -275,8 +275,8 @@ export class Checker implements ServerWatch {
     this.facts.count('extended');
     const { process } = call;
     const wasStopped = process.stops.some(({ to }) => to >= from.at);
-    // Proven from before the command was sent, less one per cent and two milliseconds.
-    const least = leaseMs * 0.99 - 3 - (process.clock.now() - from.mono);
+    // Proven from before the command was sent, less one per cent and three milliseconds, as floating-point numbers.
+    const least = leaseMs * 0.99 - 3.001 - (process.clock.now() - from.mono);
     if (!lock.held || lock.remainingMs >= least || wasStopped || process.wallSetAt >= grantedAt) return;
     this.#violate('an extension lasts', call, `wanted ${leaseMs} ms, has ${lock.remainingMs.toFixed(0)} ms`);
   }

@@ -68,8 +68,9 @@ export class HoldLimits extends Scope implements Rule {
 
   /** No lease is longer than requested, and none grows when the clock of the server steps back. */
   onChange(change: Change): void {
-    const { key, live, now, script, lock } = change;
-    if (script.name === 'inspect') return;
+    const { key, live, now, script, lock, reply } = change;
+    // A script that has failed has not checked the leases.
+    if (script.name === 'inspect' || reply[0] === 'failed') return;
     for (const [attempt, { deadline, token, lease }] of live) {
       const most = Math.max(token === 0 ? 0 : this.#longestLease(attempt), token === 0 ? lease : 0);
       if (deadline - now > most + 1)
