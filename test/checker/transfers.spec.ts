@@ -40,7 +40,7 @@ describe('The checker: locks that change hands', () => {
       expect(rulesOf(refused(held(), 350, 900, 'LOCK_STORE').held(300, 400, 'w3.1:1', 11))).toEqual(['exclusion']);
     });
 
-    it('is not broken by a reader of one permit, beside which a reader without permits has entered', () => {
+    it('is not broken by a reader of one permit, which a reader without permits has joined', () => {
       const one = { mode: 'read', permits: 1 } as const;
       const story = new Story().call(99, 'w0.1:1', one).granted(100, 'w0.1:1', 10);
       story.held(110, 290, 'w2.1:1', 11, { mode: 'read' });
