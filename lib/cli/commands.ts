@@ -2,7 +2,9 @@ import { hostname, userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../core/clock.js';
 import { MAX_HISTORY_ENTRIES, NO_FACTS } from '../core/history/history-entry.js';
-import { LockError } from '../core/lock.errors.js';
+import { LockError, LockStoreError } from '../core/lock.errors.js';
+import { printable } from '../core/printable.js';
+import { messageOf } from '../core/reporter.js';
 import { ownHost } from '../core/store/holder-text.js';
 import { byStart, type JobOfKey, type LastRun, type LockState, type UnreadableKey } from '../core/store/lock-state.js';
 import {
@@ -22,7 +24,7 @@ import {
 } from './output/text.js';
 import { type Table, type Terminal } from './output/terminal.js';
 import { allWithin, type Session, within } from './session.js';
-import { EXIT, type ExitCode, UsageError } from './settings.js';
+import { type Board, EXIT, type ExitCode, UsageError } from './settings.js';
 
 /** The locks whose keys begin with a prefix, sorted, and whether there may be more of them. */
 async function listed(
@@ -266,6 +268,62 @@ function tookText({ started, ended, outcome }: LastRun, now: number): string {
 
 const noJobs = (prefix: string): string =>
   `No run of a job with \`oncePer\` is remembered${prefix === '' ? '' : ` whose key begins with ${shown(prefix)}`}.`;
+
+/**
+ * Runs a job by hand: the board of the app does it, on the instance that gets the request.
+ * @throws UsageError when it is not allowed, or the job is not known
+ */
+export async function runJob(session: Session, key: string): Promise<ExitCode> {
+  const { settings, terminal, locks } = session;
+  const { board, readOnly, json } = settings;
+  if (readOnly) throw new UsageError('`run` is not allowed with --read-only.');
+  if (!board) throw new UsageError('`run` needs the address of the board of the app: set --board or REDIS_LOCK_BOARD.');
+  locks.checkKey(key);
+  const job = settings.job ?? (await jobOf(session, key));
+  const { status, error } = await askBoard(session, board, { key, name: job });
+  const isRunning = status === 202;
+  const end = isRunning ? 'still runs; an error is in the log of the app' : 'has ended without an error';
+  const hasRun = status === 200 || isRunning;
+  const text = hasRun ? `The job ${shown(job)} ${end}.` : `The board answered with ${status}. ${error ?? ''}`.trim();
+  if (json) terminal.write(jsonLine({ key, job, status, isRunning, text }));
+  else if (hasRun) terminal.line(text);
+  else terminal.complain(text);
+  return hasRun ? EXIT.ok : EXIT.no;
+}
+
+/** The only job with this key that has run before. */
+async function jobOf(session: Session, key: string): Promise<string> {
+  const found = await allWithin(session, session.locks.jobs({ prefix: key, limit: session.settings.limit }));
+  const names = found.flatMap((one) => ('job' in one && one.key === key ? [one.job] : []));
+  if (names.length === 1) return names[0]!;
+  const what = names.length === 0 ? 'No run of a job' : `Several jobs (${names.map(shown).join(', ')})`;
+  throw new UsageError(`${what} with the key ${shown(key)} ${names.length === 0 ? 'is' : 'are'} known: give --job.`);
+}
+
+/** @throws LockStoreError when the board cannot be reached */
+async function askBoard(
+  { settings: { timeoutMs }, terminal }: Session,
+  { url, authorization }: Board,
+  body: { readonly key: string; readonly name: string },
+): Promise<{ readonly status: number; readonly error: string | undefined }> {
+  const address = new URL(`${url.pathname.replace(/\/$/, '')}/run-now`, url);
+  const headers = {
+    'content-type': 'application/json',
+    'x-lock-board': 'run-now',
+    ...(authorization && { authorization }),
+  };
+  const signal = AbortSignal.any([terminal.signal, AbortSignal.timeout(timeoutMs)]);
+  try {
+    const init = { method: 'POST', headers, body: JSON.stringify(body), redirect: 'manual', signal } as const;
+    const response = await fetch(address, init);
+    const answer: unknown = await response.json().catch(() => undefined);
+    const { error } = (answer ?? {}) as { readonly error?: unknown };
+    return { status: response.status, error: typeof error === 'string' ? printable(error) : undefined };
+  } catch (error) {
+    const { cause = error } = error as Error;
+    throw new LockStoreError(`The board at ${address.origin} cannot be reached: ${messageOf(cause)}`);
+  }
+}
 
 /**
  * Takes a lock away from its holders, after a confirmation.

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { systemClock } from '../core/clock.js';
 import { LockConfigurationError, LockError, LockKeyError } from '../core/lock.errors.js';
 import { doctor } from './doctor/doctor.js';
-import { history, inspect, jobs, ls, release, watch } from './commands.js';
+import { history, inspect, jobs, ls, release, runJob, watch } from './commands.js';
 import { errorText, jsonLine } from './output/text.js';
 import { type Terminal } from './output/terminal.js';
 import { type Environment, isOn, readArguments, settingsOf, variableOf } from './settings.js';
@@ -16,6 +16,7 @@ const RUN: Readonly<Record<CommandName, (session: Session, word: string) => Prom
   watch,
   history,
   jobs,
+  run: runJob,
   release,
   doctor,
 };

@@ -36,6 +36,7 @@ export const COMMANDS = {
   watch: { args: '[PREFIX]', options: ['limit', 'interval'], about: 'like ls, refreshed until Ctrl-C' },
   history: { args: '[KEY]', options: ['limit'], about: 'what has happened to the locks, or to one, newest first' },
   jobs: { args: '[PREFIX]', options: ['limit'], about: 'the jobs with `oncePer`: the last run of each' },
+  run: { args: 'KEY', options: ['board', 'job'], about: 'run a job by hand, through the board of the app' },
   release: { args: 'KEY', options: ['by', 'yes'], about: 'take a lock away from its holders; asks first' },
   doctor: { args: '', options: [], about: 'check the servers, the permissions and the settings' },
 } as const satisfies Readonly<
@@ -78,9 +79,11 @@ Options
   --hash-tag TAG         The result of the app's \`hashTag\` for the key, if it has that option.
   --timeout MS           How long Redis may take to answer (default: 5000).
   --json                 Print JSON. \`watch\` prints one object for each change.
-  --read-only            Change nothing in Redis: \`release\` is refused, and \`doctor\` skips checks that write.
+  --read-only            Change nothing: \`release\` and \`run\` are refused, and \`doctor\` skips checks that write.
   --limit N              Maximum number of rows (default: 1000; history: 100).
   --interval MS          The refresh interval of watch (default: 1000).
+  --board URL            The address of the board, without a password (run).
+  --job NAME             The job, if the key has several, or none that has run yet (run).
   --by NAME              Your name in the history (release; default: the user and the host of this machine).
   --yes                  Do not ask (release).
   -h, --help             Print this.
@@ -89,14 +92,15 @@ Options
 From the environment
   Each option from --url to --timeout, --json and --read-only has a variable: REDIS_LOCK_URL, REDIS_LOCK_TLS_CA, ...
   Options on the command line come first. A URL in the environment may contain a password. Further variables:
-  REDIS_LOCK_PASSWORD, REDIS_LOCK_SENTINEL_USERNAME, REDIS_LOCK_SENTINEL_PASSWORD.
+  REDIS_LOCK_PASSWORD, REDIS_LOCK_SENTINEL_USERNAME, REDIS_LOCK_SENTINEL_PASSWORD, REDIS_LOCK_BOARD (an address that
+  may contain a password), REDIS_LOCK_BOARD_AUTHORIZATION (a header, for example: Bearer ...).
   With NO_COLOR, nothing is coloured.
 
 Exit codes
-  0  Done: found, released, or no problem.
-  1  A negative answer: nothing found, nothing released, or the doctor found a problem.
+  0  Done: found, released, run, or no problem.
+  1  A negative answer: nothing found, nothing released, not run, a failed run, or the doctor found a problem.
   2  Wrong usage, or not allowed by --read-only.
-  3  Redis could not be reached, did not answer in time, or refused.
+  3  Redis or the board could not be reached, did not answer in time, or refused.
   70 Internal error: please report it, with the output.
 `;
 
@@ -124,7 +128,7 @@ type Given = Readonly<
   // prettier-ignore
   Partial<Record<
     | (typeof PLACES)[number] | 'sentinel-name' | 'username' | 'password-file' | 'tls-ca' | 'tls-cert' | 'tls-key'
-    | 'tls-servername' | 'prefix' | 'hash-tag' | 'timeout' | 'limit' | 'interval' | 'by', string>> &
+    | 'tls-servername' | 'prefix' | 'hash-tag' | 'timeout' | 'limit' | 'interval' | 'board' | 'job' | 'by', string>> &
     Partial<Record<'tls' | 'sentinel-tls' | 'json' | 'read-only' | 'yes' | 'help' | 'version', boolean>>
 >;
 
@@ -379,6 +383,35 @@ export interface Settings {
   readonly yes: boolean;
   /** The name of the user, from the command line. */
   readonly by: string | undefined;
+  /** The board of the app, for `run`. */
+  readonly board: Board | undefined;
+  readonly job: string | undefined;
+}
+
+/** Where the board is, and the header with which a request logs in. */
+export interface Board {
+  readonly url: URL;
+  readonly authorization: string | undefined;
+}
+
+function boardOf(given: Given, env: Environment): Board | undefined {
+  const text = given.board ?? env['REDIS_LOCK_BOARD'];
+  if (!text) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const name = given.board === undefined ? 'REDIS_LOCK_BOARD' : '--board';
+  if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError(`Expected ${name} to be a URL with http or https.`);
+  const { username, password } = url;
+  if (given.board !== undefined && password !== '') {
+    throw new UsageError(
+      'A password on the command line can be read by other users of this machine: leave it out of --board, and set ' +
+        'REDIS_LOCK_BOARD to the whole URL. Also change the password.',
+    );
+  }
+  // `fetch` refuses a URL that contains them.
+  [url.username, url.password] = ['', ''];
+  const login = [username, password].map(decodeURIComponent).join(':');
+  const basic = login === ':' ? undefined : `Basic ${Buffer.from(login).toString('base64')}`;
+  return { url, authorization: env['REDIS_LOCK_BOARD_AUTHORIZATION'] || basic };
 }
 
 /**
@@ -416,5 +449,7 @@ export function settingsOf(call: Call, env: Environment): Settings {
     readOnly: given['read-only'] ?? false,
     yes: given.yes ?? false,
     by,
+    board: call.command === 'run' ? boardOf(given, env) : undefined,
+    job: given.job,
   };
 }

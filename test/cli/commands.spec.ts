@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { closeAll } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { type RedisLocks } from '../../lib/redis/open-store.js';
+import { startBoard } from './support/board.js';
 import { cli, startCli } from './support/cli.js';
 import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
@@ -124,6 +125,36 @@ describe('inspect', () => {
     const { code, stdout } = await cli(['inspect', 'nobody', '--url', url]);
     expect(stdout).toContain('free, 0 waiters; last fencing token: none is remembered');
     expect([code, await redis.admin.dbsize()]).toEqual([1, 0]);
+  });
+});
+
+describe('run', () => {
+  it('asks the board, with the login of the environment, to run the only job of the key', async () => {
+    await runJob(openStoreOf(url), 'report', 'Reports.read');
+    const { asked, address } = await startBoard(202);
+    const env = { REDIS_LOCK_BOARD: `http://ann:a%20word@${address}` };
+    expect(await cli(['run', 'report', '--url', url], { env })).toMatchObject({ code: 0, stderr: '' });
+    const token = { ...env, REDIS_LOCK_BOARD_AUTHORIZATION: 'Bearer abc' };
+    const { code, stdout } = await cli(['run', 'report', '--url', url, '--json'], { env: token });
+    expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ job: 'Reports.read', isRunning: true })]);
+    const body = { key: 'report', name: 'Reports.read' };
+    expect(asked).toEqual([
+      { path: '/ops/run-now', authorization: `Basic ${btoa('ann:a word')}`, body },
+      { path: '/ops/run-now', authorization: 'Bearer abc', body },
+    ]);
+  });
+
+  it.each([
+    ['the key has no known job', [], 2, 'No run of a job with the key report is known: give --job.'],
+    ['there is no board', ['--board', ''], 2, 'set --board or REDIS_LOCK_BOARD'],
+    ['the address is not one', ['--board', 'redis://x'], 2, 'Expected --board to be a URL with http or https.'],
+    ['the address has a password', ['--board', 'http://a:b@x'], 2, 'can be read by other users'],
+    ['it may change nothing', ['--read-only'], 2, '`run` is not allowed with --read-only.'],
+    ['the board does not answer', ['--job', 'A', '--board', 'http://127.0.0.1:1'], 3, 'cannot be reached'],
+  ])('fails if %s', async (_why, more, code, text) => {
+    const env = { REDIS_LOCK_BOARD: more[0] === '--board' ? '' : 'http://127.0.0.1:1/locks' };
+    const ended = await cli(['run', 'report', '--url', url, ...more], { env });
+    expect(ended).toEqual({ code, stdout: '', stderr: expect.stringContaining(text) });
   });
 });
 

@@ -4,6 +4,7 @@ import { COMMANDS } from '../../lib/cli/settings.js';
 import { type RedisLocks } from '../../lib/redis/open-store.js';
 import { closeAll } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
+import { startBoard } from './support/board.js';
 import { cli, startCli } from './support/cli.js';
 import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
@@ -62,7 +63,9 @@ describe('docs/cli.md', () => {
   it.each(EXAMPLES.filter(({ command }) => !command.startsWith('watch')))(
     'shows what `$command` prints',
     async ({ command, output }) => {
-      const { stdout, stderr } = await cli(command.split(' '), { env: { REDIS_LOCK_URL: url } });
+      const { address } = await startBoard(200);
+      const env = { REDIS_LOCK_URL: url, REDIS_LOCK_BOARD: `http://${address}` };
+      const { stdout, stderr } = await cli(command.split(' '), { env });
       expect(sameEachTime(stdout)).toBe(sameEachTime(output));
       expect(stderr).toBe('');
     },

@@ -1,6 +1,4 @@
 import 'reflect-metadata';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Injectable } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
 import { type Lock, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
@@ -8,6 +6,7 @@ import { type BoardActions, RedisLockBoardModule } from '../../../lib/board/inde
 import { logger } from '../../../lib/interceptor/lock-logger.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
+import { cli } from '../../cli/support/cli.js';
 import { startRequests } from '../support/requests.js';
 import { readPage } from './read-page.js';
 
@@ -101,26 +100,24 @@ describe('the board', () => {
     await lock.release();
   });
 
-  it('runs a job for a script that sends the request of docs/board.md', async () => {
-    const document = readFileSync(join(process.cwd(), 'docs', 'board.md'), 'utf8');
-    const [, command = ''] = /^(curl -u [^]*?)^```$/m.exec(document) ?? [];
-    const given = [...command.matchAll(/ -H '(.*?): (.*?)'/g)].map(([, header, value]) => [header!, value!] as const);
-    const [, body = ''] = / -d '(.*)'/.exec(command) ?? [];
-    const { name } = JSON.parse(body) as { name: string };
-    const imports = [RedisLockBoardModule.forRoot({ unguarded: true, actions: { runNow: true } })];
-    const { get } = await startRequests('express', {
-      imports,
+  it.each([
+    ['has ended', true, [], 0, 'The job Reports.noon has ended without an error.\n'],
+    ['is not a job of this app', true, ['--job', 'Other'], 1, 'The board answered with 400. This instance has no job'],
+    ['may not be run', false, [], 1, 'The board answered with 404. This board does not run jobs.\n'],
+  ])('runs a job for the command line tool, which reports that it %s', async (_what, runNow, more, code, text) => {
+    const { url, app } = await startRequests('express', {
+      imports: [RedisLockBoardModule.forRoot({ unguarded: true, actions: { runNow } })],
       providers: [{ provide: Reports, useValue: new Reports() }],
     });
-    const ask = (headers: typeof given): Promise<{ status: number }> => {
-      const init = { method: 'POST', headers: Object.fromEntries(headers) };
-      return get('locks/run-now', { ...init, body: JSON.stringify({ name, key: NOON }) });
-    };
-    expect(await ask(given)).toMatchObject({ status: 200 });
-    for (const [missing] of given) {
-      const others = given.filter(([header]) => header !== missing);
-      expect(await ask(others)).toMatchObject({ status: 403 });
-    }
+    const spy = jest.spyOn(app.get(Reports), 'noon');
+    const ended = await cli(['run', NOON, '--job', 'Reports.noon', ...more, '--board', `${url}/locks/`]);
+    expect(ended).toEqual({
+      code,
+      stdout: '',
+      stderr: '',
+      [code === 0 ? 'stdout' : 'stderr']: expect.stringContaining(text),
+    });
+    expect(spy).toHaveBeenCalledTimes(code === 0 ? 1 : 0);
   });
 
   it('shows the jobs of another app that has run them', async () => {

@@ -1,0 +1,26 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { closeLater } from '../../support/apps/lock-app.js';
+
+interface Asked {
+  readonly path: string | undefined;
+  readonly authorization: string | undefined;
+  readonly body: unknown;
+}
+
+/** A server in place of the board of an app: it answers with a status, and keeps what it was asked. */
+export async function startBoard(status: number) {
+  const asked: Asked[] = [];
+  const server = createServer((request, response) => {
+    const { url: path, headers } = request;
+    void text(request).then((body) => {
+      asked.push({ path, authorization: headers.authorization, body: JSON.parse(body) });
+      response.writeHead(status).end('{}');
+    });
+  });
+  closeLater({ close: async () => server[Symbol.asyncDispose]() });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return { asked, address: `127.0.0.1:${(server.address() as AddressInfo).port}/ops` };
+}
