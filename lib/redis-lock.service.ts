@@ -97,7 +97,7 @@ export class RedisLockService {
   /**
    * Continues a lock that another process has transferred; `text` is the transfer token from its `lock.transfer()`. It is the same hold,
    * with the same fencing token; this process renews it and must release it. A transfer token works once, until its lease is over;
-   * after a LockStoreError it may be used up. Options that are left out stay as they were.
+   * after a LockStoreError or a LockShutdownError it may be used up. Options that are left out stay as they were.
    * @throws LockLostError, LockStoreError, LockShutdownError, LockConfigurationError
    */
   async adopt(text: string, options: Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'> = NO_OPTIONS): Promise<Lock> {

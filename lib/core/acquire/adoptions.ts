@@ -1,10 +1,11 @@
 import { type Clock } from '../clock.js';
-import { notAdoptedError, otherPrefixError } from '../error-texts.js';
+import { notAdoptedError, otherPrefixError, shutdownError } from '../error-texts.js';
 import { type Grant } from '../hold/grant.js';
 import { leaseFrom, moment, remainingAt } from '../hold/lease.js';
 import { lossReasonOf } from '../hold/loss.js';
 import { type Releaser } from '../hold/releaser.js';
 import { type TransferredHold, type TransferredKey } from '../hold/transfer-text.js';
+import { LocalWait } from '../local-wait.js';
 import { type LockLostError, mayBeCarriedOut } from '../lock.errors.js';
 import { NO_LABEL } from '../lock.events.js';
 import { resolveLockOptions } from '../lock.options.js';
@@ -12,14 +13,18 @@ import { type Randomness } from '../randomness.js';
 import { randomAttempt } from '../store/attempt-ids.js';
 import { type AdoptingStore, checkKeyOf, hasAdoption, storeWith } from '../store/capabilities.js';
 import { type AdoptReply, type LockStore } from '../store/lock-store.js';
+import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
 
 /** The collaborators of `Adoptions`. */
 interface AdoptionParts {
   readonly clock: Clock;
   readonly random: Randomness;
+  readonly timers: TimerQueue;
   readonly store: LockStore;
   readonly releaser: Pick<Releaser, 'giveBackAttempt'>;
+  /** What the module closes at its end. */
+  readonly closing: Set<{ close(): unknown }>;
 }
 
 /** A transferred hold, and the process that adopts it. */
@@ -42,11 +47,12 @@ export class Adoptions {
   constructor(private readonly parts: AdoptionParts) {}
 
   /**
-   * Adopts all keys of a hold, or gives back those that it got. Afterwards all of them are one hold with one attempt.
-   * @throws LockLostError, LockStoreError, LockConfigurationError, LockKeyError
+   * Adopts all keys of a hold, or gives back those that it got. Afterwards all of them are one hold with one attempt. Resolves with what
+   * `toResult` makes of the grant.
+   * @throws LockLostError, LockStoreError, LockConfigurationError, LockKeyError; LockShutdownError when the module closes meanwhile
    */
-  async adopt(adoption: Adoption): Promise<Grant> {
-    const { clock, random, store } = this.parts;
+  async adopt<T>(adoption: Adoption, toResult: (grant: Grant) => T): Promise<T> {
+    const { clock, random, store, timers, closing } = this.parts;
     const { holds, keyPrefix } = adoption;
     const ours = store.keyPrefix ?? '';
     if (keyPrefix !== ours) throw otherPrefixError(nameOf(adoption), keyPrefix, ours);
@@ -54,21 +60,48 @@ export class Adoptions {
     for (const { key } of holds) checkKeyOf(store, key);
     const attempt = randomAttempt(store.clientId, random);
     const sent = moment(clock);
-    const outcomes = await this.#askForAll(adopting, adoption, attempt);
+    const wait = new LocalWait<T>(timers, undefined, () => closing.delete(call));
+    const call = {
+      close: () => {
+        const outcomes = holds.map((hold) => ({ hold, reply: null }));
+        this.#giveBack(outcomes, adoption, attempt);
+        wait.fail(shutdownError());
+      },
+    };
+    closing.add(call);
+    const outcomes = this.#askForAll(adopting, adoption, attempt, wait);
+    void outcomes.then((all) => this.#onAnswered(all, adoption, { attempt, sent }, wait, toResult));
+    return wait.promise;
+  }
+
+  #onAnswered<T>(
+    outcomes: readonly Outcome[],
+    adoption: Adoption,
+    { attempt, sent }: Pick<Grant, 'attempt' | 'sent'>,
+    wait: LocalWait<T>,
+    toResult: (grant: Grant) => T,
+  ): void {
+    // The module has closed, and has given the attempt back.
+    if (wait.isOver) return;
     const remaining = outcomes.map(({ reply }) => (reply?.outcome === 'adopted' ? reply.remainingMs : 0));
     const lease = leaseFrom(sent, Math.min(...remaining));
-    const receivedAt = moment(clock);
-    if (outcomes.length === holds.length && remainingAt(lease, receivedAt) > 0)
-      return { ...grantOf(adoption, attempt, sent.at), lease, sent, receivedAt };
+    const receivedAt = moment(this.parts.clock);
+    if (outcomes.length === adoption.holds.length && remainingAt(lease, receivedAt) > 0)
+      return wait.succeed(toResult({ ...grantOf(adoption, attempt, sent.at), lease, sent, receivedAt }));
     this.#giveBack(outcomes, adoption, attempt);
-    throw errorOf(adoption, outcomes);
+    wait.fail(errorOf(adoption, outcomes));
   }
 
   /** The first key decides: of two processes with the same transfer token, the one that gets it also gets the others. */
-  async #askForAll(store: AdoptingStore, adoption: Adoption, attempt: string): Promise<readonly Outcome[]> {
+  async #askForAll(
+    store: AdoptingStore,
+    adoption: Adoption,
+    attempt: string,
+    wait: { readonly isOver: boolean },
+  ): Promise<readonly Outcome[]> {
     const [first, ...others] = adoption.holds;
     const decisive = await this.#askFor(store, first!, adoption, attempt);
-    if (decisive.reply?.outcome !== 'adopted') return [decisive];
+    if (decisive.reply?.outcome !== 'adopted' || wait.isOver) return [decisive];
     return [decisive, ...(await Promise.all(others.map((hold) => this.#askFor(store, hold, adoption, attempt))))];
   }
 

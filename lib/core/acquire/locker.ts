@@ -5,6 +5,7 @@ import { type Clock } from '../clock.js';
 import { shutdownError, unansweredError, waitsForItselfError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { FreshMap } from '../fresh-map.js';
+import { type Grant } from '../hold/grant.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
@@ -77,7 +78,7 @@ export class Locker implements WakeUpListener {
       handOn: (hold) => this.#queues.handOn(hold),
       onEnded: (hold) => this.#queues.onEnded(hold),
     });
-    this.#adoptions = new Adoptions({ ...shared, releaser });
+    this.#adoptions = new Adoptions({ ...shared, releaser, closing: this.closing });
     const context = {
       ...shared,
       releaser,
@@ -193,10 +194,12 @@ export class Locker implements WakeUpListener {
   /** Adopts a hold that another process has transferred. @throws as `Adoptions.adopt`, LockShutdownError */
   async adopt(given: Omit<Adoption, 'holder'>): Promise<StoreHold> {
     if (this.isClosing) throw shutdownError();
-    const grant = await this.awaited.keepAlive(this.#adoptions.adopt({ ...given, holder: this.instance }));
-    const hold = this.holds.add(grant);
-    this.events.emit('adopted', () => ({ ...hold.event, from: given.holds[0]!.attempt }));
-    return hold;
+    const add = (grant: Grant): StoreHold => {
+      const hold = this.holds.add(grant);
+      this.events.emit('adopted', () => ({ ...hold.event, from: given.holds[0]!.attempt }));
+      return hold;
+    };
+    return this.awaited.keepAlive(this.#adoptions.adopt({ ...given, holder: this.instance }, add));
   }
 
   /**

@@ -6,7 +6,7 @@ import {
   LockShutdownError,
   LockStoreError,
 } from '../../../../lib/core/lock.errors.js';
-import { startLocker, transferred } from '../../../support/core/core-parts.js';
+import { NOTHING, startLocker, transferred } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { gone } from '../../../support/core/fake-store.js';
 import { rejection } from '../../../support/waiting/rejection.js';
@@ -134,6 +134,27 @@ describe('a hold that cannot be adopted', () => {
     await settled();
     const { attempt } = store.adoptions[0]!.request;
     expect(store.releases.map(({ request }) => request)).toMatchObject([{ key: 'k', attempt, unanswered: true }]);
+  });
+
+  it.each([
+    ['first', 0],
+    ['last', 1],
+  ])('is given back when the module closes before the answer for its %s key, which comes later', async (_what, nth) => {
+    const { store, locker, adopt } = setUp();
+    store.onAdopt = null;
+    const adopting = rejection(adopt(three('a', 'b')));
+    await settled();
+    for (const { reply } of store.adoptions.slice(0, nth)) reply({ outcome: 'adopted', remainingMs: LEASE_MS });
+    await settled();
+    const closing = locker.close(0);
+    expect(await adopting).toBeInstanceOf(LockShutdownError);
+    store.adoptions.at(-1)!.reply({ outcome: 'adopted', remainingMs: LEASE_MS });
+    await closing;
+    await settled();
+    const { attempt } = store.adoptions[0]!.request;
+    const released = ['a', 'b'].map((key) => ({ key, attempt, unanswered: true }));
+    expect(store.releases.map(({ request }) => request)).toMatchObject(released);
+    expect([store.adoptions.length, locker.live]).toEqual([nth + 1, NOTHING]);
   });
 
   it('is left alone when nothing was sent', async () => {
