@@ -74,6 +74,7 @@ export class Campaign implements Leadership {
 
   /** Begins the campaign, unless it was stopped before. `signal` stops it. */
   start({ signal }: Pick<LeadOptions, 'signal'> = {}): this {
+    if (this.isStopped) return this;
     if (signal) this.#stopListening = onAbort(signal, () => void this.#stop('stopped', signal.reason));
     this.#running ??= this.parts.inOwnContext(() => this.#run());
     return this;
@@ -201,11 +202,15 @@ export class Campaign implements Leadership {
     const over = new Promise<void>((resolve) => (onOver = resolve));
     term.view.signal.addEventListener('abort', onOver, { once: true });
     hold.onLost((error) => inOwnContext(() => this.#demote(term, error.reason, error)));
+    // The work may release the lock: `currentLock()` returns it.
+    const onReleased = () => this.#demote(term, 'resigned', steppedDownError(this.key, 'resigned'));
+    hold.tracker = { forget: () => void (hold.isReleased && onReleased()) };
     this.#left = over.then(() => this.#leave(term));
     locker.events.emit('elected', () => hold.event);
     for (const waiter of this.#waiters) waiter.resolve(term.view);
     this.#waiters.clear();
-    this.#callHook(term, 'onElected', [term.view]);
+    // A listener may have ended the term.
+    if (!term.isOver) this.#callHook(term, 'onElected', [term.view]);
     await this.#left;
     await this.#workEnded(term);
   }

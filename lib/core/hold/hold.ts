@@ -11,9 +11,9 @@ import { type TransferredHold, transferText } from './transfer-text.js';
 /** How the work under a lock ended. */
 export type WorkOutcome = 'done' | 'failed';
 
-/** Notices when a handle is garbage-collected before its release. */
+/** Notices when a handle is garbage-collected before its release, or when the lock of a leader is released. */
 export interface HandleTracker {
-  /** Stops watching: the lock was released or lost, so its handle may be dropped. */
+  /** The lock was released or lost, so its handle may be dropped. */
   forget(): void;
 }
 
@@ -29,7 +29,7 @@ export interface HoldModule {
  */
 export abstract class Hold implements Lock {
   readonly #names: string | readonly string[];
-  /** Watches the handle of this hold; null if it has none. */
+  /** Watches the handle of this hold, or is the leader that has it; null if it has neither. */
   tracker: HandleTracker | null = null;
   #nestedCalls = 0;
   /** In the order of the keys; each slot is created when a nested call first asks for it. */

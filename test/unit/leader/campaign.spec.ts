@@ -217,6 +217,36 @@ describe('a leader that steps down', () => {
     expect(store.givenBack).toEqual(['reports']);
   });
 
+  it('steps down when its work releases the lock of the term, and is elected again after others', async () => {
+    const { elected, store, clock, told } = startLeaders();
+    const seen: unknown[] = [];
+    const leadership = await elected({
+      onElected: async ({ signal }) => {
+        await currentLock().release();
+        seen.push(signal.reason, store.givenBack.length);
+      },
+      onDemoted: (_term, reason) => seen.push(reason, store.givenBack.length),
+    });
+    expect(seen).toMatchObject(['resigned', 0, { code: 'LOCK_NOT_HELD' }, 1]);
+    expect([leadership.isLeader(), told]).toEqual([false, ['elected', 'demoted: resigned']]);
+    await clock.advance(OTHERS_FIRST_MS);
+    expect(told).toEqual(['elected', 'demoted: resigned', 'elected', 'demoted: resigned']);
+    await leadership.stop();
+  });
+
+  it('does not begin its work when a listener of `elected` has ended the term', async () => {
+    const { leaders, locker, told } = startLeaders();
+    const hooks: string[] = [];
+    const leadership = leaders.lead('reports', {
+      onElected: () => hooks.push('elected'),
+      onDemoted: () => hooks.push('demoted'),
+    });
+    locker.events.on('elected', () => leadership.resign());
+    await settled();
+    expect([hooks, told]).toEqual([['demoted'], ['elected', 'demoted: resigned']]);
+    await leadership.stop();
+  });
+
   it.each([
     ['stop()', async (leadership: AsyncDisposable & { stop(): Promise<void> }) => leadership.stop()],
     ['the end of its block', async (leadership: AsyncDisposable) => leadership[Symbol.asyncDispose]()],
@@ -255,6 +285,15 @@ describe('a leader that steps down', () => {
     await stopped;
     await settled();
     expect([new Set(store.givenBack), told]).toEqual([new Set(['reports']), []]);
+  });
+
+  it('leaves no listener behind when it was stopped before it began', async () => {
+    const { leaders, locker, store } = startLeaders();
+    const campaign = leaders.create('reports', {});
+    await campaign.stop();
+    campaign.start();
+    await settled();
+    expect([store.acquires.length, locker.events.isHeard('waiting')]).toEqual([0, false]);
   });
 
   it('steps down when the module closes, and the next one need not wait for the end of the drain', async () => {
