@@ -47,6 +47,8 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
   #attempt = '';
   /** When the command under way was sent; null if there is none: one command is under way at a time. */
   #sentAt: number | null = null;
+  /** A call that was cancelled has asked with the attempt, so the store may have its name. */
+  #isInherited = false;
   /** A wake-up came while an answer was awaited, so the answer may be out of date. */
   #isWoken = false;
   /** A command of the attempt had no answer, so the store may still execute it, however late. */
@@ -123,6 +125,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const successor = this.queue?.successorOf(call);
     if (!successor) return this.#fail(error);
     this.call = successor;
+    this.#isInherited = true;
     successor.place = this;
     call.fail(error);
   }
@@ -248,7 +251,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     const { acquisitions, nextId } = this.context;
     acquisitions.delete(this.#attempt);
     this.#attempt = nextId();
-    this.#isUnanswered = this.#isRevoked = this.#isSpent = false;
+    this.#isUnanswered = this.#isRevoked = this.#isSpent = this.#isInherited = false;
     acquisitions.set(this.#attempt, this);
   }
 
@@ -331,6 +334,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
       attempt,
       tokens: keys.length === 1 ? tokens : callerKeys.map((key) => tokens[keys.indexOf(key)]!),
       handedOn: 0,
+      hasNewHolder: this.#isInherited,
       fire,
       lease,
       sent,

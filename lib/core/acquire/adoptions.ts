@@ -145,6 +145,7 @@ function grantOf(adoption: Adoption, attempt: string, startedAt: number): Omit<G
     attempt,
     presentMode: mode,
     handedOn,
+    hasNewHolder: false,
     fire: undefined,
     serverTimeMs: 0,
     unanswered: null,

@@ -125,6 +125,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
         tokens: hold.storedTokens,
         attempt: hold.attempt,
         handedOn: hold.handedOn + 1,
+        hasNewHolder: true,
         fire: undefined,
         lease: { deadline: hold.deadline, wallDeadline: hold.wallDeadline },
         sent: now,

@@ -13,6 +13,8 @@ export interface Grant {
   readonly presentMode?: LockMode;
   /** How often calls of this process have handed it on since the store granted it; each of them had its own token. */
   readonly handedOn: number;
+  /** Whether the store may have the text of another call of this process, which asked for it or has handed it on. */
+  readonly hasNewHolder: boolean;
   /** The fire of a scheduled job that was claimed with it. */
   readonly fire: GrantedFire | undefined;
   readonly lease: Lease;

@@ -61,6 +61,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   /** As the store has them. */
   readonly #tokens: number | readonly number[];
   readonly handedOn: number;
+  /** Whether the store may have the text of another call of this process. */
+  readonly hasNewHolder: boolean;
   /**
    * For how much longer than the proven lease the store may keep it; 0 only while no renewal was sent since the grant. (V8
    * allocates no object for a whole number.)
@@ -74,7 +76,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     grant: Grant,
     readonly keeper: HoldKeeper,
   ) {
-    const { request, tokens, attempt, handedOn, fire, lease, sent, unanswered } = grant;
+    const { request, tokens, attempt, handedOn, hasNewHolder, fire, lease, sent, unanswered } = grant;
     const { keys, callerKeys = keys } = request;
     const isOne = callerKeys.length === 1;
     super(isOne ? callerKeys[0]! : callerKeys);
@@ -87,6 +89,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.#mode = grant.presentMode ?? request.options.mode;
     this.#tokens = isOne ? tokens[0]! : tokens;
     this.handedOn = handedOn;
+    this.hasNewHolder = hasNewHolder;
     this.#unanswered = unanswered;
   }
 

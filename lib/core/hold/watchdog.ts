@@ -256,7 +256,7 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
     mode,
     owner: options.owner,
     holder,
-    hasNewHolder: lock.handedOn > 0,
+    hasNewHolder: lock.hasNewHolder,
     fire,
     timeoutMs,
     hold: lock,

@@ -144,6 +144,20 @@ describe('a call that asks the store for others, and is cancelled', () => {
   });
 });
 
+describe('a call that gets the lock for which a cancelled one has asked', () => {
+  it('gives the store its own name with the first renewal', async () => {
+    const { clock, store, call, abort, push, finish } = await startWaiting();
+    const second = call({ note: 'second' });
+    abort.abort();
+    push(500);
+    await clock.advance(1_000);
+    const [renewed] = store.renews[0]!.request;
+    const named = { holder: 'host:1\t10000\tsecond', hasNewHolder: true };
+    expect([second.value!.held, renewed]).toMatchObject([true, named]);
+    await finish();
+  });
+});
+
 describe('a shutdown', () => {
   it.each([true, false])(
     'cancels all calls that wait, and hands nothing on (one of them holds the lock: %s)',
