@@ -221,7 +221,7 @@ export class Holds implements HoldKeeper {
   async #downgrade(hold: StoreHold): Promise<void> {
     const renewal = await this.#watchdog.ask(hold, 0);
     if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'downgraded', renewal.cause);
-    if (renewal.outcome === 'lost') hold.lose(renewal.reason);
+    if (renewal.outcome === 'lost' && !hold.isEnded) hold.loseInStore(renewal.reason);
     if (hold.lost) throw hold.lost;
   }
 }

@@ -104,6 +104,15 @@ describe('a call that hands the lock on', () => {
     expect(statuses()).toEqual(['LOCK_LOST', 'LOCK_LOST', '-']);
   });
 
+  it('rejects if a downgrade by the last one finds that the lock is gone, before the proof', async () => {
+    const { locker, answer, statuses, lost } = await startRow(3, forEver);
+    const [hold] = locker.holds;
+    const downgrade = outcomeOf(hold!.downgrade());
+    await answer(1, gone(100));
+    expect([downgrade.error, ...statuses()]).toMatchObject([{ code: 'LOCK_LOST' }, 'LOCK_LOST', 'LOCK_LOST', '-']);
+    expect(lost).toEqual([[102, 'expired', [100, 101]]]);
+  });
+
   it('rejects if the proof shows that the lock is gone, also when the last one has already held it for too long', async () => {
     const { clock, answer, statuses, lost } = await startRow(2, forEver, { maxHoldMs: 50 });
     await clock.advance(50);
