@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Clock, type Timers } from './clock.js';
+import { type Clock, setDeadline, type Timers } from './clock.js';
 import { DROPPED_AFTER_MS } from './timing.js';
 
 /** One entry of the queue. */
@@ -72,13 +72,13 @@ export class TimerQueue implements Timers {
     return () => call.cancel();
   }
 
-  /** Waits for `done`, but no longer than `ms`: then it resolves to undefined; for 0, at once. */
+  /** Waits for `done`, but no longer than `ms`, as `setDeadline` counts it: then it resolves to undefined; for 0, at once. */
   withTimeout<T>(ms: number, done: Promise<T>): Promise<T | undefined> {
     if (ms <= 0) return Promise.resolve(undefined);
     return new Promise((resolve) => {
-      const limit = this.schedule(this.#clock.now() + ms, () => resolve(undefined));
+      const cancel = setDeadline(this, () => resolve(undefined), ms);
       void done.then((value) => {
-        limit.cancel();
+        cancel();
         resolve(value);
       });
     });

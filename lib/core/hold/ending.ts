@@ -1,5 +1,7 @@
 import { type AwaitedCalls } from '../awaited-calls.js';
+import { wasHeldUp } from '../clock.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { READ_MS } from '../timing.js';
 
 /**
  * The end of a hold in the store, for which its caller waits. It is not a promise: a plain call would create three more promises.
@@ -63,7 +65,7 @@ export interface EndingParts {
 
 /** An end for which its caller waits for at most `patienceMs` from `now`, a time of the monotonic clock. */
 export class LimitedEnding extends Ending {
-  readonly #patience: ScheduledCall;
+  #patience: ScheduledCall;
 
   constructor(
     now: number,
@@ -72,7 +74,15 @@ export class LimitedEnding extends Ending {
   ) {
     super();
     parts.awaited.begin();
-    this.#patience = parts.timers.schedule(now + patienceMs, () => this.settle(false), now);
+    const until = now + patienceMs;
+    this.#patience = parts.timers.schedule(until, () => this.onLimit(until), now);
+  }
+
+  /** Does what `setDeadline` does, without its closures. */
+  private onLimit(until: number): void {
+    const { timers } = this.parts;
+    if (!wasHeldUp(timers, until)) return this.settle(false);
+    this.#patience = timers.schedule(timers.now() + READ_MS, () => this.settle(false));
   }
 
   protected override onEnd(): void {

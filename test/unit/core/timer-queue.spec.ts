@@ -1,6 +1,9 @@
 import * as fc from 'fast-check';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
+import { READ_MS } from '../../../lib/core/timing.js';
 import { FakeClock } from '../../support/core/fake-clock.js';
+import { gate } from '../../support/waiting/gate.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
 
 const setUp = () => {
   const clock = new FakeClock(0);
@@ -63,6 +66,25 @@ describe('the timer queue', () => {
     clock.turn();
     expect(log).toEqual(['overdue', 3_000, 5_000]);
   });
+
+  it.each([true, false])(
+    'waits for what arrived while the event loop was blocked, if anything did: %s',
+    async (did) => {
+      const { clock, queue } = setUp();
+      const { opened, open } = gate();
+      const waiting = outcomeOf(
+        queue.withTimeout(
+          10,
+          opened.then(() => 'an answer'),
+        ),
+      );
+      clock.jump(100);
+      clock.turn();
+      if (did) open();
+      await clock.advance(READ_MS);
+      expect([waiting, queue.size]).toEqual([{ value: did ? 'an answer' : undefined }, 0]);
+    },
+  );
 
   it('keeps no timer for nothing once it is closed', () => {
     const { clock, queue } = setUp();

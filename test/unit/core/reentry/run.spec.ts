@@ -1,5 +1,6 @@
 import { LockLostError } from '../../../../lib/core/lock.errors.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
+import { LATE_MS, READ_MS, RELEASE_PATIENCE_MS } from '../../../../lib/core/timing.js';
 import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../../lib/redis-lock.service.js';
 import { startLocker } from '../../../support/core/core-parts.js';
@@ -41,6 +42,25 @@ describe('work under a lock', () => {
     await expect(runWithLock(enter('k'), failLater, undefined, instead)).rejects.toThrow('business');
     expect(store.givenBack).toEqual(['k']);
   });
+});
+
+describe('the wait for a release', () => {
+  it.each([true, false])(
+    'reads what has arrived while the event loop was blocked: an answer (%s)',
+    async (isAnswered) => {
+      const { clock, store, under } = startLocker();
+      store.onRelease = null;
+      const outcome = outcomeOf(under('k', () => 'value'));
+      await settled();
+      clock.jump(RELEASE_PATIENCE_MS + LATE_MS + 1);
+      clock.turn();
+      if (isAnswered) store.releases[0]!.reply({ outcome: 'expired', holds: 0, lastToken: 100 });
+      await clock.advance(READ_MS);
+      expect(outcome).toMatchObject(
+        isAnswered ? { error: { code: 'LOCK_LOST', result: 'value' } } : { value: 'value' },
+      );
+    },
+  );
 });
 
 describe('parallel calls under one hold that is lost', () => {
