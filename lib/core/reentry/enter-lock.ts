@@ -164,6 +164,7 @@ function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: LockRe
   const { startedAt, options } = request;
   const { waitMs, signal, mode } = options;
   signal?.throwIfAborted();
+  if (outer.lost) throw outer.lost;
   const stops: (() => void)[] = [];
   const wait = new LocalWait<SlotOutcome>(locker.timers, signal, () => stops.forEach((stop) => stop()));
   stops.push(lock.enter(key, (outcome) => wait.succeed(outcome)));

@@ -203,6 +203,23 @@ describe('a nested call for several keys', () => {
     await expect(outer).rejects.toMatchObject({ code: 'LOCK_LOST' });
   });
 
+  it('does not wait for a sibling when the outer lock was lost while it waited for another one', async () => {
+    const { under, revoke } = startLocker();
+    const [first, second] = [gate(), gate()];
+    const work = async () => {
+      const siblings = [under('a', () => first.opened), outcomeOf(under('b', () => second.opened))] as const;
+      const both = outcomeOf(under(['a', 'b'], () => 'ran', { waitMs: Infinity }));
+      await settled();
+      revoke(1);
+      first.open();
+      await siblings[0];
+      await settled();
+      expect(both.error).toMatchObject({ code: 'LOCK_LOST', key: 'b' });
+      second.open();
+    };
+    await expect(under('a', () => under('b', work))).rejects.toMatchObject({ code: 'LOCK_LOST', key: 'b' });
+  });
+
   it('does not run when an outer lock was lost while it waited for the missing keys', async () => {
     const { store, under, revoke } = startLocker();
     let ran = false;
