@@ -45,14 +45,14 @@ export type Refused =
   | { readonly kind: 'skipped'; readonly answer: unknown };
 
 /**
- * The options of a call whose options depend on its arguments. A call that waits for the end of a run waits for at most two leases by
+ * The options of a call whose options depend on its arguments. A fire that waits for the end of a run waits for at most two leases by
  * default.
  * @throws what the functions among the options throw; LockConfigurationError for their results
  */
-export function optionsOf({ leaseMs }: EntryHost, call: LockedCall, { self, args }: Caller): LockOptions {
+export function optionsOf({ leaseMs }: EntryHost, call: LockedCall, { self, args, isByHand }: Caller): LockOptions {
   const { where, lock, perCall, options } = call;
   const own: LockOptions = { ...lock };
-  if (options.rerunOnLoss) own.waitMs = options.waitMs ?? 2 * (lock.leaseMs ?? leaseMs);
+  if (options.rerunOnLoss && !isByHand) own.waitMs = options.waitMs ?? 2 * (lock.leaseMs ?? leaseMs);
   const results = perCall.map((name): unknown => (options[name] as Function).apply(self, [...args]));
   try {
     perCall.forEach((name, i) => LOCK_OPTIONS[name].kind.check(results[i], name));

@@ -32,6 +32,6 @@ export async function runNow<T>(work: () => Promise<T> | T): Promise<T> {
   }
   throw new LockConfigurationError(
     'The function of runNow() called no method with `oncePer` that returns a promise: it did not run a job. Pass a function ' +
-      'that calls one: `runNow(() => reports.noon())`.',
+      'that calls one: `runNow(() => reports.noon())`. If its class has @Leader, call it on the instance that leads.',
   );
 }

@@ -1,7 +1,7 @@
 import { ModulesContainer } from '@nestjs/core';
 import { Interval } from '@nestjs/schedule';
 import { type FireClaim } from '../../../lib/core/store/fires.js';
-import { Locked, type LockedOptions } from '../../../lib/index.js';
+import { Locked, type LockedOptions, runNow } from '../../../lib/index.js';
 import { LockInterceptor } from '../../../lib/interceptor/lock.interceptor.js';
 import { addRunningModule, removeModule } from '../../../lib/interceptor/running-modules.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
@@ -164,6 +164,16 @@ describe('a call of a job with `rerunOnLoss` while another runs it', () => {
   it('tries once with `waitMs: 0`', async () => {
     const { outcome, skips, store } = await startJob({ rerunOnLoss: true, waitMs: 0 });
     expect([outcome, skips, store.asked]).toEqual([{ value: undefined }, ['job busy'], ['job']]);
+  });
+});
+
+describe('a run by hand of a job with `rerunOnLoss` while another runs it', () => {
+  it.each([{}, { waitMs: 20_000 }])('tries once, and rejects: %j', async (options) => {
+    const { store, skips } = startModule();
+    store.onAcquire = () => busy({ ahead: 1 });
+    const outcome = outcomeOf(runNow(() => runOf({ oncePer: 60_000, rerunOnLoss: true, ...options })));
+    await settled();
+    expect([outcome.error, store.asked, skips]).toMatchObject([{ code: 'LOCK_BUSY' }, ['job'], []]);
   });
 });
 
