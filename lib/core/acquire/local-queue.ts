@@ -22,6 +22,8 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   #waiting = NO_CALLS;
   /** A list: most queues have one such call, and a set takes more memory than the rest of it. */
   #asking: AcquireCall[] = [];
+  /** How many of them write. */
+  #askingWriters = 0;
   #lastNr = 0;
   /** The hold that may be handed on; null after its end. */
   #hold: StoreHold | null = null;
@@ -102,11 +104,11 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     if (!next || !handsOnTo(call.request, next.request)) return null;
     this.#endAsking(call);
     if (this.#isExcluded(next)) {
-      this.#asking.push(call);
+      this.#addAsking(call);
       return null;
     }
     this.#waiting.delete(next);
-    this.#asking.push(next);
+    this.#addAsking(next);
     return next;
   }
 
@@ -169,8 +171,9 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   /** Whether a call that waits here comes first. */
   #standsBehind(request: LockRequest): boolean {
     if (!asksAtOnce(request)) return this.waiting > 0;
-    const waitForPermits = [...this.#waiting].some((call) => call.request.options.perInstance > 0);
-    return request.options.perInstance > 0 && waitForPermits;
+    if (request.options.perInstance === 0) return false;
+    for (const ahead of this.#waiting) if (ahead.request.options.perInstance > 0) return true;
+    return false;
   }
 
   #wait(call: AcquireCall, now: number): void {
@@ -190,15 +193,22 @@ export class LocalQueue implements WaitingPlace, CallQueue {
       this.#permits += take;
       call.restartLimit();
     }
+    this.#addAsking(call);
+    void new Acquisition(this.context, call, this, this.#wasBusy && perInstance === 0);
+  }
+
+  #addAsking(call: AcquireCall): void {
     // V8 allocates 17 elements when one is added to an empty list.
     if (this.#asking.length === 0) this.#asking = [call];
     else this.#asking.push(call);
-    void new Acquisition(this.context, call, this, this.#wasBusy && perInstance === 0);
+    if (!reads(call)) this.#askingWriters += 1;
   }
 
   #endAsking(call: AcquireCall): void {
     const at = this.#asking.indexOf(call);
-    if (at >= 0) this.#asking.splice(at, 1);
+    if (at < 0) return;
+    this.#asking.splice(at, 1);
+    if (!reads(call)) this.#askingWriters -= 1;
   }
 
   /** The calls that are no longer excluded ask the store, in their order. */
@@ -227,12 +237,11 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   }
 
   /** Whether a call ahead that cannot share the lock with this one asks the store. */
-  #isExcluded({ nr, request }: AcquireCall): boolean {
-    for (const ahead of this.#asking) {
-      const isShared = ahead.request.options.mode === 'read' && request.options.mode === 'read';
-      if (ahead.nr < nr && !isShared) return true;
-    }
-    return false;
+  #isExcluded(call: AcquireCall): boolean {
+    const isReader = reads(call);
+    // Thousands of readers may ask at the same time: each of them would compare itself to all others.
+    if (isReader && this.#askingWriters === 0) return false;
+    return this.#asking.some((ahead) => ahead.nr < call.nr && !(isReader && reads(ahead)));
   }
 
   /** Whether the hold may still be handed on. */
@@ -394,6 +403,8 @@ export class LocalQueues {
     return this.reservesTokens && keys.length === 1 && !callerKeys && !isPart && fair === true && !wantsAnswer;
   }
 }
+
+const reads = ({ request }: AcquireCall): boolean => request.options.mode === 'read';
 
 /** Whether a call asks the store whatever is ahead: it may share a hold of its owner, or must not wait here. */
 const asksAtOnce = ({ options: { owner, fair, waitMs }, claim }: LockRequest): boolean =>

@@ -1,6 +1,7 @@
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
+import { lockOptions } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
 import { CLAIM, servedOf, startCalls } from './start-calls.js';
@@ -51,6 +52,21 @@ describe('the calls of one process for one key', () => {
     expect([sent(), store.renews.length, local()]).toEqual([[1, 1], 2, [false, true, true]]);
     expect(store.releases[0]!.request.attempt).toBe(attempt);
     await finish();
+  });
+});
+
+describe('thousands of readers that ask together', () => {
+  it('are not compared with each other', () => {
+    const looksOf = (count: number): number => {
+      const { locker, store } = startTurns();
+      store.onAcquire = null;
+      let looks = 0;
+      const look = (): string => ((looks += 1), 'read');
+      const counted = Object.defineProperty(lockOptions(), 'mode', { get: look, enumerable: true });
+      for (let i = 0; i < count; i += 1) void locker.acquire(locker.request(['k'], counted)).catch(() => undefined);
+      return looks;
+    };
+    expect(looksOf(400)).toBeLessThan(5 * looksOf(100));
   });
 });
 
