@@ -70,7 +70,11 @@ export class Adoptions {
     };
     closing.add(call);
     const outcomes = this.#askForAll(adopting, adoption, attempt, wait);
-    void outcomes.then((all) => this.#onAnswered(all, adoption, { attempt, sent }, wait, toResult));
+    void outcomes.then((all) => {
+      // From now on, a shutdown waits for the holder: a listener of `adopted` may begin one.
+      closing.delete(call);
+      this.#onAnswered(all, adoption, { attempt, sent }, wait, toResult);
+    });
     return wait.promise;
   }
 

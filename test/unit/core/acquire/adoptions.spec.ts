@@ -100,6 +100,20 @@ describe('a hold that is adopted', () => {
   });
 });
 
+describe('a shutdown that a listener of `adopted` begins', () => {
+  it('gives the new holder its time', async () => {
+    const { clock, store, locker, adopt } = setUp();
+    const closed: Promise<void>[] = [];
+    locker.events.on('adopted', () => void closed.push(locker.close(1_000)));
+    const lock = await adopt();
+    await clock.advance(900);
+    expect([lock.held, store.givenBack]).toEqual([true, []]);
+    await lock.release();
+    await closed[0];
+    expect([store.givenBack, locker.live]).toEqual([['k'], NOTHING]);
+  });
+});
+
 describe('a hold that cannot be adopted', () => {
   it('is one of another prefix, of a bad key, or of a module that shuts down: nothing is sent', async () => {
     const { store, locker, adopt } = setUp();
