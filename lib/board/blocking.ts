@@ -14,41 +14,67 @@ interface BlockedLock {
 
 /**
  * Who blocks whom, for locks with waiters. A caller blocks others by the holds of its owner; without an owner, by all holds of its
- * instance, perhaps of other calls. Each lock is in the tree once.
+ * instance, perhaps of other calls. Each lock is in the tree once: below the first caller that holds it and waits for another one.
  */
 export function blockingTree(states: readonly LockState[], shown: number): readonly BlockedLock[] {
+  const heldBy = statesByName(states, ({ holders }) => holders);
+  const waitsFor = statesByName(states, ({ queue }) => queue);
   const placed = new Set<LockState>();
-  const heldBy = new Map<string, LockState[]>();
-  for (const state of states) {
-    for (const name of new Set(state.holders.flatMap(namesOf))) heldBy.set(name, [...(heldBy.get(name) ?? []), state]);
-  }
-  const heldUpBy = (waiter: LockWaiter, state: LockState): LockState[] =>
-    [...new Set(namesOf(waiter).flatMap((name) => heldBy.get(name) ?? []))].filter((one) => one !== state);
+  /** The names below whose first caller are the locks that they hold. */
+  const expanded = new Set<string>();
   const nodeOf = (state: LockState): BlockedLock => {
-    const isElsewhere = placed.has(state);
     placed.add(state);
     const { key, holders, queue } = state;
-    if (isElsewhere) return { key, isElsewhere, holders: [], waiters: [], more: 0 };
     const nowMs = readAt(state);
     // Of the callers of one instance, only the first lists what they block.
-    const mentioned = new Set<LockState>();
+    const mentioned = new Set([state]);
+    const belowName = (name: string): BlockedLock[] => {
+      const isFirst = !expanded.has(name);
+      expanded.add(name);
+      const listed: LockState[] = [];
+      for (const one of heldBy.get(name) ?? []) {
+        if (!isFirst && listed.length === shown) break;
+        if (!mentioned.has(one)) listed.push(one);
+      }
+      for (const one of listed) mentioned.add(one);
+      return listed.map((one) => (isFirst && !placed.has(one) ? nodeOf(one) : elsewhere(one)));
+    };
     const waiters = queue.slice(0, shown).map((waiter) => {
       const [caller, waitedMs] = callerView(waiter, nowMs);
-      const next = heldUpBy(waiter, state).filter((one) => !mentioned.has(one));
-      for (const one of next) mentioned.add(one);
-      return { ...caller, waitedMs, holdsUp: next.map(nodeOf) };
+      return { ...caller, waitedMs, holdsUp: namesOf(waiter).flatMap(belowName) };
     });
     const shownHolders = holders.slice(0, shown).map((holder) => {
       const [caller, heldMs] = callerView(holder, nowMs);
       return { ...caller, heldMs, token: String(holder.fencingToken) };
     });
     const more = holders.length - shownHolders.length + queue.length - waiters.length;
-    return { key, isElsewhere, holders: shownHolders, waiters, more };
+    return { key, isElsewhere: false, holders: shownHolders, waiters, more };
   };
-  const heldUp = new Set(states.flatMap((state) => state.queue.flatMap((waiter) => heldUpBy(waiter, state))));
+  const isHeldUp = (state: LockState): boolean =>
+    state.holders.flatMap(namesOf).some((name) => {
+      const waited = waitsFor.get(name) ?? new Set();
+      return waited.size > (waited.has(state) ? 1 : 0);
+    });
   // Callers that block each other do not have a root: take any of them.
-  const first = states.filter((state) => !heldUp.has(state)).map(nodeOf);
+  const first = states.filter((state) => !isHeldUp(state)).map(nodeOf);
   return [...first, ...states.flatMap((state) => (placed.has(state) ? [] : nodeOf(state)))];
+}
+
+const elsewhere = ({ key }: LockState): BlockedLock => ({ key, isElsewhere: true, holders: [], waiters: [], more: 0 });
+
+/** The locks of each caller, by its names. */
+function statesByName(
+  states: readonly LockState[],
+  callersOf: (state: LockState) => readonly (LockHolder | LockWaiter)[],
+): ReadonlyMap<string, ReadonlySet<LockState>> {
+  const found = new Map<string, Set<LockState>>();
+  for (const state of states) {
+    for (const name of callersOf(state).flatMap(namesOf)) {
+      const of = found.get(name) ?? new Set();
+      found.set(name, of.add(state));
+    }
+  }
+  return found;
 }
 
 /** The id of a caller: its owner, or else its instance. An owner without a name is the attempt. */

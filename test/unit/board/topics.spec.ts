@@ -436,6 +436,28 @@ describe('the tree of who blocks whom', () => {
     expect(roots[0].waiters).toMatchObject([{ holdsUp: [{ key: 'b' }] }, { holdsUp: [] }]);
   });
 
+  it('grows with the number of locks, also where each instance waits for the locks of all', async () => {
+    const hosts = ['x', 'y', 'z'];
+    const locks = Array.from({ length: 900 }, (_, i) =>
+      held(`k${i}`, { host: hosts[i % 3]! }, ...hosts.map((host) => waiter(`w${i}${host}`, { host }))),
+    );
+    const seen: string[] = [];
+    let [nodes, deepest] = [0, 0];
+    const visit = ({ key, isElsewhere, waiters }: any, depth: number): void => {
+      nodes += 1;
+      deepest = Math.max(deepest, depth);
+      if (!isElsewhere) seen.push(key);
+      for (const { holdsUp } of waiters) for (const one of holdsUp) visit(one, depth + 1);
+    };
+    for (const root of await rootsOf(locks)) visit(root, 1);
+    expect(seen.length).toBe(900);
+    expect(new Set(seen).size).toBe(900);
+    // Of those elsewhere, a lock mentions at most 20 for each of its waiting instances.
+    expect(nodes).toBeLessThanOrEqual(900 * 62);
+    // A root, one level for each instance, and what is elsewhere.
+    expect(deepest).toBeLessThanOrEqual(5);
+  });
+
   it('ends where callers block each other, and has each lock once', async () => {
     const roots = await rootsOf([
       held('a', { owner: 'one', host: 'x' }, waiter('w1', { owner: 'two', host: 'y' })),
