@@ -1,5 +1,5 @@
 import { EventListeners } from '../core/event-listeners.js';
-import { type LockHistoryEntry, NO_FACTS } from '../core/history/history-entry.js';
+import { HISTORY_LIMIT, type LockHistoryEntry, NO_FACTS } from '../core/history/history-entry.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type LockEvents } from '../core/lock.events.js';
 import {
@@ -270,15 +270,29 @@ export class BoardTopics {
     const { q, holder, instance, event, before } = query;
     const isSearch = `${q}${holder}${instance}${event}` !== '';
     const looks = isSearch ? ENTRIES_SEARCHED : limit + 1;
-    // Some entries of the previous page may have the time at which it ends.
-    const options = { limit: before ? looks + ENTRIES_PER_PAGE : looks, ...(key !== undefined && { key }) };
-    const read = await this.sources.service.history({ ...options, ...(before && { before: new Date(before.at + 1) }) });
-    const rest = before ? read.slice(read.findIndex(({ id }) => id === before.id) + 1) : read;
+    const rest = await this.#behind(before, looks, key);
     const entries = rest.slice(0, looks).filter((entry) => isEntry(query, entry));
     const last = entries.length > limit || !isSearch ? entries[Math.min(limit, entries.length) - 1] : rest[looks - 1];
     const isOver = entries.length <= limit && rest.length < looks;
     const older = last && !isOver ? `${last.at.getTime()} ${last.id}` : null;
     return { entries: entries.slice(0, limit).map(entryView), limit, searched: isSearch ? looks : null, older };
+  }
+
+  /** Reads the entries behind a place, at least `wanted` if there are as many: any number of others may have its time. */
+  async #behind(place: BoardQuery['before'], wanted: number, key?: string): Promise<readonly LockHistoryEntry[]> {
+    const of = key === undefined ? {} : { key };
+    if (!place) return this.sources.service.history({ ...of, limit: wanted });
+    for (let limit = wanted + ENTRIES_PER_PAGE; ; limit *= 2) {
+      const most = Math.min(limit, HISTORY_LIMIT.max);
+      const read = await this.sources.service.history({ ...of, limit: most, before: new Date(place.at + 1) });
+      const found = read.findIndex(({ id }) => id === place.id);
+      const rest = read.slice(found + 1);
+      if (read.length < most) return rest;
+      // An entry that the history has dropped is not found.
+      const isReached = found >= 0 || read.at(-1)!.at.getTime() < place.at;
+      if (isReached && rest.length >= wanted) return rest;
+      if (most === HISTORY_LIMIT.max) return isReached ? rest : [];
+    }
   }
 
   async #job({ name, key, nextMs }: Job) {

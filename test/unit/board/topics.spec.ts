@@ -120,8 +120,8 @@ describe('the topics of the board', () => {
   });
 
   it('have all entries of the history on pages, each once, also where many happened at one time', async () => {
-    const entries = Array.from({ length: 450 }, (_, i) =>
-      entry(450 - i, { key: `k${i}`, at: new Date(i < 300 ? 9_000 : 1_000) }),
+    const entries = Array.from({ length: 1_450 }, (_, i) =>
+      entry(1_450 - i, { key: `k${i}`, at: new Date(i < 1_300 ? 9_000 : 1_000) }),
     );
     const { topics } = setUp({ entries });
     const seen: string[] = [];
