@@ -67,13 +67,16 @@ export interface BoardQuery {
 const VIEWS = ['locks', 'instances', 'blocking', 'lock', 'history', 'jobs', 'losses'] as const;
 const MODES = ['', 'read', 'write', 'free', 'unknown', 'waited'];
 const MAX_TEXT = 1_024;
+/** A place has a key and, before it, up to 18 characters. */
+const MAX_PLACE = MAX_TEXT + 18;
 
 /** Parses a query; returns a text that describes the error if it is invalid. */
 export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery | string {
   const text = (name: string): string => (typeof given[name] === 'string' ? given[name] : '');
   for (const name of ['q', 'key', 'holder', 'instance', 'mode', 'event', 'sort', 'after', 'before']) {
-    const isText = given[name] === undefined || (typeof given[name] === 'string' && given[name].length <= MAX_TEXT);
-    if (!isText) return `Expected \`${name}\` to be one text of at most ${MAX_TEXT} characters.`;
+    const most = name === 'after' ? MAX_PLACE : MAX_TEXT;
+    const isText = given[name] === undefined || (typeof given[name] === 'string' && given[name].length <= most);
+    if (!isText) return `Expected \`${name}\` to be one text of at most ${most} characters.`;
   }
   const view = VIEWS.find((one) => one === given['view']);
   if (!view) return `There is no such view: expected one of ${VIEWS.join(', ')}.`;

@@ -365,7 +365,7 @@ describe('the locks of the board', () => {
 
   it('come on pages of 500, each once, and are counted in all', async () => {
     const locks = Array.from({ length: 1_200 }, (_, i) =>
-      lock(`k ${i}`, { holders: [caller(`h${i}`, { since: new Date(i % 7) })] }),
+      lock(`k ${i} `.padEnd(1_024, 'x'), { holders: [caller(`h${i}`, { since: new Date(i % 7) })] }),
     );
     for (const sort of ['key', 'held', '-held']) {
       const seen: string[] = [];
