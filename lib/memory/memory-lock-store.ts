@@ -179,7 +179,7 @@ export class MemoryLockStore implements LockStore, AdoptingStore, PermitStore, F
     const ageMs = claim ? Math.round(this.server.clock.now() - claim.calledAt) : 0;
     const keys = rest.keys.map((key) => this.keyPrefix + key);
     const request = { ...rest, keys, claim: claim && { ...claim, ageMs } };
-    return this.run(rest.keys.join(', '), (locks) => locks.acquire(request));
+    return this.run(rest.keys, (locks) => locks.acquire(request));
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
@@ -241,8 +241,9 @@ export class MemoryLockStore implements LockStore, AdoptingStore, PermitStore, F
     return history;
   }
 
-  /** Internal: runs one command. */
-  protected async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
+  /** Internal: runs one command, for one lock, several, or none. */
+  protected async run<T>(about: Subject | readonly string[], command: (locks: MemoryLocks) => T): Promise<T> {
+    const subject = subjectOf(about);
     if (this.isClosed) throw closedError(subject);
     return this.server.run(subject, (locks) => {
       locks.keepMs = this.#keepMs;
@@ -254,6 +255,10 @@ export class MemoryLockStore implements LockStore, AdoptingStore, PermitStore, F
     return { ...request, key: this.keyPrefix + request.key };
   }
 }
+
+/** Several locks are named together. */
+export const subjectOf = (about: Subject | readonly string[]): Subject =>
+  typeof about === 'string' || 'task' in about ? about : about.join(', ');
 
 /** The error of a closed store, whose connection is closed. */
 export const closedError = (subject: Subject): LockStoreError => {

@@ -18,7 +18,7 @@ import { keyOfSubject, type Subject } from '../core/store/subject.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { type LockedCall } from '../interceptor/locked-call.js';
-import { closedError, MemoryLockServer, MemoryLockStore } from '../memory/memory-lock-store.js';
+import { closedError, MemoryLockServer, MemoryLockStore, subjectOf } from '../memory/memory-lock-store.js';
 import { type MemoryLocks } from '../memory/memory-locks.js';
 import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock.options.js';
 import { partsOf } from '../redis-lock.parts.js';
@@ -56,8 +56,10 @@ class FakeStore extends MemoryLockStore {
     this.#rules.unshift({ which, outcome });
   }
 
+  /** Of several keys, one that is not granted decides. */
   outcomeOf(keys: readonly string[]): FakeOutcome {
-    return this.#rules.find(({ which }) => keys.some((key) => matches(which, key)))?.outcome ?? 'grant';
+    const outcomes = keys.map((key) => this.#rules.find(({ which }) => matches(which, key))?.outcome ?? 'grant');
+    return outcomes.find((outcome) => outcome !== 'grant') ?? 'grant';
   }
 
   override async acquire(request: AcquireRequest): Promise<AcquireReply> {
@@ -88,10 +90,12 @@ class FakeStore extends MemoryLockStore {
   }
 
   /** Replies at once, in the turn of the caller, unless a rule fails the command. */
-  protected override async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
+  protected override async run<T>(about: Subject | readonly string[], command: (locks: MemoryLocks) => T): Promise<T> {
+    const subject = subjectOf(about);
     if (this.isClosed) throw closedError(subject);
     // A command without a lock fails only if all locks fail.
-    if (this.outcomeOf([keyOfSubject(subject) ?? '']) === 'fail') throw awayError(subject);
+    const keys = typeof about === 'string' ? [about] : 'task' in about ? [''] : about;
+    if (this.outcomeOf(keys) === 'fail') throw awayError(subject);
     const { locks } = this.server;
     locks.forgetUnused();
     return command(locks);

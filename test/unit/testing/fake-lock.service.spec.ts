@@ -149,6 +149,14 @@ describe('the locks of a rule', () => {
     expect(await busy('a', 'c')).toEqual(['a', 'c']);
   });
 
+  it('are decided for each key of a request: the latest rule of one key grants no other key', async () => {
+    locks.refuse('b').grant('a');
+    expect(await locks.tryAcquire(['a', 'b'])).toBeNull();
+    locks.fail().grant('a').grant('b');
+    expect((await locks.acquire(['a', 'b'])).held).toBe(true);
+    await expect(locks.acquire(['a', 'c'])).rejects.toBeInstanceOf(LockStoreError);
+  });
+
   it('are decided by the latest rule that matches', async () => {
     locks.refuse().grant('a').grant(/^b/).refuse('b2');
     expect(await busy('a', 'b1', 'b2', 'c')).toEqual(['', '', 'b2', 'c']);
