@@ -84,6 +84,8 @@ export class RedisHistory implements PagedHistory {
     const ids = new Set<string>();
     const most = key === undefined ? Math.min(limit, HISTORY_LOOKS) : HISTORY_LOOKS;
     const until = this.clock.now() + Math.max(MAX_HISTORY_READ_MS, pageMs);
+    // No id of an entry is before 1970.
+    if (end && end.getTime() <= 0) return [];
     // Entries are stored after their events, and a batch that could not be written arrives late.
     let before = end ? `${end.getTime() + MAX_HISTORY_DELAY_MS}-0` : '+';
     for (let looks = 0; looks < MAX_HISTORY_LOOKS && ids.size < limit; looks += most) {

@@ -98,6 +98,16 @@ describe('the history', () => {
     expect(await reader.locks.history()).toHaveLength(2);
   });
 
+  it('has no entry from before 1970', async () => {
+    const [app, key] = [await start(), freshKey()];
+    await app.locks.withLock(key, () => undefined);
+    await entriesSeen(app, 2);
+    const times = [-8_640_000_000_000_000, -60_000, -10_000, -1, 0];
+    expect(await Promise.all(times.map((ms) => app.locks.history({ before: new Date(ms) })))).toEqual(
+      times.map(() => []),
+    );
+  });
+
   it('leaves out the calls that are skipped because another one does their work', async () => {
     const [a, b] = [await start({}, { providers: [Jobs] }), await start({}, { providers: [Jobs] })];
     const [key, shared] = [freshKey('job'), freshKey('shared')];
