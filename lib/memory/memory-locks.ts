@@ -26,6 +26,7 @@ interface Hold {
   holder: string;
   readonly since: number;
   readonly take: number;
+  readonly permits: number;
   mode: LockMode;
   token: number;
   /** The token with which the next one of its owner re-enters. */
@@ -70,8 +71,6 @@ class MemoryLock {
   readonly jobs = new Map<string, Job>();
   /** The number of permits, if an operator has set it. */
   permits: number | undefined;
-  /** The number of permits that the last reader counted. */
-  counted = 0;
   /** Grows whenever a waiter may fit that did not fit before. */
   changes = 0;
   /** The time of the last command, and how long after it the lock is remembered. */
@@ -81,6 +80,8 @@ class MemoryLock {
 
 const ENDED_REMEMBERED = 32;
 const FIRES_REMEMBERED = 16;
+
+const NO_READER = { token: 0, permits: 0 };
 
 /** How long the permits that an operator has set are remembered. */
 const PERMITS_KEPT_MS = 30 * 24 * 3_600_000;
@@ -214,12 +215,17 @@ export class MemoryLocks {
   inspect(stored: string, key: string): LockState {
     const now = this.context.now();
     const lock = this.all.get(stored) ?? new MemoryLock();
-    const holders = [...lock.holds]
-      .map(([attempt, { owner = attempt, mode, take, holder, since, token, until, leaseMs }]) => {
-        const at = { since: new Date(since), remainingMs: Math.min(until - now, leaseMs), fencingToken: token };
-        return { owner, attempt, mode, take, ...readHolderText(holder), ...at };
-      })
-      .filter(({ remainingMs }) => remainingMs > 0);
+    const held = [...lock.holds].filter(([, { until }]) => until > now);
+    // A hold that was adopted was granted before.
+    held.sort(([, a], [, b]) => a.since - b.since || a.token - b.token);
+    const holders = held.map(([attempt, { owner = attempt, mode, take, holder, since, token, until, leaseMs }]) => {
+      const at = { since: new Date(since), remainingMs: Math.min(until - now, leaseMs), fencingToken: token };
+      return { owner, attempt, mode, take, ...readHolderText(holder), ...at };
+    });
+    const counted = held.reduce(
+      (last, [, one]) => (one.mode === 'read' && one.token >= last.token ? one : last),
+      NO_READER,
+    );
     const queue = [...lock.waiters]
       .filter(([, { until }]) => until > now)
       .map(([attempt, { since, request }], i) => {
@@ -227,7 +233,7 @@ export class MemoryLocks {
         const at = { place: i + 1, since: new Date(since), until: waitsUntil(holder, since) };
         return { owner, attempt, mode, take, ...readHolderText(holder), ...at };
       });
-    const permits = permitsOf(holders, lock.permits ?? lock.counted, lock.permits !== undefined);
+    const permits = permitsOf(holders, lock.permits ?? counted.permits, lock.permits !== undefined);
     return {
       key,
       mode: modeOf(holders),
@@ -353,15 +359,12 @@ export class MemoryLocks {
   #grant(lock: MemoryLock, request: Request, leaseMs: number, token: number): Hold {
     const { attempt, owner, mode, holder, permits, take = 1 } = request;
     const times = { since: lock.now, until: lock.now + leaseMs, leaseMs };
-    const hold = { owner, mode, holder, take, token, entry: token, ...times };
+    const hold = { owner, mode, holder, take, permits, token, entry: token, ...times };
     lock.token = Math.max(lock.token, token);
     this.#greatest = Math.max(this.#greatest, token);
     remove(lock, lock.waiters, attempt);
     lock.holds.set(attempt, hold);
-    if (mode === 'read') {
-      lock.counted = permits;
-      shareEntry(lock, owner);
-    }
+    if (mode === 'read') shareEntry(lock, owner);
     return hold;
   }
 

@@ -34,7 +34,7 @@ export interface LockWaiter extends LockCaller {
 
 /** The permits of a semaphore. */
 export interface LockPermits {
-  /** The number of permits: that of `setPermits`, otherwise that of the last granted call. */
+  /** The number of permits: that of `setPermits`, otherwise that of the present reader that was granted last. */
   readonly allowed: number;
   /** The number that the present holders take; more than `allowed` after the number was lowered. */
   readonly used: number;

@@ -105,6 +105,27 @@ describe('inspect', () => {
     expect(await a.locks.inspect(`export:${id}`)).toMatchObject({ mode: 'free', holders: [] });
   });
 
+  itWithPermits('reports the permits that the present holders count, the first holder first', async () => {
+    const [{ locks }, key] = [await startApp(), freshKey()];
+    const permitsOf = async (): Promise<unknown> => (await locks.inspect(key)).permits;
+    await (await locks.acquire(key, { mode: 'read', permits: 5 })).release();
+    const writer = await locks.acquire(key);
+    await writer.downgrade();
+    expect(await permitsOf()).toBeNull();
+    await writer.release();
+    const first = await locks.acquire(key, { mode: 'read', permits: 3, note: 'first' });
+    const second = await locks.acquire(key, { mode: 'read', permits: 2, note: 'second' });
+    expect(await permitsOf()).toEqual({ allowed: 2, used: 2, available: 0 });
+    const adopted = await locks.adopt(await first.transfer());
+    expect((await locks.inspect(key)).holders.map(({ fencingToken }) => fencingToken)).toEqual([
+      first.fencingToken,
+      second.fencingToken,
+    ]);
+    await second.release();
+    expect(await permitsOf()).toEqual({ allowed: 3, used: 1, available: 2 });
+    await adopted.release();
+  });
+
   itWithQueue('lists the waiters: where, with which label, since when, until when, and in which order', async () => {
     const start = () => startApp({}, { providers: [Reports] });
     const [a, b, store] = [await start(), await start(), openStore()];
