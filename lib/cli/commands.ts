@@ -23,7 +23,7 @@ import {
   workText,
 } from './output/text.js';
 import { type Table, type Terminal } from './output/terminal.js';
-import { allWithin, type Session, within } from './session.js';
+import { allOf, type Session, within } from './session.js';
 import { type Board, EXIT, type ExitCode, UsageError } from './settings.js';
 
 /** The locks whose keys begin with a prefix, sorted, and whether there may be more of them. */
@@ -32,7 +32,7 @@ async function listed(
   prefix: string,
 ): Promise<{ readonly locks: readonly LockState[]; readonly hasMore: boolean }> {
   const { settings, locks: store } = session;
-  const found = await allWithin(session, store.list({ prefix, limit: settings.limit + 1 }));
+  const found = await allOf(session, store.list({ prefix, limit: settings.limit + 1 }));
   const locks = found.slice(0, settings.limit).sort((a, b) => (a.key < b.key ? -1 : 1));
   return { locks, hasMore: found.length > settings.limit };
 }
@@ -230,7 +230,7 @@ async function noEvents(session: Session, key: string | undefined): Promise<stri
 export async function jobs(session: Session, prefix = ''): Promise<ExitCode> {
   const { settings, terminal, locks } = session;
   // One more than the limit shows whether there are more.
-  const found = await allWithin(session, locks.jobs({ prefix, limit: settings.limit + 1 }));
+  const found = await allOf(session, locks.jobs({ prefix, limit: settings.limit + 1 }));
   const shownJobs = found.slice(0, settings.limit).sort(unreadableFirst);
   const hasMore = found.length > settings.limit;
   if (settings.json) terminal.write(jsonLine({ jobs: shownJobs, hasMore }));
@@ -293,7 +293,7 @@ export async function runJob(session: Session, key: string): Promise<ExitCode> {
 
 /** The only job with this key that has run before. */
 async function jobOf(session: Session, key: string): Promise<string> {
-  const found = await allWithin(session, session.locks.jobs({ prefix: key, limit: session.settings.limit }));
+  const found = await allOf(session, session.locks.jobs({ prefix: key, limit: session.settings.limit }));
   const names = found.flatMap((one) => ('job' in one && one.key === key ? [one.job] : []));
   if (names.length === 1) return names[0]!;
   const what = names.length === 0 ? 'No run of a job' : `Several jobs (${names.map(shown).join(', ')})`;

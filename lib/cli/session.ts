@@ -27,10 +27,12 @@ export interface Session {
 export const storeOptionsOf = ({
   keyPrefix,
   hashTag,
+  timeoutMs,
 }: Settings): Omit<RedisLockStoreOptions, 'connection' | 'clientId'> => ({
   keyPrefix,
   hashTag: hashTag === undefined ? undefined : () => hashTag,
   keepMs: KEEP_MS,
+  operatorTimeoutMs: timeoutMs,
   minReplicas: 0,
   replicaTimeoutMs: 0,
   scripts: createLockScripts(),
@@ -61,12 +63,12 @@ export async function within<T>({ timeoutMs }: Pick<Settings, 'timeoutMs'>, answ
   }
 }
 
-/** All items, each within the time limit of an answer; stops when the tool must end. */
-export async function allWithin<T>({ settings, terminal }: Session, items: AsyncIterable<T>): Promise<T[]> {
+/** All items, for which the store may send any number of commands; stops when the tool must end. */
+export async function allOf<T>({ terminal }: Session, items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   const iterator = items[Symbol.asyncIterator]();
   for (;;) {
-    const next = await Promise.race([within(settings, iterator.next()), terminal.ended]);
+    const next = await Promise.race([iterator.next(), terminal.ended]);
     if (!next || next.done === true || terminal.signal.aborted) return all;
     all.push(next.value);
   }

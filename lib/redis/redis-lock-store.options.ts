@@ -13,6 +13,8 @@ export interface RedisLockStoreOptions {
   readonly connection: RedisConnection;
   readonly keyPrefix: string;
   readonly keepMs: number;
+  /** How long a command of an operator may take. */
+  readonly operatorTimeoutMs?: number;
   readonly minReplicas: number;
   readonly replicaTimeoutMs: number;
   readonly durable?: 'aof' | undefined;

@@ -86,7 +86,8 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
     // A node of a cluster counts only its own subscribers.
     const countReceivers = !this.#client.isCluster;
-    const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers };
+    const { operatorTimeoutMs } = options;
+    const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers, operatorTimeoutMs };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
     this.commands = new Connection(this.#client, clock, reporter);
     this.history = new RedisHistory(this.commands, options.scripts, this.#keys, clock);
@@ -249,7 +250,8 @@ export class RedisLockStore implements LockStore, AdoptingStore, PermitStore, Fi
 
   /** The keys of locks, held or not, that begin with `prefix` and contain `contains`. */
   scan(prefix: string, contains?: string): AsyncIterable<string> {
-    return scanKeys(this.commands, this.#keys, { prefix, contains });
+    const { operatorTimeoutMs: timeoutMs } = this.#options;
+    return scanKeys(this.commands, this.#keys, { prefix, contains, timeoutMs });
   }
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose; false when the hold is lost. */

@@ -42,6 +42,8 @@ export async function* scanKeys(
 interface Wanted {
   readonly prefix: string;
   readonly contains?: string | undefined;
+  /** How long each answer may take. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /** How far a scan has come. */
@@ -65,13 +67,13 @@ async function isReplaced(commands: Connection, node: SingleClient | undefined):
 async function* scanNodes(
   commands: Connection,
   keys: RedisKeys,
-  { prefix, contains = '' }: Wanted,
+  { prefix, contains = '', timeoutMs = OPERATOR_TIMEOUT_MS }: Wanted,
   progress: Progress,
 ): AsyncGenerator<string> {
   const { seen, newEnd } = progress;
   const client = commands.liveClient();
   const pattern = keys.pattern(prefix, contains);
-  const request = { subject: LISTING, timeoutMs: OPERATOR_TIMEOUT_MS };
+  const request = { subject: LISTING, timeoutMs };
   // A cluster has all its nodes when it is ready.
   const nodes: readonly SingleClient[] = client.isCluster
     ? await commands.send(async () => client.nodes('master'), request)

@@ -1,6 +1,6 @@
 import { freePorts } from '../../scripts/redis.mjs';
 import { closeAll } from '../support/apps/lock-app.js';
-import { ownRedis, startAgain } from '../support/redis/own-redis.js';
+import { ownRedis, proxyTo, startAgain } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { cli, startCli } from './support/cli.js';
 import { hold, openStoreOf } from './support/locks.js';
@@ -37,6 +37,19 @@ describe('a server that accepts and never answers', () => {
     },
     20_000,
   );
+});
+
+describe('--timeout', () => {
+  it('limits each command of ls, which sends many between two locks', async () => {
+    const { url, admin } = await ownRedis();
+    await hold(openStoreOf(url), 'a');
+    // One answer of SCAN looks at a thousand keys.
+    await admin.eval("for i = 1, 25000 do redis.call('SET', 'foreign:' .. i, '1') end", 0);
+    const proxy = await proxyTo(url);
+    proxy.delayMs = 100;
+    const { code, stdout } = await cli(['ls', '--url', proxy.url, '--timeout', '1000']);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('web-1:4321')]);
+  });
 });
 
 describe('watch', () => {

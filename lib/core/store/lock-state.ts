@@ -146,8 +146,7 @@ export async function* listLocks(
   inspect: (key: string) => Promise<LockState | UnreadableKey | undefined>,
 ): AsyncGenerator<LockState> {
   let count = 0;
-  for await (const key of keys) {
-    const state = await inspect(key);
+  for await (const state of eachOf(keys, inspect)) {
     if (!state || ('mode' in state && state.mode === 'free' && state.waiters === 0)) continue;
     yield 'mode' in state ? state : { ...NOTHING_KNOWN, ...state };
     count += 1;
@@ -160,9 +159,6 @@ export interface JobOfKey extends LastRun {
   readonly key: string;
 }
 
-/** The number of keys that are read at a time. */
-const KEYS_AT_A_TIME = 50;
-
 /** Yields the last run of each job of these keys, and the keys that cannot be read; at most `limit`. A job is stored with the lock of its key, held or not. */
 export async function* listJobs(
   keys: AsyncIterable<string>,
@@ -170,14 +166,12 @@ export async function* listJobs(
   runsOf: (key: string) => Promise<readonly LastRun[] | UnreadableKey | undefined>,
 ): AsyncGenerator<JobOfKey | UnreadableKey> {
   let count = 0;
-  for await (const group of inGroups(keys)) {
-    const found = await Promise.all(
-      group.map(async (key) => {
-        const found = (await runsOf(key)) ?? [];
-        return 'problem' in found ? [found] : found.map((run) => ({ key, ...run }));
-      }),
-    );
-    for (const job of found.flat()) {
+  const jobsOf = async (key: string): Promise<readonly (JobOfKey | UnreadableKey)[]> => {
+    const found = (await runsOf(key)) ?? [];
+    return 'problem' in found ? [found] : found.map((run) => ({ key, ...run }));
+  };
+  for await (const found of eachOf(keys, jobsOf)) {
+    for (const job of found) {
       yield job;
       count += 1;
       if (count >= limit) return;
@@ -185,15 +179,22 @@ export async function* listJobs(
   }
 }
 
-async function* inGroups(keys: AsyncIterable<string>): AsyncGenerator<readonly string[]> {
+/** The number of keys that are read at a time. */
+const KEYS_AT_A_TIME = 50;
+
+/** What is read of each key, in their order: several are read at a time, because most locks are free. */
+async function* eachOf<T>(
+  keys: AsyncIterable<string> | Iterable<string>,
+  read: (key: string) => Promise<T>,
+): AsyncGenerator<T> {
   let group: string[] = [];
   for await (const key of keys) {
     group.push(key);
     if (group.length < KEYS_AT_A_TIME) continue;
-    yield group;
+    yield* await Promise.all(group.map(read));
     group = [];
   }
-  if (group.length > 0) yield group;
+  yield* await Promise.all(group.map(read));
 }
 
 /** Sorts runs by their start, the latest first. */

@@ -20,6 +20,8 @@ interface ScriptCallOptions {
   readonly channelPrefix: string;
   /** Whether the number of receivers of a message shows if a subscriber listens. */
   readonly countReceivers: boolean;
+  /** How long a command of an operator may take. */
+  readonly operatorTimeoutMs?: number | undefined;
 }
 
 /** The send time of an acquire, and the time until which it may arrive, on the clock of the server, if known. */
@@ -68,13 +70,15 @@ export class ScriptCalls {
   readonly #scripts: Readonly<Record<keyof LockScripts, LuaScript>>;
   /** The beginning of the terms of each operation, after its kind. */
   readonly #head: string;
+  readonly #operatorTimeoutMs: number;
 
   constructor(
     scripts: LockScripts,
     private readonly keys: RedisKeys,
-    { keepMs, channelPrefix, countReceivers }: ScriptCallOptions,
+    { keepMs, channelPrefix, countReceivers, operatorTimeoutMs = OPERATOR_TIMEOUT_MS }: ScriptCallOptions,
   ) {
     this.#scripts = withHashes(scripts);
+    this.#operatorTimeoutMs = operatorTimeoutMs;
     this.#head = `${keepMs} ${countReceivers ? 1 : 0} ${channelPrefix}`;
   }
 
@@ -160,14 +164,14 @@ export class ScriptCalls {
 
   inspect(key: string): ScriptCall {
     const operands = [1, this.keys.storageKey(key)];
-    return { script: this.#scripts.inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS };
+    return { script: this.#scripts.inspect, operands, key, timeoutMs: this.#operatorTimeoutMs };
   }
 
   #call(
     kind: string,
     lock: Pick<HoldRef, 'key' | 'attempt'> & Partial<HoldRef>,
     own: string | number,
-    timeoutMs = OPERATOR_TIMEOUT_MS,
+    timeoutMs = this.#operatorTimeoutMs,
   ): ScriptCall {
     const terms = { kind: 'other', text: `${kind} ${this.#head}\n${own}` } as const;
     return this.alone(this.#operation(lock, terms, timeoutMs, lock.fencingToken));
