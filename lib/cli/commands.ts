@@ -348,8 +348,11 @@ export async function release(session: Session, key: string): Promise<ExitCode> 
   const { by = operator() } = settings;
   // Before the holders can notice the loss.
   const at = systemClock.now();
-  const isReleased = await within(settings, locks.forceRelease(key));
-  if (!isReleased) return answer(session, key, false, `${shown(key)} is no longer held.`);
+  // A grant that was not shown is spared; with --yes, nothing was shown.
+  const seenTokens = [now.fencingToken, ...now.holders.map(({ fencingToken }) => fencingToken)];
+  const upToToken = settings.yes ? undefined : Math.max(...seenTokens);
+  const isReleased = await within(settings, locks.forceRelease(key, upToToken));
+  if (!isReleased) return answer(session, key, false, 'Its holders have gone meanwhile, and nothing was released.');
   const next = now.waiters > 0 ? ` ${counted(now.waiters, 'call')} waited for it; the first one gets it.` : '';
   const told = 'Its holders are notified of the loss; their work may still be running.';
   const named = (await tellHistory(session, { key, by, at })) ? ` The history names ${shown(by)}.` : '';

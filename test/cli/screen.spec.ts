@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type FullLockStore } from '../../lib/core/store/capabilities.js';
+import { RedisLockStore } from '../../lib/redis/redis-lock-store.js';
 import { closeAll } from '../support/apps/lock-app.js';
 import { proxyTo } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
@@ -55,6 +56,30 @@ describe('release on a terminal', () => {
     expect(await ended).toBe(1);
     expect(text.stdout).toContain('has changed hands');
     expect(await locks.inspect('order:1')).toMatchObject({ holders: [{ host: 'web-2' }] });
+  });
+
+  it('spares a holder that comes after the last look', async () => {
+    const first = await hold(locks, 'order:1');
+    const original = Reflect.get(RedisLockStore.prototype, 'forceRelease');
+    const spy = jest.spyOn(RedisLockStore.prototype, 'forceRelease').mockImplementation(async function (
+      this: RedisLockStore,
+      ...args
+    ) {
+      await locks.release({ key: 'order:1', attempt: first, holdAtLeastMs: 0, leaseMs: 600_000 }, 10_000);
+      await hold(locks, 'order:1', 'web-2:1');
+      return original.apply(this, args);
+    });
+    try {
+      const { text, type, run } = screen();
+      const ended = run('release', 'order:1', '--url', url);
+      await eventually(() => text.stderr.includes('[y/N]'));
+      type('y\n');
+      expect(await ended).toBe(1);
+      expect(text.stdout).toContain('nothing was released');
+      expect(await locks.inspect('order:1')).toMatchObject({ holders: [{ host: 'web-2' }] });
+    } finally {
+      spy.mockRestore();
+    }
   });
 });
 
