@@ -280,4 +280,7 @@ export const LONG_GAMES: readonly Game[] = [
   ...[1, 0].map((fair) => game({ fairness: [1, 0] }, writes,
     ...times(260, () => [request({ client: DEAD_CLIENT, waiterLeaseMs: 30_000, fair })]),
     request({ client: 'q2-03bd77a', waiterLeaseMs: 30_000 }), release(262))),
+  // Of more, a script passes over a thousand, and its reply asks for another request at once.
+  game(any, request({ leaseMs: 5_000 }), ...times(1_099, () => [request({ client: DEAD_CLIENT, waiterLeaseMs: 30_000 })]),
+    request({ client: 'q2-03bd77a', waiterLeaseMs: 30_000 }), after(5_000, poll(1_099)), poll(1_099)),
 ];

@@ -116,6 +116,7 @@ class Turn {
   readonly id: string;
   /** Whether the queue has to be served. */
   freed = false;
+  hasMore = false;
   mine: Hold | undefined;
   waiter: Waiter | undefined;
   hasExpired = false;
@@ -282,6 +283,7 @@ class Turn {
         if (waiter.turn === 0 ? this.#wakeSome() : this.#tell(waiter.attempt, 'wake')) return false;
       }
     }
+    this.hasMore = lock.head > last && lock.head <= lock.tail;
     return false;
   }
 
@@ -552,7 +554,8 @@ function acquire(
     for (const turn of turns) turn.end();
     const { lock, waiter, now } = busy;
     const writers = busy.holds().filter(({ mode, token }) => mode === 'w' && token > 0);
-    const most = lock.holds.size > 0 ? Math.min(...busy.holds().map(({ deadline }) => deadline)) - now : 0;
+    const firstEnd = lock.holds.size > 0 ? Math.min(...busy.holds().map(({ deadline }) => deadline)) - now : 0;
+    const most = busy.hasMore ? 1 : firstEnd;
     const ahead = waiter ? Math.max(waiter.place - lock.head, 0) : 0;
     const reply = { outcome: 'busy', ahead, serverTimeMs: now, lastToken: lock.token, isFull, permits: lock.permits };
     return { reply, retryMs: { most }, holders: structuredClone(writers) };

@@ -51,7 +51,7 @@ export type AcquireReply =
     }
   | {
       readonly outcome: 'busy';
-      /** When the earliest lease of the first busy key may end, in milliseconds; 0: unknown. */
+      /** When the earliest lease of the first busy key may end, or to ask again, in milliseconds; 0: unknown. */
       readonly retryMs: number;
       readonly ahead: number;
       readonly holder: string | undefined;

@@ -100,7 +100,7 @@ function Lock.acquire(locks, asked)
         text = hold.text
       end
     end
-    reply = { 'busy', attempt, one.now, one.writes + one.reads > 0 and one.due - one.now or 0,
+    reply = { 'busy', attempt, one.now, one.has_more and 1 or one.writes + one.reads > 0 and one.due - one.now or 0,
       one.place and math.max(one.place - one.head, 0) or 0, text, owner, one:listeners(attempt) or '', one.token,
       is_full and 1 or '', one.permits or '' }
   else

@@ -22,7 +22,7 @@
 ---           takes less of the client and of the server than a list. Acquire:
 ---           `granted attempt now remainingMs holds fireMs token...`, the same again when it is sent again;
 ---           `busy attempt now retryMs ahead holder owner listeners lastToken full permits`, about the first busy lock: `retryMs` until
----           the first lease may end (0: unknown), `owner` of the write hold, a name or an attempt (empty, as `holder`: none, or
+---           the first lease may end (0: unknown), or 1 if places in the queue remain to be served, `owner` of the write hold, a name or an attempt (empty, as `holder`: none, or
 ---           unknown), `listeners` of the caller at this server (empty: unknown), `full` 1: it has no place, because of `most`,
 ---           `permits` that an operator has set;
 ---           `refused attempt now reason detail`: `released`; `late` (the time in microseconds); `permits` (how many there are);
@@ -124,7 +124,7 @@ local function new_lock()
         lock.first, lock.head, lock.tail, lock.waiting, lock.cursor, lock.swept, lock.told = 1, 1, 0, 0, 0, 0, false
         lock.slot, lock.mine, lock.place, lock.waiter, lock.freed, lock.changed = false, false, false, false, false, false
         lock.stands, lock.owned, lock.left, lock.has_expired, lock.rare, lock.permits = false, false, false, false, false, false
-        lock.by, lock.late, lock.revoked, lock.jobs, lock.floor = '', '', '', '', 0
+        lock.by, lock.late, lock.revoked, lock.jobs, lock.floor, lock.has_more = '', '', '', '', 0, false
         return lock
       end
     elseif not has_queue then

@@ -93,7 +93,8 @@ end
 -- unless an operator has set the permits. A grant is sent with its message, and lasts no longer than the lease of
 -- the waiter, until the first renewal claims it. A message cannot be taken back, so listeners are counted before: a waiter without
 -- a listener is passed over, and is first again when it asks. After 64 grants the next waiter is woken to ask, and its own script
--- continues, as each request does after 1,000 places. True when it is the turn of `me`, the attempt of this command.
+-- continues, as each request does after 1,000 places: its reply asks for another one at once. True when it is the turn of `me`, the
+-- attempt of this command.
 function Lock.serve(lock, me)
   local has_news, grants, last = lock.freed, 0, lock.head + 999
   lock.freed = false
@@ -144,5 +145,6 @@ function Lock.serve(lock, me)
     if lock.head == lock.first and not is_passed_over then lock.first = lock.first + 1 end
     lock.head, lock.changed = lock.head + 1, true
   end
+  lock.has_more = lock.head > last and lock.head <= lock.tail
   return false
 end

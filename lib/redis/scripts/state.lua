@@ -4,7 +4,7 @@
 local Lock = { now = math.floor(micros / 1000), micros = micros, key = '', terms = false, s = false, r = '', ended = '', by = '', sets = false,
   token = 0, kept = 0, writes = 0, reads = 0, taken = 0, due = 0, seen = 0, latest = 0,
   first = 1, head = 1, tail = 0, waiting = 0, cursor = 0, swept = 0, told = false, slot = false, mine = false, place = false, waiter = false,
-  freed = false, changed = false, stands = false, owned = false, left = false, has_expired = false,
+  freed = false, changed = false, has_more = false, stands = false, owned = false, left = false, has_expired = false,
   rare = false, permits = false, late = '', revoked = '', jobs = '', floor = 0 }
 
 -- Loads a lock, and changes nothing: data of another type or version is refused here, before any of several locks is changed.
