@@ -1,7 +1,7 @@
 import { isWellFormed, quoted } from './key.js';
 import { LockConfigurationError } from './lock.errors.js';
 import { durationText } from './printable.js';
-import { readOptions, refuse } from './read-options.js';
+import { mayBeSecret, readOptions, refuse, shown } from './read-options.js';
 
 /** The values that an option may have: `expected` describes them, for errors and documents. */
 export interface Kind {
@@ -110,7 +110,8 @@ export const KEY_PREFIX: Kind = {
     if (typeof value !== 'string') refuse(where, value, PREFIX);
     if (/^[^{}\p{Surrogate}]{1,128}$/su.test(value) && value.length <= 128) return;
     const advice = /[{}]/.test(value) ? ' To put keys into one slot of a cluster, use the option `hashTag`.' : '';
-    throw new LockConfigurationError(`Expected \`${where}\` to be ${PREFIX}, got ${quoted(value)}.${advice}`);
+    const got = mayBeSecret(value) ? shown(value) : quoted(value);
+    throw new LockConfigurationError(`Expected \`${where}\` to be ${PREFIX}, got ${got}.${advice}`);
   },
 };
 

@@ -9,9 +9,12 @@ const MAX_SHOWN = 100;
 export const shortened = (text: string): string =>
   printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
 
-/** A given option for error texts. A URL, or a part of one, may contain a password. */
+/** Whether a text is a URL, or a part of one. */
+export const mayBeSecret = (text: string): boolean => /:\/\/|@/.test(text);
+
+/** A given option for error texts. */
 export const shown = (text: string): string =>
-  /:\/\/|@/.test(text) ? 'a text with `://` or `@`, which may contain a password' : `\`${shortened(text)}\``;
+  mayBeSecret(text) ? 'a text with `://` or `@`, which may contain a password' : `\`${shortened(text)}\``;
 
 /**
  * Checks that options are an object; `of` names what they belong to, for the error text.

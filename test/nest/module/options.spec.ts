@@ -88,6 +88,12 @@ describe('a wrong option stops the app, with its name, its value and what was ex
       'without braces',
       '"{lock}:". To put keys into one slot of a cluster, use the option `hashTag`.',
     ],
+    [
+      'keyPrefix',
+      'redis://:hush@a/{0}',
+      '1 to 128 characters',
+      'got a text with `://` or `@`, which may contain a password.',
+    ],
     ['keyPrefix', 'a\ud83d', '1 to 128 characters', '"a\\ud83d"'],
     ['keyPrefix', 5, 'a string', '5'],
     ['leaseMs', 49, `${WHOLE} from 50 to 2592000000 (30 days)`, '`49` (number)'],
