@@ -55,7 +55,9 @@ const WRITE: Readonly<Record<string, string>> = {
 }; // prettier-ignore
 
 const PLACES = ['url', 'host', 'path', 'sentinels', 'cluster'];
-const NUMBERS = ['connectTimeout', 'disconnectTimeout', 'socketTimeout', 'commandTimeout', 'sentinelCommandTimeout', 'keepAlive', 'family', 'db']; // prettier-ignore
+const NUMBERS = ['connectTimeout', 'disconnectTimeout', 'socketTimeout', 'commandTimeout', 'sentinelCommandTimeout', 'keepAlive', 'family', 'db', 'slotsRefreshInterval']; // prettier-ignore
+/** Below the longest timer of Node, by more than the connection adds to a time limit. */
+const MAX_NUMBER = 2_000_000_000;
 
 /**
  * Checks the options of a connection: each must have a known name, and together they must locate Redis. A library ignores
@@ -80,6 +82,7 @@ function checkCluster(options: Given, name: string): void {
     );
   }
   for (const [i, node] of cluster.entries()) checkNode(node, `\`cluster[${i}]\` of ${name}`);
+  checkNumbers(options, name);
   if (!isSet(redisOptions)) return;
   if (typeof redisOptions !== 'object') refuse('redisOptions', redisOptions, 'an object');
   checkNames(redisOptions as Given, OF_ACCESS, `\`redisOptions\` of ${name}`);
@@ -135,11 +138,19 @@ function checkPlace(given: Given, name: string, places = PLACES): void {
   );
 }
 
-/** With a time limit given as text, Node throws when the connection begins, where the error cannot be caught. */
+/**
+ * With a time limit given as text, or below 0, Node throws when the connection begins, where the error cannot be caught. A timer that is
+ * too long fires at once.
+ */
 function checkNumbers(given: Given, name: string): void {
-  const wrong = NUMBERS.find((option) => isSet(given[option]) && !Number.isFinite(given[option]));
-  if (wrong === undefined || (wrong === 'db' && /^\d+$/.test(String(given[wrong])))) return;
-  refuse(wrong, given[wrong], `a number in ${name}`);
+  const wrong = NUMBERS.find((option) => isSet(given[option]) && !isNumber(option, given[option]));
+  if (wrong !== undefined) refuse(wrong, given[wrong], `a number from 0 to ${MAX_NUMBER} in ${name}`);
+}
+
+/** A database may come from the environment, as a text. */
+function isNumber(option: string, value: unknown): boolean {
+  const isOne = option === 'db' ? /^\d+$/.test(String(value)) : Number.isFinite(value);
+  return isOne && Number(value) >= 0 && Number(value) <= MAX_NUMBER;
 }
 
 function checkNames(given: Given, known: object, name: string): void {

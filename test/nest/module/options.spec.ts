@@ -156,6 +156,13 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     [{ host: '' }, '`host`', 'an empty one'],
     [{ host: 'a', port: Number.NaN }, '`port`', 'from 1 to 65535, got `NaN`'],
     [{ host: 'a', connectTimeout: '500' }, '`connectTimeout`', '`500` (string)'],
+    [{ host: 'a', connectTimeout: -1 }, '`connectTimeout` to be a number from 0', '`-1` (number)'],
+    [{ host: 'a', connectTimeout: 2 ** 31 }, '`connectTimeout` to be a number from 0 to 2000000000', '`2147483648`'],
+    [{ host: 'a', db: -1 }, '`db`', '`-1` (number)'],
+    [{ host: 'a', db: 1.5 }, '`db`', '`1.5` (number)'],
+    [{ cluster: ['a:1'], slotsRefreshInterval: -1 }, '`slotsRefreshInterval`', '`-1` (number)'],
+    [{ cluster: ['a:1'], slotsRefreshInterval: '5' }, '`slotsRefreshInterval`', '`5` (string)'],
+    [{ cluster: ['a:1'], redisOptions: { keepAlive: -1 } }, '`keepAlive`', '`-1` (number)'],
     [Object.create({ host: 'a' }) as object, 'an object that inherits', 'pass a plain object'],
     [new (class Config { readonly host = 'a'; })(), 'an object of class Config', 'pass a plain object'], // prettier-ignore
     ['redis://', 'the URL of `connection`', 'redis://HOST:PORT'],
