@@ -263,7 +263,8 @@ export class ClusterClient extends BaseClient {
       if (signal.aborted) return;
       this.#unanswered = 0;
       this.#update(shards);
-      this.#refreshIn(this.plan.refreshMs ?? SLOTS_REFRESH_MS);
+      // 0 disables the refreshes of ioredis; as a delay, it would query without a pause.
+      this.#refreshIn(this.plan.refreshMs || SLOTS_REFRESH_MS);
       if (this.status === 'ready') return;
       this.become('connected');
       this.become('ready');

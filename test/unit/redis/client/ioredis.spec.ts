@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { systemClock } from '../../../../lib/core/clock.js';
+import { type Clock, systemClock } from '../../../../lib/core/clock.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
 import { ioredisLibrary, iovalkeyLibrary } from '../../../../lib/redis/client/ioredis.js';
 import { type SingleClient } from '../../../../lib/redis/client/redis-client.js';
-import { GREETING_MS } from '../../../../lib/redis/timing.js';
+import { GREETING_MS, SLOTS_REFRESH_MS } from '../../../../lib/redis/timing.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { eventually } from '../../../support/waiting/eventually.js';
 
@@ -47,6 +47,25 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
     const cluster = library.open({ cluster: [{ host: '127.0.0.1', port }], redisOptions }, parts);
     await cluster.connect();
     expect(cluster.status).toBe('ready');
+    await cluster.close();
+    await server.close();
+  });
+
+  it('asks a cluster for its slots after the usual pause where the application has disabled its own refreshes', async () => {
+    let port = 0;
+    const slots = (): string => `*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${bulk('127.0.0.1')}:${port}\r\n`;
+    const server = await serve({ info: () => bulk('loading:0'), cluster: slots });
+    port = server.port;
+    const pauses: number[] = [];
+    const setTimer: Clock['setTimer'] = (callback, ms) => {
+      pauses.push(ms);
+      return systemClock.setTimer(callback, ms);
+    };
+    const connection = { cluster: [{ host: '127.0.0.1', port }], slotsRefreshInterval: 0 };
+    const cluster = library.open(connection, { ...parts, clock: { ...systemClock, setTimer } });
+    await cluster.connect();
+    expect(pauses).toContain(SLOTS_REFRESH_MS);
+    expect(pauses).not.toContain(0);
     await cluster.close();
     await server.close();
   });
