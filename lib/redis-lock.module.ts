@@ -34,6 +34,7 @@ import {
   type ResolvedModuleOptions,
   checkExtras,
   checkNoExtras,
+  readAsyncOptions,
   readModuleOptions,
   resolveModuleOptions,
 } from './redis-lock.options.js';
@@ -179,8 +180,8 @@ export class RedisLockModule
    * @throws LockConfigurationError
    */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
-    checkExtras(options);
-    return withTokens(super.forRootAsync(options), options.name);
+    const own = readAsyncOptions(options);
+    return withTokens(super.forRootAsync(own), own.name);
   }
 
   onModuleInit(): void {

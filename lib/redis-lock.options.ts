@@ -6,6 +6,7 @@ import {
   checkOptions,
   CONNECTION_NAME,
   duration,
+  FUNCTION,
   KEY_PREFIX,
   type Kind,
   kindOf,
@@ -204,6 +205,27 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
   checkReplicas(filled);
   const { isGlobal: _isGlobal, memoryInProduction: _memoryInProduction, ...resolved } = filled;
   return { ...resolved, isQuorum: Array.isArray(own.connection), history: resolveHistory(own.history ?? false) };
+}
+
+const SOURCES = ['useFactory', 'useClass', 'useExisting'];
+const ASYNC_NAMES = [...SOURCES, 'inject', 'imports', 'provideInjectionTokensFrom', ...Object.keys(EXTRAS)];
+
+/**
+ * Copies and checks the options of `forRootAsync`. Nest ignores any other: the locks would be elsewhere, or have another lease.
+ * @throws LockConfigurationError
+ */
+export function readAsyncOptions<T extends object>(options: T): T {
+  const where = 'RedisLockModule.forRootAsync()';
+  const own = readOptions(options, ASYNC_NAMES, where) as Readonly<Record<string, unknown>>;
+  checkExtras(own);
+  const given = SOURCES.filter((name) => own[name] !== undefined);
+  if (given.length !== 1) {
+    const got = given.length === 0 ? 'none of them' : given.join(' and ');
+    throw new LockConfigurationError(`Expected ${where} to have one of ${SOURCES.join(', ')}, got ${got}.`);
+  }
+  const [source] = given as [string];
+  if (source !== 'useExisting') FUNCTION.check(own[source], source);
+  return own as T;
 }
 
 /**

@@ -18,7 +18,7 @@ import {
 } from '../../../lib/index.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
-import { rejection } from '../../support/waiting/rejection.js';
+import { rejection, thrownBy } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 import { LOCK_STORE, LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { FakeStore } from '../../support/core/fake-store.js';
@@ -86,6 +86,22 @@ it.each(['name', 'isGlobal'])(
     await expect(startModule({ imports: [RedisLockModule.forRootAsync({ useFactory })] })).rejects.toThrow(text);
   },
 );
+
+it.each<[string, object, string]>([
+  [
+    'an option of the module next to the factory',
+    { useFactory: options, keyPrefix: 'a:' },
+    'Unknown option `keyPrefix`',
+  ],
+  ['an unknown option', { useFactroy: options }, 'Unknown option `useFactroy`'],
+  ['no source of the options', { name: 'jobs' }, 'one of useFactory, useClass, useExisting, got none of them.'],
+  ['two sources', { useFactory: options, useClass: class {} }, 'got useFactory and useClass.'],
+  ['options in place of a factory', { useFactory: options() }, '`useFactory` to be a function'],
+])('%s of forRootAsync is refused, since Nest would ignore it', (_what, given, text) => {
+  const error = thrownBy(() => RedisLockModule.forRootAsync(given));
+  expect(error).toBeInstanceOf(LockConfigurationError);
+  expect(error.message).toContain(text);
+});
 
 it('request-scoped options are refused, since nothing would close their connections', async () => {
   const useFactory = () => options();
