@@ -1,6 +1,7 @@
 import { type Channel, channel } from 'node:diagnostics_channel';
 import { callForeign } from './foreign-code.js';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
+import { FUNCTION } from './option-checks.js';
 import { refuse } from './read-options.js';
 import { type Reporter, messageOf } from './reporter.js';
 
@@ -158,7 +159,9 @@ export class LockEvents {
 
   /** @throws LockConfigurationError */
   on<Name extends LockEventName>(name: Name, listener: (event: LockEventMap[Name]) => unknown): this {
-    this.#audienceOf(name).listeners.add(listener);
+    const { listeners } = this.#audienceOf(name);
+    FUNCTION.check(listener, 'listener');
+    listeners.add(listener);
     return this;
   }
 

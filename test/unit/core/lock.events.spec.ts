@@ -51,6 +51,13 @@ describe('lock events', () => {
     expect(seen).toEqual(['once', 'always', 'always']);
   });
 
+  it.each([undefined, null, 'log', {}])('refuse %j as a listener, which would hear nothing', (listener) => {
+    const { events } = setUp();
+    expect(() => events.on('lost', listener as never)).toThrow(LockConfigurationError);
+    expect(() => events.on('lost', listener as never)).toThrow(/^Expected `listener` to be a function, got /);
+    expect(events.isHeard('lost')).toBe(false);
+  });
+
   it('refuse a listener for a name that no event has', () => {
     const { events } = setUp();
     const expected = /^Expected `event` to be one of acquired, .*demoted, got `aquired` \(string\)\.$/;
