@@ -1,9 +1,9 @@
 import { types } from 'node:util';
 import { EventListeners } from '../core/event-listeners.js';
-import { LockConfigurationError, LockError } from '../core/lock.errors.js';
+import { LockError } from '../core/lock.errors.js';
 import { type LockEvent, type LockEventMap, type LockEvents } from '../core/lock.events.js';
-import { checkConnectionName } from '../core/option-checks.js';
-import { readOptions } from '../core/read-options.js';
+import { checkOptions, CONNECTION_NAME, kindOf, type Option, option, type OptionTable } from '../core/option-checks.js';
+import { refuse } from '../core/read-options.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 
 /** A label of a metric; OpenTelemetry has it as an attribute with the prefix `redis_lock.`. */
@@ -131,31 +131,34 @@ export const boundsOf = ({ buckets = 'acquireBuckets' }: MetricDefinition, optio
   ...(options[buckets] ?? BUCKETS[buckets]),
 ];
 
+const BOUNDS = kindOf('a list of rising seconds above 0, such as [0.01, 0.1, 1]', (value) => {
+  if (!Array.isArray(value) || value.length === 0) return false;
+  return value.every((bound, i) => Number.isFinite(bound) && bound > (value[i - 1] ?? 0));
+});
+
+/** The option `connections` of the modules. */
+export const CONNECTIONS = option({
+  expected: 'a list of names',
+  check: (value, where) => {
+    if (!Array.isArray(value)) refuse(where, value, 'a list of names');
+    for (const name of value) CONNECTION_NAME.check(name, where);
+  },
+});
+
+/** An object of another library, by what it can do: an app may have several copies of that library. */
+export const objectWith = (expected: string, ...methods: readonly string[]): Option =>
+  option(kindOf(expected, (value) => methods.every((name) => typeof value?.[name] === 'function')));
+
 /**
- * Checks the options of `where` and returns a copy of them; `names` lists the options other than the buckets.
+ * Checks the options of `where` and returns a copy of them; `table` has the options other than the buckets.
  * @throws LockConfigurationError
  */
-export function checkExporterOptions<T extends object>(options: T, where: string, names: readonly (keyof T)[]): T {
-  const bucketNames = Object.keys(BUCKETS);
-  const own = readOptions(options, [...(names as readonly string[]), ...bucketNames], where) as Record<string, unknown>;
-  for (const name of bucketNames) checkBuckets(own[name], name);
-  const { connections = [] } = own;
-  if (!Array.isArray(connections)) {
-    throw new LockConfigurationError(`Expected \`connections\` to be a list of names, got ${typeof connections}.`);
-  }
-  for (const name of connections) checkConnectionName(name, 'connections');
-  return own as T;
-}
-
-function checkBuckets(value: unknown, name: string): void {
-  if (value === undefined) return;
-  const bounds: readonly number[] = Array.isArray(value) ? value : [];
-  const rises = bounds.every((bound, i) => Number.isFinite(bound) && bound > (bounds[i - 1] ?? 0));
-  if (bounds.length > 0 && rises) return;
-  throw new LockConfigurationError(
-    `Expected \`${name}\` to be a list of rising seconds above 0, such as [0.01, 0.1, 1].`,
-  );
-}
+export const checkExporterOptions = <T extends BucketOptions>(
+  options: T,
+  where: string,
+  table: OptionTable<Omit<T, keyof BucketOptions>>,
+): T =>
+  checkOptions<object>(options, { ...table, acquireBuckets: option(BOUNDS), holdBuckets: option(BOUNDS) }, where) as T;
 
 /**
  * Ensures that a service is measured once into one target, however often it is set up: the run for a service and a target

@@ -14,6 +14,7 @@ import {
 } from '@opentelemetry/api';
 import { EventListeners } from '../core/event-listeners.js';
 import { type HeldLockEvent, type LockEvent, type LockEventMap } from '../core/lock.events.js';
+import { BOOLEAN, option, type OptionTable } from '../core/option-checks.js';
 import { messageOf } from '../core/reporter.js';
 import { findLockService } from './lock-services.js';
 import {
@@ -21,6 +22,7 @@ import {
   type BucketOptions,
   checkExporterOptions,
   connectionOf,
+  CONNECTIONS,
   type ConnectionsOption,
   errorTypeOf,
   LOCK_METRICS,
@@ -28,6 +30,7 @@ import {
   measureLocks,
   METRIC_NAMES,
   type MetricDefinition,
+  objectWith,
   outcomeOf,
   partsOf,
   type RecordMetric,
@@ -57,7 +60,11 @@ export interface InstrumentLocksOptions extends BucketOptions, SpanOptions {
 /** The options of `OpenTelemetryLockModule`. */
 export interface OpenTelemetryLockModuleOptions extends InstrumentLocksOptions, ConnectionsOption {}
 
-const OWN_NAMES = ['meterProvider', 'tracerProvider', 'recordKeys'] as const;
+const TABLE = {
+  meterProvider: objectWith('a MeterProvider of OpenTelemetry', 'getMeter'),
+  tracerProvider: objectWith('a TracerProvider of OpenTelemetry', 'getTracer'),
+  recordKeys: option(BOOLEAN),
+} satisfies OptionTable<Omit<InstrumentLocksOptions, keyof BucketOptions>>;
 const shareMeasuring = sharedRuns();
 const shareTracing = sharedRuns();
 
@@ -70,7 +77,7 @@ const shareTracing = sharedRuns();
  * @throws LockConfigurationError
  */
 export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptions = {}): () => void {
-  const own = checkExporterOptions(options, 'instrumentLocks', OWN_NAMES);
+  const own = checkExporterOptions(options, 'instrumentLocks', TABLE);
   const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = own;
   const measure = () => measureLocks(locks, recorderOf(meterProvider, own));
   const stops = [
@@ -206,7 +213,7 @@ export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutd
 
   /** @throws LockConfigurationError */
   static forRoot(options: OpenTelemetryLockModuleOptions = {}): DynamicModule {
-    const own = checkExporterOptions(options, 'OpenTelemetryLockModule', [...OWN_NAMES, 'connections']);
+    const own = checkExporterOptions(options, 'OpenTelemetryLockModule', { ...TABLE, connections: CONNECTIONS });
     return { module: OpenTelemetryLockModule, providers: [{ provide: OPTIONS, useValue: own }] };
   }
 

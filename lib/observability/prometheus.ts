@@ -1,11 +1,13 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, register, type Registry } from 'prom-client';
+import { type OptionTable } from '../core/option-checks.js';
 import { findLockService } from './lock-services.js';
 import {
   boundsOf,
   type BucketOptions,
   checkExporterOptions,
+  CONNECTIONS,
   type ConnectionsOption,
   LOCK_METRICS,
   type LockMetric,
@@ -13,6 +15,7 @@ import {
   measureLocks,
   METRIC_NAMES,
   type MetricLabels,
+  objectWith,
   type RecordMetric,
   sharedRuns,
 } from './measure-locks.js';
@@ -34,6 +37,9 @@ export interface CollectLockMetricsOptions extends BucketOptions {
 /** The options of `PrometheusLockModule`. */
 export interface PrometheusLockModuleOptions extends CollectLockMetricsOptions, ConnectionsOption {}
 
+const TABLE = {
+  registry: objectWith('a Registry of prom-client', 'getSingleMetric', 'registerMetric'),
+} satisfies OptionTable<Pick<CollectLockMetricsOptions, 'registry'>>;
 const shareRun = sharedRuns();
 
 /**
@@ -44,7 +50,7 @@ const shareRun = sharedRuns();
  * @throws LockConfigurationError
  */
 export function collectLockMetrics(locks: LockSource, options: CollectLockMetricsOptions = {}): () => void {
-  const own = checkExporterOptions(options, 'collectLockMetrics', ['registry']);
+  const own = checkExporterOptions(options, 'collectLockMetrics', TABLE);
   const { registry = register } = own;
   return shareRun(locks.events, registry, () => measureLocks(locks, recorderOf(registry, own)));
 }
@@ -121,7 +127,7 @@ export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown
 
   /** @throws LockConfigurationError */
   static forRoot(options: PrometheusLockModuleOptions = {}): DynamicModule {
-    const own = checkExporterOptions(options, 'PrometheusLockModule', ['registry', 'connections']);
+    const own = checkExporterOptions(options, 'PrometheusLockModule', { ...TABLE, connections: CONNECTIONS });
     return { module: PrometheusLockModule, providers: [{ provide: OPTIONS, useValue: own }] };
   }
 

@@ -29,6 +29,24 @@ describe.each(setUps)('the options of %s', (name, setUp) => {
   });
 });
 
+describe.each(setUps)('what %s needs of another library', (name, setUp) => {
+  const options =
+    name.includes('Telemetry') || name === 'instrumentLocks' ? ['meterProvider', 'tracerProvider'] : ['registry'];
+
+  it.each(options)('is refused as `%s` before it is used', (option) => {
+    for (const value of [null, {}, 'global']) {
+      expect(() => setUp({ [option]: value })).toThrow(LockConfigurationError);
+      expect(() => setUp({ [option]: value })).toThrow(`Expected \`${option}\` to be a`);
+    }
+  });
+});
+
+it.each(['false', 0, null])('%j as `recordKeys` is refused: spans with keys may have personal data', (recordKeys) => {
+  expect(() => instrumentLocks(locks, { recordKeys: recordKeys as never })).toThrow(
+    /^Expected `recordKeys` to be true or false, got /,
+  );
+});
+
 describe.each(setUps.slice(2))('the connections of %s', (_name, setUp) => {
   it.each<[string, unknown]>([
     ['no list', 'jobs'],
