@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } fro
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import { LockStoreError } from '../core/lock.errors.js';
-import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
+import { BOOLEAN, checkOptions, CONNECTION_NAME, duration, option, type OptionTable } from '../core/option-checks.js';
 import { systemRandomness } from '../core/randomness.js';
 import { randomAttempt } from '../core/store/attempt-ids.js';
 import { partsOf } from '../redis-lock.parts.js';
@@ -25,6 +25,12 @@ export interface LockHealthOptions {
    */
   acquire?: boolean;
 }
+
+const OPTIONS = {
+  connection: option(CONNECTION_NAME),
+  timeoutMs: option(duration({ min: 1, max: 600_000 })),
+  acquire: option(BOOLEAN),
+} satisfies OptionTable<LockHealthOptions>;
 
 /** What a check reports in addition to `status`. */
 export interface LockHealth {
@@ -81,11 +87,9 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
    */
   async isHealthy<const Key extends string = 'locks'>(
     key: Key = 'locks' as Key,
-    { connection, timeoutMs = 1_000, acquire = false }: LockHealthOptions = {},
+    options: LockHealthOptions = {},
   ): Promise<HealthIndicatorResult<Key>> {
-    checkConnectionName(connection, 'connection');
-    checkDuration(timeoutMs, 'timeoutMs', { min: 1, max: 600_000 });
-    checkBoolean(acquire, 'acquire');
+    const { connection, timeoutMs = 1_000, acquire = false } = checkOptions(options, OPTIONS, 'isHealthy()');
     const locks = findLockService(this.moduleRef, connection, 'LockHealthIndicator');
     const losses = this.#lossesOf(locks);
     const startedAt = performance.now();

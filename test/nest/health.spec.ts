@@ -165,6 +165,12 @@ describe('LockHealthIndicator', () => {
     expect(missing.message).toMatch(/"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
     const wrong = await rejection(indicator.isHealthy('locks', { timeoutMs: Number.NaN }));
     expect(wrong).toMatchObject({ code: 'LOCK_CONFIGURATION', message: expect.stringContaining('`timeoutMs`') });
+    const misspelt = await rejection(indicator.isHealthy('locks', { acquires: true } as never));
+    expect(misspelt).toMatchObject({
+      code: 'LOCK_CONFIGURATION',
+      message: 'Unknown option `acquires` of isHealthy(); expected one of connection, timeoutMs, acquire.',
+    });
+    await expect(indicator.isHealthy('locks', null as never)).rejects.toMatchObject({ code: 'LOCK_CONFIGURATION' });
     const odd = await rejection(indicator.isHealthy('locks', { acquire: 'yes' as never }));
     expect(odd).toMatchObject({ code: 'LOCK_CONFIGURATION', message: expect.stringContaining('`acquire`') });
   });
