@@ -122,7 +122,11 @@ export function* unguardedMethods(prototype: object): Generator<readonly [string
  * Returns the leadership of an object whose class has `@Leader`, as soon as Nest has built the object.
  * @throws LockConfigurationError
  */
-export const leadershipOf = (instance: object): Leadership => campaignOf(instance, instance.constructor.name);
+export const leadershipOf = (instance: object): Leadership => campaignOf(instance, classNameOf(instance));
+
+/** Without type checks, the value may be anything. */
+const classNameOf = (value: unknown): string =>
+  (value as { readonly constructor?: Function } | null | undefined)?.constructor?.name ?? 'leadershipOf()';
 
 /**
  * Internal: returns the campaign of an object; `where` names the code that needs it.

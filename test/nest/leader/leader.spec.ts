@@ -319,7 +319,8 @@ describe('a class with @Leader', () => {
     const error = await rejection(Promise.resolve(new Nobodys().run()));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toMatch(/^Nobodys\.run needs the leadership of an object that has none/u);
-    expect(thrownBy(() => leadershipOf(new Nobodys()))).toBeInstanceOf(LockConfigurationError);
+    for (const one of [new Nobodys(), Object.create(null), null, undefined, 7])
+      expect(thrownBy(() => leadershipOf(one as object))).toBeInstanceOf(LockConfigurationError);
     expect(runs).toBe(0);
   });
 });
