@@ -1,3 +1,4 @@
+import { checkedKey } from './key.js';
 import {
   type LockMode,
   LockClaimedError,
@@ -176,8 +177,9 @@ export const outerWriterError = ({ key, mode }: LockName): LockReentryError => {
   return new LockReentryError(text, { key, mode });
 };
 
-/** Code asks for its lock, but runs without one. */
+/** Code asks for its lock, but runs without one. @throws LockKeyError for anything but a key */
 export function notHeldHereError(key: string | undefined): LockNotHeldError {
+  if (key !== undefined) checkedKey(key);
   const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
   const text =
     `${what} here. Call this inside a method with @Locked, or inside \`withLock\`; work that is not awaited ` +

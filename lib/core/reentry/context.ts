@@ -124,7 +124,7 @@ export function isInside(key: string, keeper: object): boolean {
  * lock of that key. It may have been lost meanwhile: check `held`. In a method that runs without its lock
  * (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null. Call it as `currentLock<'run-unlocked'>()`
  * there, for the matching type.
- * @throws LockNotHeldError
+ * @throws LockNotHeldError, LockKeyError
  */
 export function currentLock(key?: string): Lock;
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the option
@@ -135,7 +135,7 @@ export function currentLock(key?: string): Lock | UnlockedRun {
 
 /**
  * Throws unless this code runs under a lock (of that key) that is proven at this moment.
- * @throws LockNotHeldError, LockLostError
+ * @throws LockNotHeldError, LockLostError, LockKeyError
  */
 export function assertLocked(key?: string): void {
   const lock = requireCurrentLock(key);

@@ -20,6 +20,19 @@ describe('the lock of a chain of calls', () => {
     });
   });
 
+  it.each<[unknown, string]>([
+    [7, 'number'],
+    [['a', 'b'], 'object'],
+    ['', 'an empty one'],
+  ])('is not looked for by %j, which cannot be a key', async (key, got) => {
+    const lock = await lockOf('k');
+    for (const find of [currentLock, assertLocked]) {
+      const error = runHolding(lock, () => thrownBy(() => find(key as string)));
+      expect(error).toMatchObject({ code: 'LOCK_KEY', message: expect.stringContaining(`got ${got}.`) });
+    }
+    await lock.release();
+  });
+
   it('is not that of another module', async () => {
     const lock = await lockOf('k');
     const found = await runHolding(lock, async () => [{}, lock.keeper].map((keeper) => findCurrentHold('k', keeper)));
