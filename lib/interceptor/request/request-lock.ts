@@ -9,13 +9,14 @@ import {
 } from '@nestjs/common';
 import { type Observable, catchError, concatMap, defer, from, of, tap, throwError } from 'rxjs';
 import { LockConfigurationError, LockKeyError, type LockMode, passFor } from '../../core/lock.errors.js';
-import { checkIsObject } from '../../core/read-options.js';
+import { readOptions } from '../../core/read-options.js';
+import { messageOf } from '../../core/reporter.js';
 import { describeValue } from '../../keys/lock-key.js';
 import { type KeySpec, describeKeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
 import { logger } from '../lock-logger.js';
 import { type LockedCall, checkedInterceptor, compileCall } from '../locked-call.js';
-import { type LockedOptions } from '../locked.options.js';
+import { LOCKED_OPTIONS, type LockedOptions } from '../locked.options.js';
 import { isThenable, refuseOpenBody } from '../streams/stream-kind.js';
 import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } from './lock-exception.filter.js';
 import { markRequestLock } from './unreached-locks.js';
@@ -53,7 +54,7 @@ interface HandlerRunner {
 /** Makes the class of an interceptor that locks by a key of the request; see `LockInterceptor.for`. */
 export function requestLock(key: KeySpec, options: RequestLockOptions): Type<NestInterceptor> {
   const where = `LockInterceptor.for('${describeKeySpec(key)}')`;
-  const compiled = compileRequest(key, options, where);
+  const { status, ...compiled } = compileRequest(key, options, where);
   const token = getLockInterceptorToken(compiled.options.connection);
   const reported = new Set<string>();
 
@@ -73,7 +74,7 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
           tap((value) => refuseOpenBody(value, call.where)),
         );
       const run = (onEntered: () => void) => this.locks.around(call, context.getArgs(), () => (onEntered(), proceed()));
-      return answered(context, options.status, run, () => reportRoute(call, context, reported));
+      return answered(context, status, run, () => reportRoute(call, context, reported));
     }
   }
   markRequestLock(RequestLockInterceptor, token);
@@ -81,9 +82,10 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
 }
 
 /** Checks and compiles the parts that are the same for all requests. */
-function compileRequest(key: KeySpec, given: RequestLockOptions, where: string): ReturnType<typeof compileCall> {
-  checkIsObject(given, where);
-  const { mode = 'write', status: _status, ...options } = given;
+function compileRequest(key: KeySpec, given: RequestLockOptions, where: string) {
+  const known = [...Object.keys(LOCKED_OPTIONS), 'mode', 'status'];
+  const own: RequestLockOptions = named(where, () => readOptions(given, known, undefined, 'lock option'));
+  const { mode = 'write', status, ...options } = own;
   const forJobs = JOB_OPTIONS.find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
   if ((options as LockedOptions).ifBusy === 'share') {
@@ -92,18 +94,23 @@ function compileRequest(key: KeySpec, given: RequestLockOptions, where: string):
   }
   // Nest awaits the answer to a request, so the call counts as returning a promise.
   const compiled = compileCall(key, options, { mode, kind: 'promise', where });
-  checkRequestStatus(given, where);
-  return compiled;
+  checkRequestStatus(own, where);
+  return { ...compiled, status };
+}
+
+/** @throws LockConfigurationError that begins with `where` */
+function named<T>(where: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw new LockConfigurationError(`${where}: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 /** @throws LockConfigurationError that begins with `where` */
 function checkRequestStatus({ status, ifBusy }: RequestLockOptions, where: string): void {
   if (status === undefined) return;
-  try {
-    checkStatus(status);
-  } catch (error) {
-    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
-  }
+  named(where, () => checkStatus(status));
   if (ifBusy !== 'skip' && typeof ifBusy !== 'function') return;
   const text = `${where}: \`status: ${status}\` has no effect with an \`ifBusy\` that answers; leave one of them out.`;
   throw new LockConfigurationError(text);

@@ -208,6 +208,23 @@ describe.each([
 
 const KEY = 'order:<0.params.id>';
 
+/** Options that are read from the prototype. */
+class Getters {
+  readonly #values: RequestLockOptions;
+
+  constructor(values: RequestLockOptions) {
+    this.#values = values;
+  }
+
+  get waitMs(): number | undefined {
+    return this.#values.waitMs;
+  }
+
+  get status(): number | undefined {
+    return this.#values.status;
+  }
+}
+
 /** Each is refused with a text that contains these parts. */
 const OPTIONS: Record<string, [options: object, words: string]> = {
   oncePer: [{ oncePer: 'fire' }, '`oncePer` is for scheduled jobs; use it with @Locked'],
@@ -220,6 +237,8 @@ const OPTIONS: Record<string, [options: object, words: string]> = {
   'an unknown onUnavailable': [{ onUnavailable: 'ignore' }, 'Expected `onUnavailable`'],
   'a connection that is not a name': [{ connection: 5 }, 'Expected `connection`'],
   'an unknown option': [{ wait: 5 }, 'Unknown lock option `wait`'],
+  'a wrong option of a class with getters': [new Getters({ waitMs: -1 }), 'Expected `waitMs`'],
+  'a wrong status of a class with getters': [new Getters({ status: 200 }), 'Expected `status`'],
 };
 
 /** Values that are not an object of options. */
