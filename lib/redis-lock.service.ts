@@ -125,7 +125,7 @@ export class RedisLockService {
       const hasOptions = typeof optionsOrWork !== 'function';
       const work = hasOptions ? maybeWork : optionsOrWork;
       const keys = keysOf(key);
-      checkWork(work, keys);
+      checkWork(work, hasOptions ? undefined : maybeWork, keys);
       const options = hasOptions ? checkLockOptions(optionsOrWork) : NO_OPTIONS;
       const request = this.#locker.request(keys, resolveLockOptions(options, this.#defaults));
       return runWithLock(enterLock(this.#locker, request), work);

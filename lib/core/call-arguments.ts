@@ -36,10 +36,14 @@ function copyOf(list: readonly unknown[]): readonly string[] {
   return keys;
 }
 
-/** @throws LockConfigurationError */
-export function checkWork(work: unknown, keys: readonly string[]): asserts work is Function {
-  if (typeof work === 'function') return;
-  const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
+/**
+ * `after`: what follows the work, such as options, which would be ignored there.
+ * @throws LockConfigurationError
+ */
+export function checkWork(work: unknown, after: unknown, keys: readonly string[]): asserts work is Function {
+  if (typeof work === 'function' && after === undefined) return;
+  const got = typeof work === 'function' ? `a value of type ${typeof after} after it` : typeof work;
+  const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, after the options, got ${got}.`;
   throw new LockConfigurationError(text, { key: keys.join(', ') });
 }
 

@@ -76,4 +76,18 @@ describe('promise 5: no silent unlocked run', () => {
     }
     await place.expectNotSent('evalsha');
   });
+
+  it('rejects a withLock whose options follow its work, where they would be ignored', async () => {
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
+    let ran = 0;
+    const run = () => void (ran += 1);
+    const error = await rejection(locks.withLock('bad', run as never, { waitMs: 0 } as never));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toBe(
+      'Expected the work of withLock("bad") to be a function, after the options, got a value of type object after it.',
+    );
+    expect(ran).toBe(0);
+    await place.expectNotSent('evalsha');
+  });
 });
