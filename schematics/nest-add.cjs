@@ -8,11 +8,13 @@ const CLIENTS = ['ioredis', 'iovalkey', 'redis'];
 
 /** The text of a module with RedisLockModule in its imports; undefined if there is no place for it that is certain. */
 function withLocks(text) {
-  const start = /@Module\(\s*\{/.exec(text);
+  // At the beginning of a line: not in a comment.
+  const start = /^[^\S\n]*@Module\(\s*\{/m.exec(text);
   if (!start) return undefined;
   const head = text.slice(0, start.index + start[0].length);
   const body = text.slice(head.length);
-  const list = /^([^@]*?\n?\s*imports:\s*\[)(\s*)(\]?)/.exec(body);
+  // Not behind a comment or an object, which may contain other imports.
+  const list = /^([^@{}/]*?\bimports:\s*\[)(\s*)(\]?)/.exec(body);
   if (!list && /\bimports\b/.test(body)) return undefined;
   if (!list) return withImport(`${head}\n  imports: [${MODULE}],${body}`);
   const [found, before, space, end] = list;

@@ -56,6 +56,11 @@ describe('nest add', () => {
     expect(tree.readText('/apps/one/src/app.module.ts')).toContain(`from './a';\n${IMPORT}\nconst x = 1;`);
   });
 
+  it('leaves a comment with a module as it is', async () => {
+    const text = '// Was:\n// @Module({ imports: [Old] })\n@Module({ imports: [A] })\nexport class AppModule {}\n';
+    expect(await moduleOf(text)).toBe(`${IMPORT}\n${text.replace('imports: [A]', `imports: [${MODULE}, A]`)}`);
+  });
+
   it('changes nothing the second time', async () => {
     const once = await moduleOf(`${nest}@Module({ imports: [] })\nexport class AppModule {}\n`);
     expect(await moduleOf(once)).toBe(once);
@@ -65,6 +70,18 @@ describe('nest add', () => {
     ['no such file', undefined],
     ['a module that this command cannot change safely', 'export const AppModule = {};'],
     ['a module that this command cannot change safely', '@Module({ imports: MODULES })\nexport class AppModule {}'],
+    [
+      'a module that this command cannot change safely',
+      '@Module({\n  // imports: [Old],\n  imports: [A],\n})\nclass B {}',
+    ],
+    [
+      'a module that this command cannot change safely',
+      '@Module({\n  /* imports: [Old], */\n  imports: [A],\n})\nclass B {}',
+    ],
+    [
+      'a module that this command cannot change safely',
+      "@Module({ providers: [{ provide: 'settings', useValue: { imports: ['a'] } }], imports: [A] })\nclass B {}",
+    ],
   ])('refuses %s, and names what to write', async (got, text) => {
     const refused = await rejection(add(text === undefined ? {} : { '/src/app.module.ts': text }));
     expect(refused.message).toContain(`got ${got}. Add ${MODULE} to the imports`);
