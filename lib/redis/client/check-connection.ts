@@ -56,6 +56,7 @@ const WRITE: Readonly<Record<string, string>> = {
 
 const PLACES = ['url', 'host', 'path', 'sentinels', 'cluster'];
 const NUMBERS = ['connectTimeout', 'disconnectTimeout', 'socketTimeout', 'commandTimeout', 'sentinelCommandTimeout', 'keepAlive', 'family', 'db', 'slotsRefreshInterval']; // prettier-ignore
+const TEXTS = ['username', 'password', 'connectionName', 'sentinelUsername', 'sentinelPassword'];
 /** Below the longest timer of Node, by more than the connection adds to a time limit. */
 const MAX_NUMBER = 2_000_000_000;
 
@@ -71,6 +72,7 @@ function checkOptions(options: Given, name: string): void {
   checkPlace(options, name);
   if (isSet(options['sentinels'])) checkSentinels(options, name);
   checkNumbers(options, name);
+  checkTexts(options, name);
   withoutUrl(options, name);
 }
 
@@ -87,6 +89,7 @@ function checkCluster(options: Given, name: string): void {
   if (typeof redisOptions !== 'object') refuse('redisOptions', redisOptions, 'an object');
   checkNames(redisOptions as Given, OF_ACCESS, `\`redisOptions\` of ${name}`);
   checkNumbers(redisOptions as Given, `\`redisOptions\` of ${name}`);
+  checkTexts(redisOptions as Given, `\`redisOptions\` of ${name}`);
 }
 
 function checkSentinels({ sentinels, name: master }: Given, name: string): void {
@@ -136,6 +139,14 @@ function checkPlace(given: Given, name: string, places = PLACES): void {
   throw new LockConfigurationError(
     `Expected ${name} to have the address of Redis in one of its own properties: \`${places.join('`, `')}\`, got ${got}.`,
   );
+}
+
+/** node-redis takes no number as a password: its error would count as an outage. The value is a secret. */
+function checkTexts(given: Given, name: string): void {
+  const wrong = TEXTS.find((option) => isSet(given[option]) && typeof given[option] !== 'string');
+  if (wrong === undefined) return;
+  const got = `a value of type ${typeof given[wrong]}`;
+  throw new LockConfigurationError(`Expected \`${wrong}\` of ${name} to be a text, got ${got}.`);
 }
 
 /**
