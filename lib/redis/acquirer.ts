@@ -201,8 +201,9 @@ class Acquire implements Pending {
     } catch (cause) {
       if (!(cause instanceof LockStoreError)) throw cause;
       const releases = releasesOfAttempt({ ...request, unanswered: true });
-      await Promise.allSettled(releases.map((release) => this.acquirer.parts.release(release, timeoutMs)));
-      return { outcome: 'given-back', cause };
+      const sent = releases.map((release) => this.acquirer.parts.release(release, timeoutMs));
+      const isConfirmed = (await Promise.allSettled(sent)).every(({ status }) => status === 'fulfilled');
+      return { outcome: 'given-back', cause, ...(isConfirmed ? null : { unanswered: true }) };
     }
   }
 

@@ -176,6 +176,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
     // The attempt was given back when the call ended. That release may have overtaken the command, so it is repeated.
     if (this.#hasEnded) return this.#giveBackLate(reply);
     if (reply.outcome === 'given-back') {
+      if (reply.unanswered) this.#giveBack();
       this.#replaceAttempt();
       return this.#onFailure(reply.cause);
     }

@@ -79,8 +79,11 @@ export type AcquireReply =
        */
       readonly isSplit?: boolean;
     }
-  /** The attempt was granted, but the grant was invalid and was given back; the attempt is used up. */
-  | { readonly outcome: 'given-back'; readonly cause: LockStoreError }
+  /**
+   * The attempt was granted, but the grant was invalid and was given back; the attempt is used up. `unanswered`: the release had no
+   * answer, and has to be repeated.
+   */
+  | { readonly outcome: 'given-back'; readonly cause: LockStoreError; readonly unanswered?: boolean }
   /**
    * `released`: the attempt was released before; `claimed`: this fire was run, or is being run; `permits`: it takes more permits than
    * an operator has set.

@@ -78,6 +78,7 @@ export class AcquireRound {
     return this.nodes.filter((node) => {
       const vote = this.votes.find((one) => one.node === node);
       if (vote?.value?.outcome === 'busy') return hasPlaces && isOver;
+      if (vote?.value?.outcome === 'given-back') return vote.value.unanswered === true;
       if (vote?.value) return vote.value.outcome === 'granted';
       // A node whose answer was not awaited may also have granted it.
       return isOver && mayBeCarriedOut(vote?.error);

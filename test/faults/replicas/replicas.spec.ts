@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type Lock, type LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { isCommand, ownRedis, proxyTo, startReplicated } from '../../support/redis/own-redis.js';
+import { disconnect, isCommand, ownRedis, proxyTo, startReplicated } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -72,6 +72,26 @@ describe('minReplicas', () => {
     await replicas[0]!.kill('SIGCONT');
     await (await locks.acquire(key, { waitMs: 30_000 })).release();
   }, 60_000);
+
+  it('gives back what no replica confirmed when Redis is back, if the connection is lost at that moment', async () => {
+    const server = await ownRedis();
+    const proxy = await proxyTo(server.url);
+    const { locks } = await startApp({ connection: proxy.url, minReplicas: 1, replicaTimeoutMs: 50, leaseMs: 600_000 });
+    const key = freshKey();
+    let isLost = false;
+    proxy.dropNextReply((text) => {
+      if (isLost || !isCommand('release')(text)) return false;
+      isLost = true;
+      disconnect(proxy);
+      return false;
+    });
+    const error = await rejection<LockStoreError>(locks.acquire(key, { waitMs: 0 }));
+    expect([isLost, error.name]).toEqual([true, 'LockStoreError']);
+    const watcher = await startApp({ connection: server.url });
+    expect(await watcher.locks.isLocked(key)).toBe(true);
+    proxy.refuse(false);
+    await eventually(async () => !(await watcher.locks.isLocked(key)));
+  });
 
   it('does not hold up the renewals of other locks while replicas are silent', async () => {
     const { master, replicas } = await startReplicated(1);

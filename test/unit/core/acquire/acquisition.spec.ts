@@ -152,6 +152,14 @@ describe('a call for a busy lock', () => {
 });
 
 describe('a call whose store fails', () => {
+  it('releases a grant again whose return had no answer, and takes a new attempt', async () => {
+    const { store, reply, clock, attempts, givenBack } = startCall();
+    await reply({ ...GIVEN_BACK, unanswered: true });
+    await clock.advance(40);
+    expect([attempts(), givenBack()]).toEqual([[1, 2], [1]]);
+    expect(store.releases[0]!.request).toMatchObject({ holdAtLeastMs: 0, unanswered: true });
+  });
+
   it('takes a new attempt after such a pause when its grant was given back', async () => {
     const { clock, outcome, answerAll, attempts, givenBack } = startCall();
     const times = answerAll((n) => (n < 3 ? GIVEN_BACK : granted(3_000, 7)));

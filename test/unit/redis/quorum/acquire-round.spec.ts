@@ -163,6 +163,7 @@ describe('the end of a round', () => {
     ['to those that may have granted unheard', [B, LOST, LOST], ['n2', 'n3']],
     ['nothing to those that were sent nothing', [B, AWAY, LOST], ['n3']],
     ['nothing to a node that did it by itself', [B, NO_REPLICA, B], []],
+    ['to a node that did it by itself without an answer', [B, { ...NO_REPLICA, unanswered: true }, B], ['n2']],
   ])('gives back, without waiting: %s', (_what, answers, given) => expect(names(answers)).toEqual(given));
 
   it.each<[string, Answer[], string[]]>([
