@@ -170,11 +170,9 @@ class Sentinels {
     this.#decide();
   }
 
-  /** The server at this address reports that it is a replica: its announcement is outdated. */
+  /** The server at this address reports that it is a replica: what names it is outdated, and may come from sentinels that are gone. */
   refute(at: ServerAddress): void {
-    for (const [name, { master }] of this.#views) {
-      if (isSameAddress(master, at)) this.#views.set(name, { master, announcement: 0 });
-    }
+    for (const [name, { master }] of this.#views) if (isSameAddress(master, at)) this.#views.delete(name);
     this.#decide();
   }
 

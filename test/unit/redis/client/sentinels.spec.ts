@@ -66,7 +66,7 @@ function start(answersAtFirst: readonly Answer[], { natMap, hasOwnRoute = false,
     })!;
     return { watch, told };
   };
-  return { clock, connection, errors, announce, follow };
+  return { clock, connection, errors, answers, announce, follow };
 }
 
 const DOWN = new Error('connect ECONNREFUSED');
@@ -115,6 +115,21 @@ describe('the master of some sentinels', () => {
     await clock.advance(1_000);
     expect([connection.status, connection.peer?.host]).toEqual(['ready', NEW]);
     await watch.close();
+    await connection.close();
+    expect(clock.timers).toBe(0);
+  });
+});
+
+describe('a master that most sentinels named, and then could no longer be asked', () => {
+  it('is left for the one that a live sentinel names, when it turns out to be a replica', async () => {
+    const replicas: string[] = [];
+    const { clock, connection, answers } = start([OLD, OLD, OLD], { replicas });
+    await connection.connect();
+    answers.splice(0, 3, DOWN, DOWN, NEW);
+    replicas.push(OLD);
+    connection.reconnect();
+    await clock.advance(5_000);
+    expect([connection.status, connection.peer?.host]).toEqual(['ready', NEW]);
     await connection.close();
     expect(clock.timers).toBe(0);
   });
