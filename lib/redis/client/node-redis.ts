@@ -170,12 +170,13 @@ export function errorOfConnection(error: Error): Error | undefined {
   return isReply(error) ? asReply(error) : error;
 }
 
-/** By class, from any copy of node-redis; and by form, because bundlers rename classes. */
+/** By class, from any copy of node-redis; and by form, because bundlers rename classes. A plain error comes from the application. */
 function isReply(error: Error): boolean {
   for (let one: object | null = error; one !== null; one = Object.getPrototypeOf(one) as object | null) {
     if (one.constructor?.name === 'ErrorReply') return true;
   }
-  return !('code' in error) && /^[A-Z][A-Z0-9]+ /.test(error.message);
+  const isPlain = Object.getPrototypeOf(error) === Error.prototype;
+  return !isPlain && !('code' in error) && /^[A-Z][A-Z0-9]+ /.test(error.message);
 }
 
 const asReply = (error: Error): Error => Object.assign(error, { name: 'ReplyError' });

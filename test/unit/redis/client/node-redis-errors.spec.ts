@@ -54,6 +54,9 @@ describe('an error of node-redis', () => {
     const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
     expect(errorOfConnection(refused)).toBe(refused);
     expect(refused.name).toBe('Error');
+    // By the credentials provider of the application.
+    const thrown = new Error('HTTP 503 from the token service');
+    expect([errorOfConnection(thrown), thrown.name]).toEqual([thrown, 'Error']);
     expect(errorOfConnection(new ConnectionTimeoutError())).toMatchObject({ message: 'connect ETIMEDOUT' });
     expect(errorOfConnection(new SocketClosedUnexpectedlyError())).toBeUndefined();
   });
