@@ -71,7 +71,7 @@ const NOT_FOR_SENTINELS: RedisOptions = {
   enableReadyCheck: false,
 };
 
-function openSession(client: Redis, db: number, listener: SessionListener): Session {
+function openSession(client: Redis, db: number, peer: ServerAddress | null, listener: SessionListener): Session {
   const ended = new Promise((resolve) => client.once('end', resolve));
   client.on('error', (error) => listener.onOver(error));
   client.on('connect', () => {
@@ -91,13 +91,9 @@ function openSession(client: Redis, db: number, listener: SessionListener): Sess
   // A Connector of the application may throw: then there is no event.
   client.connect().catch((error: Error) => listener.onOver(error));
   return {
+    peer,
     get isWritable() {
       return client.status === 'ready' && client.stream.writable;
-    },
-    get peer() {
-      const { remoteAddress, remotePort } = client.stream ?? {};
-      if (remotePort === undefined) return null;
-      return { host: (remoteAddress ?? '').replace(/^::ffff:/, ''), port: remotePort };
     },
     get stream() {
       return client.stream;
@@ -181,7 +177,7 @@ function openBy({ Redis }: typeof import('ioredis'), connection: RedisAddress, p
 
 function singleOf(options: RedisOptions, make: Make, parts: ClientParts): SingleClient {
   const { host = 'localhost', port = 6379, path, sentinels, Connector } = options;
-  if (!sentinels) return new SingleClient(planOf(path ?? `${host}:${port}`, options, make), parts);
+  if (!sentinels) return new SingleClient(planOf(path ? { path } : { host, port }, options, make), parts);
   const { sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls } = options;
   const ofSentinels = { ...NOT_FOR_SENTINELS, username, password, tls };
   const tlsOfMaster = options.enableTLSForSentinelMode ? options.tls : undefined;
@@ -193,8 +189,8 @@ function singleOf(options: RedisOptions, make: Make, parts: ClientParts): Single
     isOpenToOthers: options.updateSentinels !== false,
     natMap: options.natMap,
     hasOwnRoute: Boolean(Connector),
-    sentinel: (at: ServerAddress) => planOf(addressText(at), options, make, { ...ofSentinels, ...at }),
-    master: (at: ServerAddress) => planOf(addressText(at), options, make, Connector ? {} : { ...ofMaster, ...at }),
+    sentinel: (at: ServerAddress) => planOf(at, options, make, { ...ofSentinels, ...at }),
+    master: (at: ServerAddress) => planOf(at, options, make, Connector ? {} : { ...ofMaster, ...at }),
   };
   return new SingleClient(planBySentinels(plan, parts), parts);
 }
@@ -216,14 +212,14 @@ function clusterOf(
     seeds: () => resolveSeeds(seeds, options),
     refreshMs: options.slotsRefreshInterval,
     natMap: options.natMap,
-    node: (at: ServerAddress) => planOf(addressText(at), options.redisOptions ?? {}, make, { ...ofNodes, ...at }),
+    node: (at: ServerAddress) => planOf(at, options.redisOptions ?? {}, make, { ...ofNodes, ...at }),
   };
   return new ClusterClient(plan, parts);
 }
 
 /** How a server is reached with these options, apart from some changes. */
 function planOf(
-  address: string,
+  at: ServerAddress | { readonly path: string },
   options: RedisOptions,
   make: Make,
   changes: RedisOptions = {},
@@ -232,11 +228,12 @@ function planOf(
   const connectTimeout = options.connectTimeout || CONNECT_TIMEOUT_MS;
   const { tls, db } = { ...options, ...changes };
   const own = { ...OWN_OPTIONS, ...changes, connectTimeout, db: 0, ...(tls && { tls: guarded(tls) }) };
+  const peer = 'path' in at ? null : at;
   return {
-    address,
+    address: 'path' in at ? at.path : addressText(at),
     endsForGood: false,
     connectTimeout,
-    target: { open: (listener) => openSession(make(own), db ?? 0, listener) },
+    target: { open: (listener) => openSession(make(own), db ?? 0, peer, listener) },
   };
 }
 

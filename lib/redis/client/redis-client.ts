@@ -48,7 +48,7 @@ export interface MasterWatch {
  */
 export interface Session {
   readonly isWritable: boolean;
-  /** Where it leads; null for a Unix socket, and while that is unknown. */
+  /** The address by which it was opened; null for a Unix socket. */
   readonly peer: ServerAddress | null;
   /** Rejects with the errors of the port. What is not written when the session ends is never sent. */
   send(words: Operands): Promise<unknown>;

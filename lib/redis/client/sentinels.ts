@@ -1,4 +1,3 @@
-import { isIP } from 'node:net';
 import { type Clock } from '../../core/clock.js';
 import { withoutRepeats } from '../../core/reporter.js';
 import { readableText } from '../connection/error-advice.js';
@@ -316,7 +315,7 @@ class SentinelWatch implements MasterWatch {
     if (channel === PROMOTED && words[5] === name) announce(2);
   }
 
-  /** Where the address of a connection does not show whether it leads there, only a change counts, and not the first answer. */
+  /** Where the application decides where a connection leads, only a change counts, and not the first answer. */
   #onMaster(announced: ServerAddress, isFirst: boolean): void {
     const { hasOwnRoute, natMap } = this.sentinels.plan;
     if (hasOwnRoute) return this.onMaster(() => isFirst);
@@ -326,10 +325,7 @@ class SentinelWatch implements MasterWatch {
     } catch {
       // A connection that leaves the present server reports it.
     }
-    this.onMaster(({ peer }) => {
-      if (!master || peer?.port !== master.port) return false;
-      return isIP(master.host) === 0 ? isFirst : peer.host === master.host;
-    });
+    this.onMaster(({ peer }) => master !== undefined && peer !== null && isSameAddress(peer, master));
   }
 
   #inTime<T>(answer: Promise<T>): Promise<T> {

@@ -82,6 +82,13 @@ describe('behind sentinels', () => {
     await (await locks.acquire(key, { waitMs: 20_000 })).release();
   }, 60_000);
 
+  it('a lock is granted where `natMap` writes the address of the master in another form', async () => {
+    const { connection, master } = await ownSentinels();
+    const natMap = { [`127.0.0.1:${master.port}`]: { host: '::ffff:127.0.0.1', port: master.port } };
+    const { locks } = await startApp({ connection: { ...connection, natMap } });
+    await (await locks.acquire(freshKey(), { waitMs: 10_000 })).release();
+  }, 60_000);
+
   it('a lock has one holder while the first sentinel still names the old master, which keeps running', async () => {
     const topology = await ownSentinels();
     const before = await startApp({ connection: topology.connection });
