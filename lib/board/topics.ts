@@ -1,5 +1,6 @@
 import { EventListeners } from '../core/event-listeners.js';
-import { HISTORY_LIMIT, type LockHistoryEntry, NO_FACTS } from '../core/history/history-entry.js';
+import { HISTORY_LIMIT, type LockHistoryEntry } from '../core/history/history-entry.js';
+import { lossOf } from '../core/history/lock-history.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type LockEvents } from '../core/lock.events.js';
 import {
@@ -37,7 +38,6 @@ const MAX_READ = 10_000;
 const LOCKS_PER_PAGE = 500;
 const MAX_JOBS = 200;
 
-/** The number of losses that an instance without a history remembers. */
 const MAX_LOSSES = 200;
 
 /** The number of entries on a page of the history, of all locks and of one. */
@@ -98,30 +98,15 @@ export class OwnLosses {
   readonly all: LockHistoryEntry[] = [];
   readonly #listeners: EventListeners;
 
-  /** The name of this instance. */
   readonly instance: string;
 
-  constructor(events: LockEvents, instance: { readonly host: string; readonly pid: number }) {
-    this.instance = instanceOf(instance);
-    this.#listeners = new EventListeners(events).on(
-      'lost',
-      ({ key, keys, where, note, mode, heldMs, reason, attempt, fencingToken }) => {
-        const facts = {
-          ...NO_FACTS,
-          event: 'lost',
-          key,
-          keys,
-          where,
-          note,
-          mode,
-          ms: heldMs,
-          reason,
-          fencingToken,
-        } as const;
-        this.all.unshift({ ...facts, ...instance, id: `${attempt} ${fencingToken}`, at: new Date() });
-        this.all.splice(MAX_LOSSES);
-      },
-    );
+  constructor(events: LockEvents, { host, pid }: { readonly host: string; readonly pid: number }) {
+    this.instance = instanceOf({ host, pid });
+    this.#listeners = new EventListeners(events).on('lost', (event) => {
+      const id = `${event.attempt} ${event.fencingToken}`;
+      this.all.unshift({ ...lossOf(event), host, pid, id, at: new Date() });
+      this.all.splice(MAX_LOSSES);
+    });
   }
 
   stop(): void {
@@ -136,12 +121,10 @@ interface Sources {
   readonly store: LockStore & OperatorStore;
   /** Whether there is a history: without one, Redis is not asked for it. */
   readonly hasHistory: boolean;
-  /** The jobs of this app. */
   readonly jobs: readonly Job[];
   readonly losses: Pick<OwnLosses, 'all' | 'instance'>;
 }
 
-/** Reads what pages show. */
 export class BoardTopics {
   constructor(private readonly sources: Sources) {}
 
@@ -149,7 +132,6 @@ export class BoardTopics {
     return this[query.view](query);
   }
 
-  /** A page of the locks that are held or waited for. */
   async locks(query: BoardQuery): Promise<object> {
     const { states, counts } = await this.#states(query);
     const rank = SORTS[(query.sort || 'key') as keyof typeof SORTS];
@@ -165,7 +147,6 @@ export class BoardTopics {
     return { locks: shown.map((state) => lockView(state, SHOWN_IN_LIST)), next, ...counts };
   }
 
-  /** What each instance holds and waits for. */
   async instances(query: BoardQuery): Promise<object> {
     const { states, counts } = await this.#states(query);
     const found = new Map<
@@ -196,13 +177,11 @@ export class BoardTopics {
     return { instances: instances.sort((a, b) => (a.instance < b.instance ? -1 : 1)), ...counts };
   }
 
-  /** Who holds the locks that others wait for, as a tree. */
   async blocking(query: BoardQuery): Promise<object> {
     const { states, counts } = await this.#states({ ...query, mode: 'waited' });
     return { roots: blockingTree(states, SHOWN_IN_LIST), ...counts };
   }
 
-  /** One lock, with its queue and its history. */
   async lock(query: BoardQuery): Promise<object> {
     const { store } = this.sources;
     checkKeyOf(store, query.key);
@@ -213,7 +192,6 @@ export class BoardTopics {
     return { lock: lockView(state, SHOWN_OF_ONE), history };
   }
 
-  /** The events of all locks. */
   async history(query: BoardQuery): Promise<object> {
     return { history: await this.#history(query, ENTRIES_PER_PAGE) };
   }
@@ -333,7 +311,6 @@ export class BoardTopics {
   }
 }
 
-/** A run, as sent to a page. */
 const runView = ({ fire, instance, started, ended, outcome }: LastRun, nowMs: number) => ({
   fire: fire.getTime(),
   instance,

@@ -80,16 +80,23 @@ export class LockHistory {
  */
 const UNTOLD: ReadonlySet<LockEventMap['skipped']['reason']> = new Set(['claimed', 'not-leader', 'shared']);
 
+type SomeFacts = Pick<LockHistoryFacts, 'event'> & Partial<LockHistoryFacts>;
+
+const factsOf = ({ key, keys, mode, where, note }: LockEvent, facts: SomeFacts): LockHistoryFacts => {
+  return { ...NO_FACTS, key, keys, mode, where: where || undefined, note, ...facts };
+};
+
+const held = ({ heldMs: ms, fencingToken }: LockEventMap['released' | 'transferred' | 'lost']) => ({
+  ms,
+  fencingToken,
+});
+
+export const lossOf = (event: LockEventMap['lost']): LockHistoryFacts =>
+  factsOf(event, { event: 'lost', reason: event.reason, ...held(event) });
+
 /** Records the events in the buffer. Events that repeat another one, or add nothing, are left out. */
 function listen(events: LockEvents, buffer: HistoryBuffer): EventListeners {
-  const add = (
-    { key, keys, mode, where, note }: LockEvent,
-    facts: Pick<LockHistoryFacts, 'event'> & Partial<LockHistoryFacts>,
-  ) => buffer.add({ ...NO_FACTS, key, keys, mode, where: where || undefined, note, ...facts });
-  const held = ({ heldMs: ms, fencingToken }: LockEventMap['released' | 'transferred' | 'lost']) => ({
-    ms,
-    fencingToken,
-  });
+  const add = (event: LockEvent, facts: SomeFacts) => buffer.add(factsOf(event, facts));
   return new EventListeners(events)
     .on('acquired', (event) => {
       add(event, { event: 'acquired', ms: event.waitedMs, fencingToken: event.fencingToken });
@@ -98,7 +105,7 @@ function listen(events: LockEvents, buffer: HistoryBuffer): EventListeners {
     .on('waiting', (event) => add(event, { event: 'waited', reason: event.holder }))
     .on('released', (event) => add(event, { event: 'released', ...held(event) }))
     .on('transferred', (event) => add(event, { event: 'released', reason: 'transferred', ...held(event) }))
-    .on('lost', (event) => add(event, { event: 'lost', reason: event.reason, ...held(event) }))
+    .on('lost', (event) => buffer.add(lossOf(event)))
     .on('skipped', (event) => {
       if (!UNTOLD.has(event.reason)) add(event, { event: 'skipped', reason: event.reason });
     })

@@ -4,6 +4,7 @@ import { type JobOfKey } from '../../../lib/core/store/lock-state.js';
 import { type Job } from '../../../lib/interceptor/jobs.js';
 import { type BoardQuery, readQuery } from '../../../lib/board/query.js';
 import { BoardTopics, OwnLosses } from '../../../lib/board/topics.js';
+import { readHolderText } from '../../../lib/core/store/holder-text.js';
 import { type LockHolder, type LockState, type LockWaiter } from '../../../lib/core/store/lock-state.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -240,11 +241,12 @@ describe('the topics of the board', () => {
   it('remember the last 200 losses of an instance', () => {
     let lose: (event: object) => void = () => undefined;
     const events = { on: (_event: string, listener: typeof lose) => ((lose = listener), () => undefined) };
-    const losses = new OwnLosses(events as never, { host: 'a', pid: 7 });
+    const losses = new OwnLosses(events as never, readHolderText('a:7'));
     for (let i = 0; i < 300; i += 1)
-      lose({ key: `k${i}`, keys: [`k${i}`], heldMs: 5, reason: 'expired', attempt: 'c.1', fencingToken: i });
+      lose({ key: `k${i}`, where: 'Orders.pay', note: 'A-1', heldMs: 5, reason: 'expired', fencingToken: i });
     expect(losses.all).toHaveLength(200);
     expect(losses.all[0]).toMatchObject({ key: 'k299', event: 'lost', ms: 5, host: 'a', pid: 7 });
+    expect(losses.all[0]).toMatchObject({ where: 'Orders.pay', note: 'A-1' });
   });
 
   it('fail, rather than show an empty history, when Redis cannot be asked', async () => {
