@@ -1,6 +1,6 @@
 import { type CanActivate, type FactoryProvider, type ModuleMetadata, type Type } from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
+import { BOOLEAN, CONNECTION_NAME, duration } from '../core/option-checks.js';
 import { checkIsObject, readOptions, refuse, shortened } from '../core/read-options.js';
 
 /** A guard of Nest, as for `@UseGuards`: a class with the method `canActivate`, which Nest instantiates, or an object with it. */
@@ -66,21 +66,13 @@ export interface RedisLockBoardAsyncOptions extends RedisLockBoardMountOptions {
   useFactory: (...args: any[]) => RedisLockBoardFactoryOptions | Promise<RedisLockBoardFactoryOptions>;
 }
 
-/** The checked options of one board; internal. */
-export interface BoardSettings {
-  readonly connection: string | undefined;
-  readonly refreshMs: number;
-  readonly canForceRelease: boolean;
-  readonly canRunNow: boolean;
-  readonly user: ((request: unknown) => unknown) | undefined;
-}
+export type BoardSettings = Readonly<ReturnType<typeof settingsOf>>;
 
 /** The checked options of where a board is, and who may open it; internal. */
 export interface BoardMount {
   /** Without leading or trailing slashes. */
   readonly path: string;
   readonly guards: readonly BoardGuard[];
-  readonly connection: string | undefined;
 }
 
 const FACTORY_NAMES = ['actions', 'refreshMs'] satisfies readonly (keyof RedisLockBoardFactoryOptions)[];
@@ -93,35 +85,30 @@ const MOUNT_NAMES = [
 ] satisfies readonly (keyof RedisLockBoardMountOptions)[];
 
 const OF = 'RedisLockBoardModule';
-const REFRESH = { min: 250, max: 60_000 };
+const REFRESH = duration({ min: 250, max: 60_000 });
 
 /** Literal segments: a parameter or a wildcard would change the paths of the page's files. */
 const PATH = /^\/?[\w.~-]+(\/[\w.~-]+)*\/?$/;
 
-/** @throws LockConfigurationError */
 export function readBoardOptions(options: RedisLockBoardOptions): RedisLockBoardOptions {
   return readOptions(options, [...MOUNT_NAMES, ...FACTORY_NAMES], OF);
 }
 
-/** @throws LockConfigurationError */
 export function readAsyncOptions(options: RedisLockBoardAsyncOptions): RedisLockBoardAsyncOptions {
   const own = readOptions(options, [...MOUNT_NAMES, 'inject', 'useFactory'], OF) as RedisLockBoardAsyncOptions;
   if (typeof own.useFactory !== 'function') refuse('useFactory', own.useFactory, 'a function that returns options');
   return own;
 }
 
-/**
- * Checks the result of a factory, or the same part of other options.
- * @throws LockConfigurationError
- */
-export function settingsOf(options: RedisLockBoardFactoryOptions, connection: string | undefined): BoardSettings {
+/** Checks the result of a factory, or the same part of other options. */
+export function settingsOf(options: RedisLockBoardFactoryOptions, connection: string | undefined) {
   const own: RedisLockBoardFactoryOptions = readOptions(options, FACTORY_NAMES, OF);
   const { actions = {}, refreshMs = 2_000 } = own;
-  checkDuration(refreshMs, 'refreshMs', REFRESH);
+  REFRESH.check(refreshMs, 'refreshMs');
   const names = ['forceRelease', 'runNow', 'user'] satisfies readonly (keyof BoardActions)[];
   const { forceRelease = false, runNow = false, user }: BoardActions = readOptions(actions, names, '`actions`');
-  checkBoolean(forceRelease, 'actions.forceRelease');
-  checkBoolean(runNow, 'actions.runNow');
+  BOOLEAN.check(forceRelease, 'actions.forceRelease');
+  BOOLEAN.check(runNow, 'actions.runNow');
   if (user !== undefined && typeof user !== 'function') {
     refuse('actions.user', user, 'a function that returns the name of the user of a request');
   }
@@ -138,8 +125,8 @@ export function mountOf({
   if (typeof path !== 'string' || !PATH.test(path)) {
     refuse('path', path, "a path of letters, digits, `-`, `_`, `.` and `~`, such as 'admin/locks'");
   }
-  checkBoolean(unguarded, 'unguarded');
-  checkConnectionName(connection, 'connection');
+  BOOLEAN.check(unguarded, 'unguarded');
+  CONNECTION_NAME.check(connection, 'connection');
   const guards = guard === undefined ? [] : [guard].flat();
   for (const one of guards) checkIsGuard(one);
   if (guards.length > 0 && unguarded) {
@@ -151,7 +138,7 @@ export function mountOf({
         'or set `unguarded: true` if a guard of the app, or something in front of it, protects the path.',
     );
   }
-  return { path: path.replace(/^\/|\/$/g, ''), guards, connection };
+  return { path: path.replace(/^\/|\/$/g, ''), guards };
 }
 
 function checkIsGuard(guard: unknown): void {

@@ -131,15 +131,3 @@ export function checkFits({
     if (typeof limit === 'number' && take > limit) refuse('take', take, `at most \`${name}\`, which is ${limit}`);
   }
 }
-
-/** @throws LockConfigurationError */
-export const checkBoolean = (value: unknown, where: string): void => BOOLEAN.check(value, where);
-
-/** @throws LockConfigurationError */
-export const checkConnectionName = (value: unknown, where: string): void => CONNECTION_NAME.check(value, where);
-
-/** @throws LockConfigurationError */
-export const checkWhole = (value: unknown, where: string, range: Range): void => whole(range).check(value, where);
-
-/** @throws LockConfigurationError */
-export const checkDuration = (value: unknown, where: string, range: Range): void => duration(range).check(value, where);

@@ -9,7 +9,6 @@ import type { RedisLockService } from '../redis-lock.service.js';
 /** A label of a metric; OpenTelemetry has it as an attribute with the prefix `redis_lock.`. */
 type MetricLabel = 'connection' | 'key_template' | 'mode' | 'outcome';
 
-/** The labels of one measurement, by name. */
 export type MetricLabels = Partial<Record<MetricLabel, string>>;
 
 /** The bounds of the histograms' buckets, in seconds, in rising order. */
@@ -38,7 +37,6 @@ export interface ConnectionsOption {
 /** One metric of the locks, as both exporters have it. */
 export interface MetricDefinition {
   readonly kind: 'histogram' | 'gauge' | 'counter';
-  /** The name in OpenTelemetry. */
   readonly name: string;
   /** The name in Prometheus, with its suffixes. */
   readonly prometheusName: string;
@@ -115,7 +113,6 @@ export const LOCK_METRICS = {
   },
 } as const satisfies Record<string, MetricDefinition>;
 
-/** The name of a metric in this library. */
 export type LockMetric = keyof typeof LOCK_METRICS;
 
 export const METRIC_NAMES = Object.keys(LOCK_METRICS) as LockMetric[];
@@ -126,7 +123,6 @@ const BUCKETS: Readonly<Required<BucketOptions>> = {
   holdBuckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600],
 };
 
-/** The bounds of the buckets of a histogram. */
 export const boundsOf = ({ buckets = 'acquireBuckets' }: MetricDefinition, options: BucketOptions): number[] => [
   ...(options[buckets] ?? BUCKETS[buckets]),
 ];
@@ -190,7 +186,6 @@ export type LockSource = Pick<RedisLockService, 'events' | 'connection'>;
 /** Records one measurement: seconds for durations, a change for counts. */
 export type RecordMetric = (metric: LockMetric, value: number, labels: MetricLabels, errorType?: string) => void;
 
-/** How an acquisition ended. */
 type AcquireOutcome = 'acquired' | 'busy' | 'timeout' | 'aborted' | 'error';
 
 type AcquireFailure = LockEventMap['acquireFailed']['reason'];
@@ -204,10 +199,8 @@ const OUTCOMES: Record<AcquireFailure, AcquireOutcome> = {
   error: 'error',
 };
 
-/** How a hold ended in this process. */
 type HoldOutcome = 'released' | 'transferred' | 'lost';
 
-/** Returns how a failed acquisition ended. */
 export const outcomeOf = ({ reason }: { readonly reason: AcquireFailure }): AcquireOutcome => OUTCOMES[reason];
 
 /** Returns the type of an error (few values): the `code` of a `LockError`, otherwise its name. */
@@ -234,7 +227,6 @@ export function partsOf(value: unknown): Pick<Error, 'name' | 'message' | 'stack
 /** Returns the key template, never the key: the number of keys is unbounded. */
 export const templateOf = ({ template }: Pick<LockEvent, 'template'>): string => template ?? 'other';
 
-/** Returns the name of the connection, or `default`. */
 export const connectionOf = ({ connection }: Pick<LockSource, 'connection'>): string => connection ?? 'default';
 
 /**
@@ -313,7 +305,6 @@ class Level {
     this.record(this.metric, 1, labels);
   }
 
-  /** Removes an item and returns the labels with which it was added. */
   remove(id: string): MetricLabels | undefined {
     const counted = this.#counted.get(id);
     if (!counted) return undefined;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
@@ -110,22 +111,15 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
 
 /** Returns why the locks cannot be inspected or acquired; null: they can. */
 async function failureOf(locks: RedisLockService, timeoutMs: number, acquire: boolean): Promise<string | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<string>((resolve) => {
-    timer = setTimeout(() => resolve(`Redis did not answer within ${timeoutMs} ms.`), timeoutMs);
-  });
-  const what = acquire ? 'No lock can be acquired' : 'Redis could not be asked';
+  const answered = new AbortController();
+  const late = sleep(timeoutMs, `Redis did not answer within ${timeoutMs} ms.`, { signal: answered.signal });
   const probed = acquire ? acquireProbe(locks) : locks.inspect(PROBE_KEY);
   try {
-    return await Promise.race([
-      probed.then(
-        () => null,
-        (error: unknown) => describe(what, error),
-      ),
-      late,
-    ]);
+    return await Promise.race([probed.then(() => null), late]);
+  } catch (error) {
+    return describe(acquire ? 'No lock can be acquired' : 'Redis could not be asked', error);
   } finally {
-    clearTimeout(timer);
+    answered.abort();
   }
 }
 

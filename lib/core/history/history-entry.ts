@@ -1,5 +1,5 @@
 import { type LockMode } from '../lock.errors.js';
-import { checkDuration, checkWhole, kindOf } from '../option-checks.js';
+import { duration, kindOf, whole } from '../option-checks.js';
 import { readOptions, refuse } from '../read-options.js';
 
 /**
@@ -146,7 +146,7 @@ export function checkHistoryQuery(options: Partial<LockHistoryQuery>): LockHisto
     limit = HISTORY_LIMIT.byDefault,
     before,
   }: typeof options = readOptions(options, QUERY_NAMES, 'history()');
-  checkWhole(limit, 'limit', { min: 1, max: HISTORY_LIMIT.max });
+  whole({ min: 1, max: HISTORY_LIMIT.max }).check(limit, 'limit');
   if (before !== undefined && !(before instanceof Date && !Number.isNaN(before.getTime()))) {
     refuse('before', before, 'a valid Date');
   }
@@ -189,7 +189,7 @@ export function resolveHistory(given: boolean | LockHistoryOptions): HistoryLimi
   if (given === false) return null;
   const options: LockHistoryOptions = given === true ? {} : readOptions(given, OPTION_NAMES, 'history');
   const { maxEntries = 10_000, keepMs = 24 * 3_600_000 } = options;
-  checkWhole(maxEntries, 'history.maxEntries', { min: 100, max: MAX_HISTORY_ENTRIES });
-  checkDuration(keepMs, 'history.keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
+  whole({ min: 100, max: MAX_HISTORY_ENTRIES }).check(maxEntries, 'history.maxEntries');
+  duration({ min: 60_000, max: 31 * 24 * 3_600_000 }).check(keepMs, 'history.keepMs');
   return { maxEntries, keepMs };
 }

@@ -3,7 +3,7 @@ import { nestedWriterError, ofCallError, releasedError } from '../error-texts.js
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
 import { MAX_LEASE_MS } from '../lock.options.js';
-import { checkDuration } from '../option-checks.js';
+import { duration } from '../option-checks.js';
 import { type Ending } from './ending.js';
 import { LocalSlot } from '../reentry/local-slot.js';
 import { type TransferredHold, transferText } from './transfer-text.js';
@@ -116,7 +116,7 @@ export abstract class Hold implements Lock {
   }
 
   async extend(leaseMs: number): Promise<void> {
-    checkDuration(leaseMs, 'leaseMs', { min: 1, max: MAX_LEASE_MS });
+    duration({ min: 1, max: MAX_LEASE_MS }).check(leaseMs, 'leaseMs');
     this.checkHeld('extending');
     await this.extendBy(leaseMs);
   }

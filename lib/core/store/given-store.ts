@@ -1,7 +1,7 @@
 import { type Clock } from '../clock.js';
 import { type LockHistoryStore } from '../history/history-entry.js';
 import { LockConfigurationError } from '../lock.errors.js';
-import { checkBoolean } from '../option-checks.js';
+import { BOOLEAN } from '../option-checks.js';
 import { reading, refuse } from '../read-options.js';
 import { type Reporter } from '../reporter.js';
 import { type FullLockStore } from './capabilities.js';
@@ -87,5 +87,5 @@ function checkMembers(given: object, what: string): void {
   if (history !== undefined && (typeof history !== 'object' || history === null || !isKept(history))) {
     refuse('store.history', history, 'an object with the methods `append` and `read`, or left out');
   }
-  if (reservesTokens !== undefined) checkBoolean(reservesTokens, 'store.reservesTokens');
+  if (reservesTokens !== undefined) BOOLEAN.check(reservesTokens, 'store.reservesTokens');
 }

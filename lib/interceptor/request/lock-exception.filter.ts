@@ -11,15 +11,13 @@ import {
 import { type Observable, throwError } from 'rxjs';
 import {
   LockBusyError,
-  LockConfigurationError,
   type LockError,
   LockKeyError,
   LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
 } from '../../core/lock.errors.js';
-import { checkDuration } from '../../core/option-checks.js';
-import { readOptions } from '../../core/read-options.js';
+import { checkOptions, duration, kindOf, option, type OptionTable } from '../../core/option-checks.js';
 import { logger } from '../lock-logger.js';
 
 /** The answer to a client. It contains neither the key nor the holder, which are internal. */
@@ -47,16 +45,10 @@ export interface HttpResponse {
 const LOCKED = 423;
 const DEFAULT_RETRY_AFTER_MS = 1_000;
 
-/** The answer to busy locks. */
-interface AnswerOptions {
-  readonly status?: number | undefined;
-  readonly retryAfterMs?: number | undefined;
-}
-
 /** Builds the answer to an error. The status of a request's own exception has priority over the `status` of the options. */
 export function answerTo(
   error: LockError,
-  { status, retryAfterMs = DEFAULT_RETRY_AFTER_MS }: AnswerOptions,
+  { status, retryAfterMs = DEFAULT_RETRY_AFTER_MS }: LockExceptionFilterOptions,
 ): LockErrorBody {
   const body = (statusCode: number, message: string) => {
     return { statusCode, error: STATUS_CODES[statusCode] ?? 'Error', code: error.code, message };
@@ -82,7 +74,6 @@ const GRPC_STATUS: Record<number, number> = {
 };
 const ABORTED = 10;
 
-/** The gRPC status of an answer. */
 const grpcStatusOf = ({ statusCode }: LockErrorBody): number => GRPC_STATUS[statusCode] ?? ABORTED;
 
 /** Sets `Retry-After`, unless the headers were sent. */
@@ -94,12 +85,10 @@ export function tellRetryAfter(response: HttpResponse, { retryAfterMs }: LockErr
 const hasBegun = ({ headersSent, sent, raw }: HttpResponse): boolean =>
   Boolean(headersSent || sent || raw?.headersSent);
 
-/** @throws LockConfigurationError */
-export function checkStatus(status: unknown): void {
-  if (typeof status === 'number' && Number.isInteger(status) && status >= 400 && status <= 599) return;
-  const got = typeof status === 'number' ? `${status}` : `a value of type ${typeof status}`;
-  throw new LockConfigurationError(`Expected \`status\` to be an HTTP status from 400 to 599, got ${got}.`);
-}
+export const STATUS = kindOf(
+  'an HTTP status from 400 to 599',
+  (value) => Number.isInteger(value) && value >= 400 && value <= 599,
+);
 
 /** The key of a request cannot be filled or used: the request is wrong, not the app. */
 export class RequestKeyException extends HttpException {
@@ -126,7 +115,10 @@ export interface LockExceptionFilterOptions {
   status?: number;
 }
 
-const FILTER_OPTIONS = { retryAfterMs: true, status: true } satisfies Record<keyof LockExceptionFilterOptions, true>;
+const FILTER_OPTIONS = {
+  retryAfterMs: option(duration({ min: 0, max: 24 * 3_600_000 })),
+  status: option(STATUS),
+} satisfies OptionTable<LockExceptionFilterOptions>;
 
 /** The parts of a socket.io or ws client that we use. */
 interface WsClient {
@@ -150,11 +142,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** @throws LockConfigurationError */
   constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
-    const known = Object.keys(FILTER_OPTIONS);
-    const { retryAfterMs, status }: LockExceptionFilterOptions = readOptions(options, known, 'LockExceptionFilter');
-    if (retryAfterMs !== undefined) checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
-    if (status !== undefined) checkStatus(status);
-    this.#options = { retryAfterMs, status };
+    this.#options = checkOptions(options, FILTER_OPTIONS, 'LockExceptionFilter');
   }
 
   catch(error: LockError, host: ArgumentsHost): void | Observable<never> {

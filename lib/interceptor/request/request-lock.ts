@@ -18,7 +18,7 @@ import { logger } from '../lock-logger.js';
 import { type LockedCall, checkedInterceptor, compileCall } from '../locked-call.js';
 import { LOCKED_OPTIONS, type LockedOptions } from '../locked.options.js';
 import { isThenable, refuseOpenBody } from '../streams/stream-kind.js';
-import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } from './lock-exception.filter.js';
+import { answerTo, isBusy, RequestKeyException, STATUS, tellRetryAfter } from './lock-exception.filter.js';
 import { markRequestLock } from './unreached-locks.js';
 
 /** The options of `LockInterceptor.for`. */
@@ -110,7 +110,7 @@ function named<T>(where: string, check: () => T): T {
 /** @throws LockConfigurationError that begins with `where` */
 function checkRequestStatus({ status, ifBusy }: RequestLockOptions, where: string): void {
   if (status === undefined) return;
-  named(where, () => checkStatus(status));
+  named(where, () => STATUS.check(status, 'status'));
   if (ifBusy !== 'skip' && typeof ifBusy !== 'function') return;
   const text = `${where}: \`status: ${status}\` has no effect with an \`ifBusy\` that answers; leave one of them out.`;
   throw new LockConfigurationError(text);
