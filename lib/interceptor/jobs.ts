@@ -1,17 +1,13 @@
-import { type ModulesContainer } from '@nestjs/core';
 import { jobName } from '../core/key.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { durationText } from '../core/printable.js';
 import { type Reporter } from '../core/reporter.js';
 import { CronTimeline } from '../schedule/cron-timeline.js';
 import { CronJobs } from '../schedule/fire-finder.js';
-import { methodsOf, scheduledMethod, scheduleOf } from '../schedule/scheduler.js';
+import { methodsOf, type Modules, scheduledMethod, scheduleOf } from '../schedule/scheduler.js';
 import { jobOf, type LockedCall, lockedCallOf } from './locked-call.js';
 import { runNow } from './run-now.js';
 
-type Modules = Pick<ModulesContainer, 'values'>;
-
-/** A job of this app that is locked with `oncePer`. */
 export interface Job {
   /** `Class.method`, or the option `job`. */
   readonly name: string;
@@ -49,7 +45,6 @@ export function jobsIn(modules: Modules, connection: string | undefined): Job[] 
 /**
  * Refuses two jobs with one name and key, which would share their fires: one of them would silently never run. Objects of one class
  * may do the same work, so they cause only a warning.
- * @throws LockConfigurationError
  */
 export function checkJobsDiffer(
   modules: Modules,

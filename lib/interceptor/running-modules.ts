@@ -1,11 +1,11 @@
-import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { type Modules } from '../schedule/scheduler.js';
 import { type LockInterceptor } from './lock.interceptor.js';
 
 /** A `RedisLockModule`: its interceptor, and all modules of its app. */
 export interface LockModule {
   readonly interceptor: LockInterceptor;
-  readonly modules: Pick<ModulesContainer, 'values'>;
+  readonly modules: Modules;
 }
 
 /** The modules in this process whose app has started, of every copy of the package. */
@@ -60,7 +60,6 @@ export function interceptorFor(self: unknown, where: string, connection: string 
   );
 }
 
-/** The modules of starting apps that provide `self`, the last one first. */
 const startingWith = (self: unknown): LockModule[] =>
   [...starting]
     .toReversed()

@@ -14,7 +14,6 @@ import type { LeadOptions, LeaderHooks, LeaderTerm, Leadership } from './leaders
 import { findCurrentHold, runHolding } from '../core/reentry/context.js';
 import { isAwaitable, withResult } from '../core/reentry/run.js';
 
-/** What the campaigns of a module share. */
 export interface CampaignParts {
   readonly locker: Locker;
   readonly random: Randomness;
@@ -24,7 +23,6 @@ export interface CampaignParts {
   readonly inOwnContext: <T>(work: () => T) => T;
 }
 
-/** The terms of one campaign. */
 export interface CampaignTerms {
   readonly key: string;
   readonly label: LockLabel;
@@ -72,7 +70,6 @@ export class Campaign implements Leadership {
     return this.#term?.isProven ?? false;
   }
 
-  /** Begins the campaign, unless it was stopped before. `signal` stops it. */
   start({ signal }: Pick<LeadOptions, 'signal'> = {}): this {
     if (this.isStopped) return this;
     if (signal) this.#stopListening = onAbort(signal, () => void this.#stop('stopped', signal.reason));
@@ -310,7 +307,6 @@ export class Term {
     return this.#work.size > 0;
   }
 
-  /** Notifies the work that the term is over. */
   end(error: Error): void {
     this.#over.abort(error);
   }

@@ -1,6 +1,5 @@
 import 'reflect-metadata';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ModulesContainer } from '@nestjs/core';
 import type { Locker } from '../core/acquire/locker.js';
 import { checkedKey } from '../core/key.js';
 import { type LockLabel, NO_LABEL } from '../core/lock.events.js';
@@ -10,17 +9,16 @@ import { Campaign, type CampaignParts } from './campaign.js';
 import { checkLeadOptions, type LeaderHooks, type Leadership, type LeadOptions } from './leadership.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { partsOf } from '../redis-lock.parts.js';
-import { hasSchedule, methodsOf } from '../schedule/scheduler.js';
+import { hasSchedule, methodsOf, type Modules } from '../schedule/scheduler.js';
 
 interface ObjectCampaign {
   readonly instance: object;
   readonly campaign: Campaign;
 }
 
-/** Begins the campaigns of a module. */
 export class Leaders {
   readonly #parts: CampaignParts;
-  /** The last campaign of an object with this id. */
+  /** The last campaign of an object, by its key. */
   readonly #ofObjects = new Map<string, ObjectCampaign>();
   /** Whether the app has started, and is not shutting down. */
   #isStarted = false;
@@ -47,15 +45,14 @@ export class Leaders {
     for (const { campaign } of this.#ofObjects.values()) campaign.start();
   }
 
-  /** Returns the campaign of an object with this id, with its object; undefined if no campaign is active. */
-  find(id: string): ObjectCampaign | undefined {
-    const found = this.#ofObjects.get(id);
-    return found?.campaign.isStopped ? undefined : found;
+  /** Returns the object that campaigns for this key; undefined if no campaign is active. */
+  find(key: string): object | undefined {
+    const found = this.#ofObjects.get(key);
+    return found?.campaign.isStopped ? undefined : found?.instance;
   }
 
-  /** Adds the campaign of an object of the app. */
-  add(id: string, one: ObjectCampaign): void {
-    this.#ofObjects.set(id, one);
+  add(one: ObjectCampaign): void {
+    this.#ofObjects.set(one.campaign.key, one);
     if (this.#isStarted) one.campaign.start();
   }
 
@@ -99,7 +96,6 @@ const CAMPAIGNS = Symbol.for('nestjs-redis-lock:campaigns');
 const shared = globalThis as { [CAMPAIGNS]?: WeakMap<object, Campaign> };
 const campaigns = (shared[CAMPAIGNS] ??= new WeakMap());
 
-/** Marks the prototype of a leader class. */
 export const markLeader = (prototype: object, leader: LeaderClass): void =>
   Reflect.defineMetadata(LEADER, leader, prototype);
 
@@ -108,7 +104,6 @@ export const isMarkedLeader = (prototype: object): boolean => Reflect.hasOwnMeta
 const leaderOf = (instance: object): LeaderClass | undefined =>
   Reflect.getMetadata(LEADER, Object.getPrototypeOf(instance) ?? {}) as LeaderClass | undefined;
 
-/** Marks a method that runs only on the leader. */
 export const markOnLeader = (method: Function): void => Reflect.defineMetadata(ON_LEADER, true, method);
 
 /** The scheduled methods of a class that would run on each instance, also those that it inherits. */
@@ -173,11 +168,10 @@ export function addBuilt(instance: object, service: { readonly connection?: stri
 function addCampaign(instance: object, leaders: Leaders, connection: string | undefined): void {
   const leader = leaderOf(instance);
   if (!leader || leader.connection !== connection) return;
-  const id = JSON.stringify([connection, leader.key]);
-  const other = leaders.find(id)?.instance;
+  const other = leaders.find(leader.key);
   if (other === instance) return;
   if (other) refuseSecond(other, instance, leader.key);
-  leaders.add(id, { instance, campaign: createCampaign(instance, leaders, connection)! });
+  leaders.add({ instance, campaign: createCampaign(instance, leaders, connection)! });
 }
 
 /** One object leads at a time, and keeps the lead as long as its process lives. */
@@ -195,11 +189,7 @@ function refuseSecond(first: object, second: object, key: string): never {
  * @throws LockConfigurationError for a class that is built for each request or injection, for a subclass with a scheduled
  *   method that would run on each instance, and for a second object with the same key
  */
-export function addCampaigns(
-  modules: Pick<ModulesContainer, 'values'>,
-  leaders: Leaders,
-  connection: string | undefined,
-): void {
+export function addCampaigns(modules: Modules, leaders: Leaders, connection: string | undefined): void {
   for (const { providers, controllers } of modules.values()) {
     for (const wrapper of [...providers.values(), ...controllers.values()]) {
       const instance: unknown = wrapper.instance;

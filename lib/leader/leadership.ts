@@ -72,8 +72,4 @@ const { leaseMs, signal } = LOCK_OPTIONS;
 const HOOK = option(FUNCTION);
 const LEAD_OPTIONS = { onElected: HOOK, onDemoted: HOOK, leaseMs, signal } satisfies OptionTable<LeadOptions>;
 
-/**
- * Checks the options of `lead` and returns a copy of them.
- * @throws LockConfigurationError that names the option, the value and what was expected
- */
 export const checkLeadOptions = (options: LeadOptions): LeadOptions => checkOptions(options, LEAD_OPTIONS, 'lead()');

@@ -38,13 +38,11 @@ export interface Fire {
 
 /** The times at which an expression fires, as the scheduler itself computes them. */
 export class CronTimeline {
-  readonly #cronTime: CronTime;
   /** A moment in the time zone of the expression. */
   readonly #moment: Moment;
   #last: Fire | undefined;
 
-  constructor(cronTime: CronTime) {
-    this.#cronTime = cronTime;
+  constructor(private readonly cronTime: CronTime) {
     this.#moment = cronTime.sendAt();
   }
 
@@ -62,7 +60,6 @@ export class CronTimeline {
     return (this.#last = { atMs, nextMs: this.#next(atMs) });
   }
 
-  /** Returns the shortest time between two of the next fires. */
   shortestGapMs(fromMs: number): number {
     let atMs = this.#next(fromMs);
     let shortestMs = Infinity;
@@ -110,7 +107,7 @@ export class CronTimeline {
   }
 
   #next(startMs: number): number {
-    const moment = this.#cronTime.getNextDateFrom(new Date(startMs), this.#moment.zone);
+    const moment = this.cronTime.getNextDateFrom(new Date(startMs), this.#moment.zone);
     const nextMs = moment.toMillis();
     if (nextMs > startMs) return nextMs;
     // For a wall-clock time that autumn repeats, luxon takes the one with today's offset, which may be the first.

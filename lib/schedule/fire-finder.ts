@@ -1,5 +1,4 @@
 import { types } from 'node:util';
-import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { shortened } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
@@ -11,6 +10,7 @@ import {
   type CronOptions,
   isCronJob,
   localZone,
+  type Modules,
   registriesOf,
   scheduleOf,
   type SchedulerRegistry,
@@ -28,14 +28,13 @@ const MAX_REMEMBER_MS = 400 * DAY;
 /** The fire that a call of a scheduled method claims; `at` 0 stands for any call before the first fire. */
 export type FireSpec = Omit<FireClaim, 'job' | 'rerunOnLoss' | 'calledAt'>;
 
-/** Finds the fire to which a call of a scheduled method belongs. */
 export class FireFinder {
   readonly #jobs: CronJobs;
   readonly #now: () => number;
   readonly #timelines = new WeakMap<CronTime, CronTimeline>();
 
   /** @param now returns the local time, in milliseconds since the epoch */
-  constructor(modules: Pick<ModulesContainer, 'values'>, now: () => number) {
+  constructor(modules: Modules, now: () => number) {
     this.#jobs = new CronJobs(modules);
     this.#now = now;
   }
@@ -158,15 +157,11 @@ function refusal(where: string, problem: string, cause?: unknown): LockConfigura
   return new LockConfigurationError(message, cause === undefined ? {} : { cause });
 }
 
-/** Finds the cron jobs of the app. */
 export class CronJobs {
-  readonly #modules: Pick<ModulesContainer, 'values'>;
   readonly #known = new WeakMap<Function, CronJob>();
   #registries: readonly SchedulerRegistry[] = [];
 
-  constructor(modules: Pick<ModulesContainer, 'values'>) {
-    this.#modules = modules;
-  }
+  constructor(private readonly modules: Modules) {}
 
   /**
    * Returns the present schedule of the job of a method; `setTime` may have changed it. The job is the one that calls the
@@ -198,7 +193,7 @@ export class CronJobs {
   }
 
   #all(): ReadonlyMap<string, CronJob>[] {
-    if (this.#registries.length === 0) this.#registries = [...registriesOf(this.#modules)];
+    if (this.#registries.length === 0) this.#registries = [...registriesOf(this.modules)];
     return this.#registries.map((registry) => registry.getCronJobs());
   }
 }

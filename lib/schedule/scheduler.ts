@@ -2,6 +2,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type ModulesContainer, Reflector } from '@nestjs/core';
 import type { CronTime } from './cron-timeline.js';
 
+/** The modules of an app. */
+export type Modules = Pick<ModulesContainer, 'values'>;
+
 /** The metadata of the decorators of \@nestjs/schedule. The package is optional, so its names are repeated here. */
 const TYPE = 'SCHEDULER_TYPE';
 const OPTIONS = {
@@ -55,7 +58,6 @@ export function* methodsOf(prototype: object | null): Generator<readonly [string
   }
 }
 
-/** Whether a decorator of the schedule is on the method. */
 export const hasSchedule = (method: Function): boolean =>
   [CRON, TIMEOUT, INTERVAL].includes(reflector.get<number>(TYPE, method));
 
@@ -104,7 +106,7 @@ export const localZone = (): string | undefined => Intl.DateTimeFormat().resolve
  * calls, and it may call a method without a decorator of the schedule. The registry and the jobs work as before, and
  * spies on them see the same calls.
  */
-export function followJobs(modules: Pick<ModulesContainer, 'values'>): void {
+export function followJobs(modules: Modules): void {
   for (const registry of registriesOf(modules)) {
     if (followed.has(registry)) continue;
     followed.add(registry);
@@ -164,7 +166,7 @@ export interface SchedulerRegistry {
 }
 
 /** Finds registries by their token, because reading from other instances may have side effects (a proxy, a getter). */
-export function* registriesOf(modules: Pick<ModulesContainer, 'values'>): Generator<SchedulerRegistry> {
+export function* registriesOf(modules: Modules): Generator<SchedulerRegistry> {
   for (const module of modules.values()) {
     for (const [token, wrapper] of module.providers) {
       if (typeof token !== 'function') continue;
@@ -180,7 +182,7 @@ export function* registriesOf(modules: Pick<ModulesContainer, 'values'>): Genera
  * Stops the jobs of \@nestjs/schedule, as its own shutdown hook does, before or after ours. Jobs that fire during the drain
  * would only be refused.
  */
-export function stopJobs(modules: Pick<ModulesContainer, 'values'>): void {
+export function stopJobs(modules: Modules): void {
   for (const registry of registriesOf(modules)) {
     try {
       for (const name of registry.getCronJobs().keys()) registry.deleteCronJob(name);

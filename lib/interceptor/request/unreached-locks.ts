@@ -1,9 +1,8 @@
 import 'reflect-metadata';
 import { type Type } from '@nestjs/common';
-import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
-import { hasSchedule, methodsOf, registriesOf } from '../../schedule/scheduler.js';
+import { hasSchedule, methodsOf, type Modules, registriesOf } from '../../schedule/scheduler.js';
 import { lockedCallOf } from '../locked-call.js';
 
 /** Marks the interceptors of `LockInterceptor.for`, in every copy of the package, with the token of their module. */
@@ -27,11 +26,7 @@ export function markRequestLock(type: Function, token: symbol): void {
  * Another library may call them elsewhere, as some do for their handlers, so this is not an error. Each module warns of its
  * own locks, by the token of its interceptor.
  */
-export function warnOfUnreachedLocks(
-  modules: Pick<ModulesContainer, 'values'>,
-  token: symbol,
-  reporter: Pick<Reporter, 'warn'>,
-): void {
+export function warnOfUnreachedLocks(modules: Modules, token: symbol, reporter: Pick<Reporter, 'warn'>): void {
   for (const place of classesOf(modules, 'providers').flatMap((type) => unreachedIn(type, token))) {
     reporter.warn(
       `${place} has LockInterceptor.for(), which Nest calls for controllers, gateways and resolvers only: unless ` +
@@ -42,7 +37,7 @@ export function warnOfUnreachedLocks(
 
 /** Warns of the jobs of a connection that never fire, because the app has no scheduler. */
 export function warnOfUnscheduledJobs(
-  modules: Pick<ModulesContainer, 'values'>,
+  modules: Modules,
   connection: string | undefined,
   reporter: Pick<Reporter, 'warn'>,
 ): void {
@@ -62,9 +57,8 @@ export function warnOfUnscheduledJobs(
 /**
  * Refuses a lock below `@GrpcStreamMethod`, which delivers the messages as soon as the method inside it has returned. A method
  * that returns a stream returns before it has its lock, and Nest does not keep the messages.
- * @throws LockConfigurationError
  */
-export function refuseLostMessages(modules: Pick<ModulesContainer, 'values'>, connection: string | undefined): void {
+export function refuseLostMessages(modules: Modules, connection: string | undefined): void {
   for (const [, method] of classesOf(modules, 'controllers').flatMap(namedMethodsOf)) {
     const call = lockedCallOf(method);
     if (!call || call.kind === 'promise' || call.options.connection !== connection) continue;
@@ -88,11 +82,7 @@ function unreachedIn(type: Function, token: symbol): string[] {
   return methods.map(([name]) => `${type.name}.${name}`);
 }
 
-/** The classes of all providers, or controllers, or both. */
-const classesOf = (
-  modules: Pick<ModulesContainer, 'values'>,
-  ...kinds: readonly ('providers' | 'controllers')[]
-): Function[] =>
+const classesOf = (modules: Modules, ...kinds: readonly ('providers' | 'controllers')[]): Function[] =>
   [...modules.values()]
     .flatMap((module) => kinds.flatMap((kind) => [...module[kind].values()].map(({ metatype }) => metatype)))
     .filter((type): type is Type => typeof type === 'function' && Boolean(type.prototype));
