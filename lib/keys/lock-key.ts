@@ -45,7 +45,6 @@ function compile(strings: TemplateStringsArray): Fill {
 /** A value that may fill a key: it has one stable string form. */
 export type KeyPart = string | number | bigint | boolean;
 
-/** The values that may fill a key, for error texts. */
 export const EXPECTED_PART = 'expected a non-empty string, a finite number, a bigint or a boolean';
 
 /** Whether a value may fill a key. An empty string may not, because it identifies nothing. */
