@@ -11,7 +11,6 @@ import { type RedisConnection } from '../redis/client/redis-connection.js';
 import { type ServerAddress } from '../redis/client/server-address.js';
 import { CONNECT_TIMEOUT_MS } from '../redis/timing.js';
 
-/** The exit codes of a command. */
 export const EXIT = {
   ok: 0,
   /** A negative answer: nothing found or released, or the doctor found a problem. */
@@ -20,7 +19,6 @@ export const EXIT = {
   usage: 2,
   /** Redis could not be reached, did not answer in time, or refused. */
   redis: 3,
-  /** An internal error of the tool. */
   bug: 70,
 } as const;
 
@@ -29,7 +27,6 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 /** Invalid words or variables. Its text never contains a value that may be a password. */
 export class UsageError extends Error {}
 
-/** The arguments of each command, in addition to the common options. */
 export const COMMANDS = {
   ls: { args: '[PREFIX]', options: ['limit'], about: 'the locks that are held or waited for' },
   inspect: { args: 'KEY', options: [], about: 'one lock: its holders, and its queue in order' },
@@ -123,7 +120,6 @@ const SECRET = ['password', 'pass', 'auth', 'sentinel-password'];
 /** The options for the place of the locks; at most one is given. */
 const PLACES = ['url', 'cluster', 'sentinel', 'quorum'] as const;
 
-/** The options as they were given, whether on the command line or in the environment. */
 type Given = Readonly<
   // prettier-ignore
   Partial<Record<
@@ -143,10 +139,6 @@ export interface Call {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads the command line and the environment.
- * @throws UsageError
- */
 export function readArguments(args: readonly string[], env: Environment): Call | 'help' | 'version' {
   const { values, positionals } = parse(args);
   const given = values as Given;
@@ -228,18 +220,8 @@ function readBoolean(value: string, option: string): boolean {
   throw new UsageError(`Expected ${variableOf(option)} to be 1 or 0.`);
 }
 
-/** What all connections have in common. */
-interface Access {
-  readonly username: string | undefined;
-  readonly password: string | undefined;
-  readonly tls: ConnectionOptions | undefined;
-  readonly connectTimeout: number;
-}
+type Access = ReturnType<typeof accessOf>;
 
-/**
- * The option `connection` of the module, from the options of the tool.
- * @throws UsageError
- */
 function connectionOf(
   given: Given,
   env: Environment,
@@ -268,7 +250,7 @@ function connectionOf(
   });
 }
 
-function accessOf(given: Given, env: Environment, timeoutMs: number): Access {
+function accessOf(given: Given, env: Environment, timeoutMs: number) {
   return {
     username: given.username,
     password: env['REDIS_LOCK_PASSWORD'] || passwordIn(given['password-file']),
@@ -366,28 +348,6 @@ function named<T>(name: string, check: () => T): T {
   }
 }
 
-/** The settings of a command: all options, checked, with the defaults. */
-export interface Settings {
-  readonly connection: RedisConnection | readonly RedisConnection[];
-  readonly isQuorum: boolean;
-  readonly isCluster: boolean;
-  /** The topology determines the master: sentinels, a cluster or a quorum. */
-  readonly findsMaster: boolean;
-  readonly keyPrefix: string;
-  readonly hashTag: string | undefined;
-  readonly timeoutMs: number;
-  readonly limit: number;
-  readonly intervalMs: number;
-  readonly json: boolean;
-  readonly readOnly: boolean;
-  readonly yes: boolean;
-  /** The name of the user, from the command line. */
-  readonly by: string | undefined;
-  /** The board of the app, for `run`. */
-  readonly board: Board | undefined;
-  readonly job: string | undefined;
-}
-
 /** Where the board is, and the header with which a request logs in. */
 export interface Board {
   readonly url: URL;
@@ -414,11 +374,11 @@ function boardOf(given: Given, env: Environment): Board | undefined {
   return { url, authorization: env['REDIS_LOCK_BOARD_AUTHORIZATION'] || basic };
 }
 
-/**
- * Checks the options of a call and fills in the defaults.
- * @throws UsageError
- */
-export function settingsOf(call: Call, env: Environment): Settings {
+/** The settings of a command: all options, checked, with the defaults. */
+export type Settings = Readonly<ReturnType<typeof settingsOf>>;
+
+/** Checks the options of a call and fills in the defaults. */
+export function settingsOf(call: Call, env: Environment) {
   const { given, fromCommandLine } = call;
   const whole = (option: 'timeout' | 'limit' | 'interval', byDefault: number, min: number, max: number): number => {
     const value = given[option];
@@ -436,6 +396,7 @@ export function settingsOf(call: Call, env: Environment): Settings {
     connection,
     isQuorum: Array.isArray(connection),
     isCluster: given.cluster !== undefined,
+    // The topology determines the master.
     findsMaster: given.cluster !== undefined || given.sentinel !== undefined || Array.isArray(connection),
     keyPrefix,
     hashTag: given['hash-tag'],

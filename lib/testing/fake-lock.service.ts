@@ -30,7 +30,6 @@ type FakeOutcome = 'grant' | 'refuse' | 'full' | 'fail';
 /** The locks of a rule: a key, a pattern of keys, or (left out) all. */
 export type FakeKey = string | RegExp | undefined;
 
-/** Whether a rule applies to a key. */
 const matches = (which: FakeKey, key: string): boolean =>
   which === undefined || (typeof which === 'string' ? which === key : key.search(which) >= 0);
 
@@ -160,7 +159,6 @@ class FakeLocker extends Locker {
     return this.#closed;
   }
 
-  /** Loses locks; returns their number. */
   lose(which: FakeKey, reason: LockLostReason): number {
     const losing = [...this.holds].filter(({ keys }) => keys.some((key) => matches(which, key)));
     for (const lock of losing) lock.lose(reason);
@@ -217,7 +215,6 @@ class FakeLocker extends Locker {
     return this.#failed(waitTimeoutError(limited, waitMs, { holder, ahead: 0 }), request, waitMs);
   }
 
-  /** Emits the event of a failed call; returns the error. */
   #failed(error: LockError, request: LockRequest, waitedMs: number): LockError {
     const now = this.clock.now();
     const hasWaited = error.code === 'LOCK_WAIT_TIMEOUT';

@@ -20,10 +20,7 @@ import { type Overriding } from './redis-lock-testing.module.js';
 /** The metadata key under which Nest keeps the injected properties of a class. */
 const PROPERTIES = 'self:properties_metadata';
 
-interface InjectedProperty {
-  readonly key: string | symbol;
-  readonly type: unknown;
-}
+type InjectedProperty = { readonly key: string | symbol; readonly type: unknown };
 
 /**
  * Injects `locks` into an object that you built yourself, as Nest would: its lock decorators, and properties with
@@ -76,7 +73,6 @@ export class FakeLockModule {
   }
 }
 
-/** The providers that replace the parts of a lock module. */
 const fakesOf = (locks: FakeLockService) => [
   { provide: LOCK_STORE, useFactory: () => partsOf(locks)!.store },
   { provide: LOCKER, useFactory: () => openLocker(locks) },

@@ -1,10 +1,8 @@
 export type { Clock } from '../core/clock.js';
 export type { ResolvedLockOptions } from '../core/lock.options.js';
-export { lockStoreContract } from './contract/lock-store-contract.js';
-export type { LockStoreCase } from './contract/lock-store-contract.js';
+export { lockStoreContract, type LockStoreCase } from './contract/lock-store-contract.js';
 export type { LockStoreContractOptions, LockStoreSupport } from './contract/kit.js';
-export { FakeLockService } from './fake-lock.service.js';
-export type { FakeKey, FakeLockCall, FakeLockOptions } from './fake-lock.service.js';
+export { FakeLockService, type FakeKey, type FakeLockCall, type FakeLockOptions } from './fake-lock.service.js';
 export { FakeLockModule, useFakeLocks, withFakeLocks } from './fake-locks.js';
 export { ManualClock } from './manual-clock.js';
 export { MemoryLockServer, MemoryLockStore } from '../memory/memory-lock-store.js';

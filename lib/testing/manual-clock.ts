@@ -49,7 +49,7 @@ export class ManualClock implements Clock {
     checkMs(ms);
     await settled();
     const until = this.#now + ms;
-    for (let next = this.#next(until); next; next = this.#next(until)) {
+    for (let [next] = this.#due(until); next; [next] = this.#due(until)) {
       this.#now = Math.max(this.#now, next.at);
       this.#timers.delete(next);
       next.callback();
@@ -70,10 +70,6 @@ export class ManualClock implements Clock {
     for (const timer of this.#due(this.#now)) {
       if (this.#timers.delete(timer)) timer.callback();
     }
-  }
-
-  #next(until: number): Timer | undefined {
-    return this.#due(until)[0];
   }
 
   #due(until: number): Timer[] {

@@ -1,6 +1,5 @@
 import { it, LONG_MS, needing, type PortCase, promised, same, SHORT_MS } from './kit.js';
 
-/** Holds that change their mode or their holder, or that an operator revokes. */
 export const HAND_OVER: readonly PortCase[] = [
   // From writing to reading, without a moment in which the lock is free.
   it('a downgrade lets readers in, and keeps writers out', async (_scene, a, b, c) => {

@@ -1,7 +1,6 @@
 import { TOKENS_OF_A_WRITER } from '../../core/store/lock-store.js';
 import { type Hold, HOLDER, it, LONG_MS, needing, type PortCase, promised, same, SHORT_MS } from './kit.js';
 
-/** Checks that each token is a safe integer, and greater than the one before. */
 function checkRising(holds: readonly Hold[]): void {
   const tokens = holds.map(({ fencingToken }) => fencingToken);
   promised(
@@ -20,7 +19,6 @@ const OWNER = { owner: 'job 7' };
 
 const MINIMUM_MS = 1_500;
 
-/** Exclusion, the grants of holds, and their ends. */
 export const HOLDS: readonly PortCase[] = [
   // Exclusion.
   it('a write hold excludes writers, including those of the same client', async (_scene, a, b) => {

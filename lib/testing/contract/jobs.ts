@@ -1,12 +1,10 @@
 import { type FireClaim } from '../../core/store/fires.js';
 import { it, needing, type PortCase, promised, same, type Scene, SHORT_MS } from './kit.js';
 
-/** The default job of a claim. */
 const JOB = 'Reports.noon';
 
 const OTHER = 'Reports.night, of all: 100 %';
 
-/** A claim that a call makes now. */
 const claimOf = ({ time }: Scene, kind: FireClaim['kind'], ms: number, rest: Partial<FireClaim> = {}) => ({
   claim: { job: JOB, kind, ms, calledAt: time.now(), rememberMs: 60_000, rerunOnLoss: false, ...rest },
 });
@@ -17,7 +15,6 @@ const FIRE = Date.UTC(2030, 0, 1);
 const WIDE_MS = 10 ** 11;
 const NARROW_MS = 300;
 
-/** Fires of jobs, each of which is run once, and the store's reports of their runs. */
 export const JOBS: readonly PortCase[] = needing(['claims'])([
   // Fires of jobs, each of which is run once.
   it('a fire at a given time is granted once, and the next fire is a new one', async (scene, a, b) => {

@@ -27,12 +27,10 @@ export function promised(isKept: unknown, expectation: string, got?: unknown): a
   assert.ok(isKept, `Expected ${expectation}${instead}.`);
 }
 
-/** Fails unless two values are deeply equal. */
 export function same(actual: unknown, expected: unknown, what: string): void {
   assert.deepEqual(actual, expected, `Expected ${what} to be ${inspect(expected)}, got ${inspect(actual)}.`);
 }
 
-/** The pause between two checks of a condition. */
 const STEP_MS = 10;
 
 /** The time of a case: that of the process, or of a clock that the case moves. */
@@ -43,7 +41,6 @@ export class CaseTime {
     readonly deadlineMs: number,
   ) {}
 
-  /** Monotonic milliseconds. */
   now(): number {
     return this.clock ? this.clock.now() : performance.now();
   }
@@ -85,7 +82,6 @@ export class CaseTime {
 export const LONG_MS = 30_000;
 /** A lease that ends while a case runs. */
 export const SHORT_MS = 400;
-/** The text that describes the holder. */
 export const HOLDER = 'host-1:4711 Orders.pay';
 
 type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
@@ -94,12 +90,6 @@ type Refused = Extract<AcquireReply, { outcome: 'refused' }>;
 
 /** The fields of a request; the default is a write lock of the case's key, by a new attempt that does not wait. */
 export type RequestFields = Partial<AcquireRequest>;
-
-/** A final reply, with its request. */
-interface FinalReply {
-  readonly request: AcquireRequest;
-  readonly reply: Granted | Busy | Refused;
-}
 
 /** A hold of the first key of a request. */
 export interface Hold extends HoldRef, Omit<Granted, 'outcome'> {
@@ -142,7 +132,7 @@ export class Client {
   }
 
   /** Sends a request until the reply is final; a store of several servers may need more than one. */
-  async acquire(fields: RequestFields): Promise<FinalReply> {
+  async acquire(fields: RequestFields) {
     let request = this.requestOf(fields);
     return this.time.until('a final reply', async () => {
       const reply = await this.send(request).catch((error: unknown) => {
@@ -256,7 +246,6 @@ export class Client {
     return this.time.answer('an adoption', this.store.adopt(request, this.#timeoutMs));
   }
 
-  /** Adopts the hold of another client. */
   async adopted(what: string, hold: Hold, how: Partial<AdoptRequest> = {}): Promise<Hold> {
     const attempt = how.attempt ?? this.nextAttempt();
     const reply = await this.adopt(hold, { ...how, attempt });
@@ -264,7 +253,6 @@ export class Client {
     return { ...hold, attempt, remainingMs: reply.remainingMs, request: { ...hold.request, attempt } };
   }
 
-  /** Waits for a message about an attempt. */
   hears(who: string, attempt: string): Promise<WakeUp> {
     return this.time.until(
       `${who} to receive a message`,
@@ -340,40 +328,28 @@ export interface LockStoreContractOptions {
   readonly deadlineMs?: number;
 }
 
-const ALL: Required<LockStoreSupport> = {
-  queue: true,
-  permits: true,
-  severalKeys: true,
-  adoption: true,
-  claims: true,
-  sameGrant: true,
-  shortLeases: true,
-  wakeUps: true,
-  history: true,
-};
-
-/** One case, with its own clients and keys. */
 export class Scene {
   /** The prefix of the keys of this case, up to the colon. */
   readonly prefix = `contract-${randomUUID()}:`;
   readonly key = `${this.prefix}a`;
   readonly time: CaseTime;
-  readonly supports: Required<LockStoreSupport>;
   readonly spreadMs: number;
   readonly #stores: FullLockStore[] = [];
 
   constructor(private readonly options: LockStoreContractOptions) {
     this.time = new CaseTime(options.clock, options.deadlineMs ?? 4_000);
-    this.supports = { ...ALL, ...options.supports };
     this.spreadMs = options.spreadMs ?? 0;
   }
 
-  /** A client that listens. */
   async client(): Promise<Client> {
     const client = await this.silentClient();
     client.store.open?.();
-    if (this.supports.wakeUps) await this.time.until('`onListening`', () => client.listenings > 0 || undefined);
+    if (this.supports('wakeUps')) await this.time.until('`onListening`', () => client.listenings > 0 || undefined);
     return client;
+  }
+
+  supports(need: keyof LockStoreSupport): boolean {
+    return this.options.supports?.[need] ?? true;
   }
 
   /** A client on which `open` was not called. */
@@ -410,7 +386,6 @@ export class Scene {
     promised(earlyMs <= this.spreadMs, `${what} not to end before its time`, `${earlyMs} ms too early`);
   }
 
-  /** Compares two times of the store. */
   sameTime(actual: number, expected: number, what: string): void {
     promised(Math.abs(actual - expected) <= this.spreadMs, `${what} to be ${expected}`, actual);
   }

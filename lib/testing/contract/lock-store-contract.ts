@@ -20,8 +20,8 @@ export interface LockStoreCase {
  * `for (const { name, run } of lockStoreContract({ open: () => new MyStore(url) })) it(name, run);`
  */
 export function lockStoreContract(options: LockStoreContractOptions): readonly LockStoreCase[] {
-  const { supports } = new Scene(options);
-  const supported = CASES.filter(({ needs }) => needs.every((need) => supports[need]));
+  const scene = new Scene(options);
+  const supported = CASES.filter(({ needs }) => needs.every((need) => scene.supports(need)));
   return supported.map(({ name, run }) => ({ name, run: () => runCase(name, run, new Scene(options)) }));
 }
 

@@ -76,7 +76,6 @@ const shown = (entries: readonly LockHistoryEntry[]): readonly string[] => entri
 /** The time limit of a command that gets no reply. */
 const SOON_MS = 500;
 
-/** Valid keys, the reports of a store on its locks, their history, and the close of a store. */
 export const REPORTS: readonly PortCase[] = [
   // Valid keys, and the order in which several are acquired.
   it('keys that are empty, ill-formed or too long throw a LockKeyError', async (scene, { store }) => {
@@ -291,8 +290,6 @@ export const REPORTS: readonly PortCase[] = [
         same(found, locks.filter((keys) => keys.includes(key)).toReversed(), `the entries about "${key}"`);
       }
     }),
-  ]),
-  ...needing(['history'])([
     it('history.read() returns the entries before a time, up to the limit', async (scene, client) => {
       const keys = ['a', 'b', 'c'].map((name) => [scene.prefix + name]);
       await append({ scene, client, now: scene.time.now() }, keys);

@@ -18,7 +18,6 @@ const SEMAPHORE = { mode: 'read', permits: 5 } as const;
 
 type Waiting = Awaited<ReturnType<Client['waits']>>;
 
-/** Checks what a pushed grant reports. */
 function checkPush(wakeUp: WakeUp, before: Hold, { request, serverTimeMs }: Waiting): void {
   if (wakeUp.kind !== 'granted') return same(wakeUp.kind, 'wake', 'the message to a waiter');
   promised(wakeUp.fencingToken > before.fencingToken, 'a token above that of the last holder', wakeUp);
@@ -31,7 +30,6 @@ function checkPush(wakeUp: WakeUp, before: Hold, { request, serverTimeMs }: Wait
 const holdsOf = (hold: Hold): Hold[] =>
   hold.request.keys.map((key, i) => ({ ...hold, key, fencingToken: hold.fencingTokens[i]! }));
 
-/** Locks both keys a few times. */
 async function takeTurns(scene: Scene, client: Client, keys: readonly string[]): Promise<void> {
   for (let turn = 1; turn <= 3; turn += 1) {
     const [group] = client.store.groups(keys);
@@ -54,7 +52,6 @@ async function tokensOfOwner(client: Client, keys: readonly string[], held: numb
   return fencingTokens;
 }
 
-/** The queue, semaphores, wake-ups, and requests that name several keys. */
 export const WAITING: readonly PortCase[] = [
   // The queue. All waiters repeat their requests, because some stores send no wake-ups.
   it('a request with a waiter lease of 0 does not join the queue', async (scene, a, b, c) => {
