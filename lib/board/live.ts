@@ -26,7 +26,6 @@ const CHUNK_BYTES = 16_384;
 export const eventText = (name: string, data: object): Buffer =>
   Buffer.from(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
 
-/** Makes the page reconnect at once. */
 const AGAIN = eventText('again', {});
 
 /** Sent once per interval, however long Redis takes: a page without messages reports that the app does not answer. */
@@ -83,15 +82,6 @@ class PageStream {
 /** After a slow poll, the pause is longer by this factor, so that the board never keeps Redis busy. */
 const PAUSE_PER_POLL = 4;
 
-/** What a feed needs to know. */
-interface FeedOptions {
-  readonly refreshMs: number;
-  /** Reads what the pages show. */
-  readonly read: () => Promise<object>;
-  /** Called when the last reader has gone. */
-  readonly onIdle: () => void;
-}
-
 /** Polls one thing while pages read it, once for all of them, and sends them the result. */
 class Feed {
   readonly #readers = new Set<PageStream>();
@@ -100,7 +90,12 @@ class Feed {
   #isAsking = false;
   #last: Buffer | undefined;
 
-  constructor(private readonly options: FeedOptions) {}
+  /** `onIdle` is called when the last reader has gone. */
+  constructor(
+    private readonly refreshMs: number,
+    private readonly read: () => Promise<object>,
+    private readonly onIdle: () => void,
+  ) {}
 
   get size(): number {
     return this.#readers.size;
@@ -108,7 +103,7 @@ class Feed {
 
   add(reader: PageStream): void {
     this.#readers.add(reader);
-    this.#beat ??= setInterval(() => this.#tellAll(ALIVE), this.options.refreshMs);
+    this.#beat ??= setInterval(() => this.#tellAll(ALIVE), this.refreshMs);
     if (this.#last !== undefined) this.#tell(reader, this.#last);
     if (!this.#isAsking && this.#timer === undefined) void this.#ask();
   }
@@ -116,7 +111,7 @@ class Feed {
   remove(reader: PageStream): void {
     if (!this.#readers.delete(reader) || this.#readers.size > 0 || this.#isAsking) return;
     this.#stop();
-    this.options.onIdle();
+    this.onIdle();
   }
 
   close(): void {
@@ -135,9 +130,9 @@ class Feed {
     this.#last = message;
     if (this.#readers.size === 0) {
       this.#stop();
-      return this.options.onIdle();
+      return this.onIdle();
     }
-    const pauseMs = Math.max(this.options.refreshMs, PAUSE_PER_POLL * (performance.now() - startedAt));
+    const pauseMs = Math.max(this.refreshMs, PAUSE_PER_POLL * (performance.now() - startedAt));
     this.#timer = setTimeout(() => void this.#ask(), pauseMs);
   }
 
@@ -157,7 +152,7 @@ class Feed {
 
   async #message(): Promise<Buffer> {
     try {
-      return eventText('state', await this.options.read());
+      return eventText('state', await this.read());
     } catch (error) {
       return eventText('failed', {
         error: messageOf(error),
@@ -167,7 +162,6 @@ class Feed {
   }
 }
 
-/** How many pages of one process may be open at once. */
 const MAX_PAGES = 100;
 
 /** The feeds of a board by their topic. Only topics with readers are polled. */
@@ -177,7 +171,6 @@ export class Feeds {
 
   constructor(private readonly refreshMs: number) {}
 
-  /** Whether another page can be opened now. */
   get isOpen(): boolean {
     return !this.#isClosed && this.#pages < MAX_PAGES;
   }
@@ -205,7 +198,7 @@ export class Feeds {
   #feedOf(topic: string, read: () => Promise<object>): Feed {
     const known = this.#feeds.get(topic);
     if (known) return known;
-    const feed = new Feed({ refreshMs: this.refreshMs, read, onIdle: () => this.#feeds.delete(topic) });
+    const feed = new Feed(this.refreshMs, read, () => this.#feeds.delete(topic));
     this.#feeds.set(topic, feed);
     return feed;
   }

@@ -26,7 +26,6 @@ import { type Table, type Terminal } from './output/terminal.js';
 import { allOf, type Session, within } from './session.js';
 import { type Board, EXIT, type ExitCode, UsageError } from './settings.js';
 
-/** The locks whose keys begin with a prefix, sorted, and whether there may be more of them. */
 async function listed(
   session: Session,
   prefix: string,
@@ -58,7 +57,6 @@ export async function inspect({ settings, terminal, locks }: Session, key: strin
   return state.mode === 'free' && state.waiters === 0 ? EXIT.no : EXIT.ok;
 }
 
-/** Prints one lock as text: its holders, then its queue. */
 function printLock(terminal: Terminal, state: LockState): void {
   const now = Date.now();
   terminal.line(terminal.styled(shown(state.key), 'bold'));
@@ -73,7 +71,6 @@ function printLock(terminal: Terminal, state: LockState): void {
   }
 }
 
-/** The result of one read. */
 type Look = Awaited<ReturnType<typeof listed>>;
 
 /** Shows the reads one after the other; `error` when one has failed. */
@@ -214,7 +211,6 @@ export async function history(session: Session, key?: string): Promise<ExitCode>
   return entries.length > 0 ? EXIT.ok : EXIT.no;
 }
 
-/** Whether a history exists. @throws LockStoreError */
 const hasHistory = async ({ settings, locks }: Session): Promise<boolean> =>
   (await locks.history.read({ limit: 1 }, settings.timeoutMs)).length > 0;
 

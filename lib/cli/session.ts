@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { systemRandomness } from '../core/randomness.js';
@@ -17,7 +18,6 @@ const SILENT: Reporter = { debug: ignore, warn: ignore, error: ignore };
 /** Locks of the tool itself are forgotten soon. */
 const KEEP_MS = 60_000;
 
-/** Everything that a command works with. */
 export interface Session {
   readonly settings: Settings;
   readonly terminal: Terminal;
@@ -48,18 +48,14 @@ export const openLocks = (settings: Settings): RedisLocks =>
 
 /** Resolves as the promise does, or rejects when Redis has not answered in time. @throws LockStoreError */
 export async function within<T>({ timeoutMs }: Pick<Settings, 'timeoutMs'>, answer: Promise<T>): Promise<T> {
-  let cancel = ignore;
-  const late = new Promise<never>((_resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new LockStoreError(`Redis did not answer within ${timeoutMs} ms.`)),
-      timeoutMs,
-    );
-    cancel = () => clearTimeout(timer);
+  const answered = new AbortController();
+  const late = sleep(timeoutMs, undefined, { signal: answered.signal }).then(() => {
+    throw new LockStoreError(`Redis did not answer within ${timeoutMs} ms.`);
   });
   try {
     return await Promise.race([answer, late]);
   } finally {
-    cancel();
+    answered.abort();
   }
 }
 

@@ -4,8 +4,7 @@ import { readServerFacts } from '../../redis/connection/server-facts.js';
 import { errorText, jsonLine, shown } from '../output/text.js';
 import { type Style } from '../output/terminal.js';
 import { type Session } from '../session.js';
-import { type Settings } from '../settings.js';
-import { EXIT, type ExitCode } from '../settings.js';
+import { EXIT, type ExitCode, type Settings } from '../settings.js';
 import { checkHandover, checkLeftovers, checkLock, removeTraces } from './lock-checks.js';
 import {
   checkCluster,
@@ -40,7 +39,6 @@ const STYLES = { ok: 'green', warn: 'yellow', problem: 'red', skipped: 'dim' } a
   Style
 >;
 
-/** Checks the servers, and explains each finding. */
 export async function doctor(session: Session): Promise<ExitCode> {
   const { settings, terminal } = session;
   const given = settings.connection;
@@ -61,14 +59,10 @@ export async function doctor(session: Session): Promise<ExitCode> {
 async function examine(session: Session, places: readonly Place[]): Promise<DoctorFinding[]> {
   const { settings } = session;
   const { servers, unreached } = await reached(places);
-  const findings: DoctorFinding[] = [];
-  for (const { place, error } of unreached) {
-    findings.push(
-      ...(await checked('server', place.store.commands.address, async () => [
-        problem('This server could not be reached.', errorText(error)),
-      ])),
-    );
-  }
+  const findings = unreached.map(({ place, error }): DoctorFinding => {
+    const result = { text: 'This server could not be reached.', advice: errorText(error) };
+    return { check: 'server', level: 'problem', server: place.store.commands.address, ...result };
+  });
   const offsets: ClockOffset[] = [];
   const runIds: (string | undefined)[] = [];
   for (const server of servers) {

@@ -112,7 +112,6 @@ const REMOVE = `local fields = redis.call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do redis.call('HDEL', KEYS[1], fields[i]) end
 return 0`;
 
-/** Removes the remains of the doctor's locks on a server. */
 export const removeTraces = ({ ask }: Server, storageKey: string): Promise<unknown> =>
   ask((client) => client.evaluate(REMOVE, [1, storageKey]));
 
@@ -125,7 +124,6 @@ export type Stored =
   | { readonly type: 'hash'; readonly fields: readonly string[]; readonly kind?: string }
   | { readonly type: string; readonly text: string; readonly isTimed: boolean };
 
-/** The maximum number of keys that are read. */
 const MAX_KEYS = 1_000;
 const MAX_ANSWERS = 200;
 const AT_A_TIME = 50;

@@ -197,7 +197,6 @@ export function checkSpread(offsets: readonly ClockOffset[]): Result {
 const SLOTS = 16_384;
 const FEWEST_MASTERS = 3;
 
-/** The state of a cluster, as one of its nodes sees it. */
 export async function checkCluster(server: Server, cluster: ClusterClient): Promise<Result[]> {
   const info = await orNull(server.ask((client) => client.call(['CLUSTER', 'INFO'])));
   if (typeof info !== 'string') return [skipped('The user may not ask for the state of the cluster (+cluster|info).')];
@@ -301,7 +300,6 @@ return refused`;
 
 export const GIVE_RIGHTS = `Give the user the permissions of ${sectionText('rights')}.`;
 
-/** Finds the permissions that locks need and the user lacks. */
 export async function checkRights(server: Server, channel: string, readOnly: boolean): Promise<Result[]> {
   const rights = IN_SCRIPTS.filter(({ writes }) => !readOnly || !writes);
   const refused: Right[] = [];

@@ -25,7 +25,6 @@ export type CheckName =
   | 'pub/sub'
   | 'leftovers';
 
-/** One result of the doctor. */
 export interface DoctorFinding {
   readonly check: CheckName;
   /** `skipped`: it could not be checked, or must not be (`--read-only`). */
@@ -38,7 +37,6 @@ export interface DoctorFinding {
   readonly advice: string;
 }
 
-/** A finding without its server. */
 export type Result = Pick<DoctorFinding, 'level' | 'text'> & { readonly advice?: string };
 
 export const ok = (text: string): Result => ({ level: 'ok', text });
@@ -173,7 +171,6 @@ export async function comes(condition: () => boolean, ms: number): Promise<boole
 const PAUSE_MS = 5;
 const LISTENING_MS = 2_000;
 
-/** The servers of all places, and the places that could not be reached, with the reason. */
 export async function reached(places: readonly Place[]): Promise<{
   readonly servers: readonly Server[];
   readonly unreached: readonly { readonly place: Place; readonly error: LockStoreError }[];

@@ -63,14 +63,12 @@ function shrink(widths: number[], columns: number): void {
 
 const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(width - widthOf(text), 0));
 
-/** What a command needs from its process. */
 export interface Streams {
   readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
   readonly output: Output;
   readonly errors: Output;
 }
 
-/** The size is that of a terminal. */
 type Output = NodeJS.WritableStream & {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -84,7 +82,6 @@ const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const;
 
 export type Style = keyof typeof STYLES;
 
-/** The output and input of a command. */
 export class Terminal {
   /** Resolves when the signal is aborted. */
   readonly ended: Promise<void>;
@@ -109,26 +106,17 @@ export class Terminal {
     void this.ended.then(() => SIGNALS.forEach((signal) => process.off(signal, onSignal)));
   }
 
-  /** Whether the output is a terminal. */
-  get isScreen(): boolean {
-    return this.streams.output.isTTY === true;
-  }
-
   /** Whether the output supports escape sequences. */
   get canPaint(): boolean {
-    return this.isScreen && this.env['TERM'] !== 'dumb';
+    return this.streams.output.isTTY === true && this.env['TERM'] !== 'dumb';
   }
 
   /** The number of columns; null: lines may have any length. */
   get columns(): number | null {
-    return this.isScreen ? (this.streams.output.columns ?? 80) : null;
+    const { isTTY, columns = 80 } = this.streams.output;
+    return isTTY ? columns : null;
   }
 
-  get rows(): number {
-    return this.streams.output.rows ?? 24;
-  }
-
-  /** A text with a style, where the output has styles. */
   styled(text: string, style: Style): string {
     const hasStyles = this.canPaint && !this.env['NO_COLOR'];
     return hasStyles ? `\x1b[${STYLES[style]}m${text}\x1b[0m` : text;
@@ -154,7 +142,8 @@ export class Terminal {
 
   /** Replaces the content of the screen. */
   repaint(lines: readonly string[]): void {
-    const fitting = lines.length < this.rows ? lines : [...lines.slice(0, this.rows - 2), '…'];
+    const { rows = 24 } = this.streams.output;
+    const fitting = lines.length < rows ? lines : [...lines.slice(0, rows - 2), '…'];
     const cut = fitting.map((line) => (line.startsWith('\x1b') ? line : cutTo(line, this.columns ?? Infinity)));
     this.write(`\x1b[H\x1b[2J${cut.join('\n')}\n`);
   }
@@ -196,7 +185,6 @@ export class Terminal {
     if (!this.streams.errors.destroyed) this.streams.errors.write(`${text}\n`);
   }
 
-  /** Whether a question can be answered. */
   get canAsk(): boolean {
     return this.streams.input.isTTY === true;
   }

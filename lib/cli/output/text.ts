@@ -18,11 +18,9 @@ const INSTEAD: readonly (readonly [of: RegExp, instead: string])[] = [
   [/Redis could not serve the lock "(?:doctor|[^"]*\*)": /g, ''],
 ];
 
-/** Rewrites a text of the module with the options of the tool. */
 export const inWordsOfTool = (text: string): string =>
   INSTEAD.reduce((result, [of, instead]) => result.replace(of, instead), text);
 
-/** An error as one line of text. */
 export const errorText = (error: unknown): string =>
   printable(error instanceof LockError ? inWordsOfTool(messageOf(error)) : messageOf(error));
 
@@ -59,11 +57,9 @@ export const shown = (text: string): string => (text === '' ? '-' : printable(te
 
 export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
 
-/** The process of a caller: `host:pid`. */
 export const instanceText = ({ host, pid }: { readonly host: string; readonly pid: number }): string =>
   shown(host === '' ? '' : `${host}:${pid}`);
 
-/** The work of a caller: its method, and the label that the app gave to the call. */
 export const workText = ({ where, note }: Pick<LockCaller, 'where' | 'note'>): string =>
   shown([where, note && `"${note}"`].filter(Boolean).join(' '));
 
@@ -127,7 +123,6 @@ export const summaryOf = ({ mode, holders, permits, waiters, problem }: LockStat
     counted(waiters, 'waiter'),
   ].join(', ');
 
-/** The events of locks, one a line. */
 export const eventsTable = (entries: readonly LockHistoryEntry[]): Table => ({
   titles: ['TIME', 'EVENT', 'KEY', 'INSTANCE', 'METHOD', 'HOW LONG', 'REASON', 'TOKEN'],
   rows: entries.map((entry) => [
