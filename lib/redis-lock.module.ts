@@ -15,7 +15,6 @@ import { ModulesContainer } from '@nestjs/core';
 import { Locker } from './core/acquire/locker.js';
 import { type Clock, systemClock } from './core/clock.js';
 import { separateRequests } from './core/reentry/context.js';
-import { messageOf } from './core/reporter.js';
 import { storeOf } from './core/store/given-store.js';
 import { ownHost } from './core/store/holder-text.js';
 import { type LockStore } from './core/store/lock-store.js';
@@ -67,7 +66,6 @@ import { followJobs, stopJobs } from './schedule/scheduler.js';
 import { systemRandomness } from './core/randomness.js';
 import { systemAfterTurn, systemRuntime } from './core/runtime.js';
 
-/** The options that a factory returns. */
 type FactoryOptions = Omit<RedisLockModuleOptions, keyof Extras>;
 
 /** The source of the options (`useFactory`, `useClass` or `useExisting`), and the options that Nest needs before it runs. */
@@ -228,12 +226,7 @@ export class RedisLockModule
   /** Waits for the holders. Until this hook ends, Nest closes none of their resources. */
   async beforeApplicationShutdown(): Promise<void> {
     const drained = this.#drain();
-    try {
-      stopJobs(this.#modules);
-    } catch (error) {
-      // An object that only looks like the scheduler of \@nestjs/schedule must not end the wait for the holders.
-      logger.warn(`The jobs of the scheduler could not be stopped: ${messageOf(error)}`);
-    }
+    stopJobs(this.#modules);
     await drained;
   }
 
