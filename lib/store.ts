@@ -10,8 +10,7 @@ export type { LockErrorDetails, NodeAnswer } from './core/lock.errors.js';
 export type { Reporter } from './core/reporter.js';
 export type { FireClaim, GrantedFire } from './core/store/fires.js';
 export type { LockStoreContext, LockStoreFactory } from './core/store/given-store.js';
-export { readHolderText, waitsUntil } from './core/store/holder-text.js';
-export type { LockCaller } from './core/store/holder-text.js';
+export { type LockCaller, readHolderText, waitsUntil } from './core/store/holder-text.js';
 export type { JobOfKey, ListOptions, UnreadableKey } from './core/store/lock-state.js';
 export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
 export type {
