@@ -9,14 +9,23 @@ type KeyTemplateMistake<T extends string, A extends readonly unknown[]> = [WithB
   ? PlaceholderError<Placeholders<T>, A>
   : "{ and } fill nothing: write '<0>' for the first argument, '<0.id>' for a property of it";
 
-/** The arguments that certainly fill all these templates: `{ 0: { id: KeyPart } }` for `'a:<0.id>'`. */
-type NeedsOfAll<T extends string> = [WithBrace<T>] extends [never] ? NeedsOf<Placeholders<T>> : never;
-
-type NeedsOf<P> = (P extends string ? (needs: Need<P>) => void : (needs: never) => void) extends (
+/** The arguments that certainly fill all placeholders of all these templates. */
+type NeedsOfAll<T extends string> = (T extends unknown ? (needs: Needs<T>) => void : never) extends (
   needs: infer N,
 ) => void
   ? N
   : never;
+
+/** `{ 0: { id: KeyPart } }` for `'a:<0.id>'`; `never` for a template with a mistake. */
+type Needs<T extends string> = [WithBrace<T>] extends [never] ? NeedsOfPlaceholders<T> : never;
+
+type NeedsOfPlaceholders<T extends string> = T extends `${string}<${infer Rest}`
+  ? Rest extends `<${infer Next}`
+    ? NeedsOfPlaceholders<Next>
+    : Rest extends `${infer P}>${infer Next}`
+      ? Need<P> & NeedsOfPlaceholders<Next>
+      : never
+  : unknown;
 
 type Need<Path extends string> = Path extends `${infer Head}.${infer Tail}`
   ? { readonly [K in Head]: Need<Tail> }
