@@ -228,10 +228,7 @@ export function readAsyncOptions<T extends object>(options: T): T {
   return own as T;
 }
 
-/**
- * Checks the options that are given where the module is imported.
- * @throws LockConfigurationError
- */
+/** Checks the options that are given where the module is imported. */
 export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | undefined): void {
   checkIsObject(options, 'RedisLockModule');
   for (const [option, { kind }] of Object.entries(EXTRAS)) {
@@ -240,10 +237,7 @@ export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | un
   }
 }
 
-/**
- * Refuses an option in the result of a factory that must be set where the module is imported.
- * @throws LockConfigurationError
- */
+/** Refuses an option in the result of a factory that must be set where the module is imported. */
 export function checkNoExtras(options: object | null): void {
   const given = (options ?? {}) as Record<string, unknown>;
   const extra = Object.keys(EXTRAS).find((name) => given[name] !== undefined);

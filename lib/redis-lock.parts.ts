@@ -7,7 +7,6 @@ export interface ServiceParts {
   readonly locker: Locker;
   readonly store: LockStore;
   readonly history: LockHistory;
-  /** Its `Leaders`. */
   readonly leaders: object;
 }
 

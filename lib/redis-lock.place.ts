@@ -24,7 +24,6 @@ export function localConnection(reporter: Reporter): string {
   return LOCAL;
 }
 
-/** The options that only Redis supports. */
 const OF_REDIS = ['minReplicas', 'replicaTimeoutMs', 'durable', 'hashTag'] as const;
 
 /** The options that a module passes to the factory of its store. */
@@ -40,7 +39,6 @@ type PlaceOptions = {
 /**
  * Checks the options that name the place of the locks, and whether the others apply there. Options that are left out are
  * undefined.
- * @throws LockConfigurationError
  */
 export function checkPlace(options: PlaceOptions): void {
   const { connection, store } = options;

@@ -30,10 +30,7 @@ export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, n
   );
 }
 
-/**
- * Refuses the bare module, without forRoot() or forRootAsync().
- * @throws LockConfigurationError
- */
+/** Refuses the bare module, without forRoot() or forRootAsync(). */
 export function refuseBareImport(): never {
   throw new LockConfigurationError(
     'A module imports RedisLockModule directly, without options, so the place of the locks is not set. Call forRoot() ' +
@@ -53,7 +50,6 @@ function imports(metatype: object, token: symbol): boolean {
 /**
  * Refuses options that depend on a request: each request would have its own connections, and Nest would not call the
  * hooks that close them.
- * @throws LockConfigurationError
  */
 export function checkIsStatic(
   modules: Pick<ModulesContainer, 'values'>,

@@ -52,7 +52,6 @@ export const BOARD_MOUNT = Symbol.for('nestjs-redis-lock:board-mount');
 const RETRY = Buffer.from('retry: 1000\n');
 /** How long the answer waits for a run by hand to end. The run itself continues after that. */
 const RUN_ANSWER_MS = 1_000;
-/** The maximum length of `by` of `forceRelease`, in characters. */
 const MAX_USER = 128;
 
 const MOCKED =

@@ -8,7 +8,6 @@ export const readAt = ({ readAt: at }: LockState): number => at?.getTime() ?? Da
 
 // The queries of a page.
 
-/** The sort order of the locks. */
 export const SORTS = {
   key: () => 0,
   held: ({ holders }) => earliest(holders),
@@ -47,7 +46,6 @@ export type Place = readonly [rank: number, key: string];
 export interface BoardQuery {
   readonly view: 'locks' | 'instances' | 'blocking' | 'lock' | 'history' | 'jobs' | 'losses';
   readonly key: string;
-  /** A part of the key. */
   readonly q: string;
   /** A part of the owner, the method or the note of a holder or waiter, and of its instance; case-insensitive. */
   readonly holder: string;
@@ -58,9 +56,7 @@ export interface BoardQuery {
   /** A name of `SORTS`, or of `JOB_SORTS`; empty: jobs of this app first. */
   readonly sort: string;
   readonly isReversed: boolean;
-  /** Only locks behind this place. */
   readonly after: Place | null;
-  /** Only entries behind this one. */
   readonly before: { readonly at: number; readonly id: string } | null;
 }
 
@@ -109,12 +105,10 @@ export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery 
 
 type Filters = Pick<BoardQuery, 'holder' | 'instance'>;
 
-/** Whether a caller passes the filters of a query. */
 export const isCaller = ({ holder, instance }: Filters, caller: LockHolder | LockWaiter): boolean =>
   `${caller.owner}\n${caller.where}\n${caller.note}`.toLowerCase().includes(holder) &&
   instanceOf(caller).toLowerCase().includes(instance);
 
-/** Whether a lock passes the filters of a query. */
 export function isLock(query: BoardQuery, state: LockState): boolean {
   const { q, mode, holder, instance } = query;
   if (!state.key.includes(q)) return false;
@@ -122,7 +116,6 @@ export function isLock(query: BoardQuery, state: LockState): boolean {
   return (holder === '' && instance === '') || [...state.holders, ...state.queue].some((one) => isCaller(query, one));
 }
 
-/** Whether an entry of the history passes the filters of a query. */
 export const isEntry = ({ q, holder, instance, event }: BoardQuery, entry: LockHistoryEntry): boolean =>
   entry.key.includes(q) &&
   (event === '' || entry.event === event) &&

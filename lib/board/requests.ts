@@ -20,7 +20,6 @@ const POLICY = [
   "form-action 'none'",
 ].join('; ');
 
-/** The headers of every answer of the board. */
 const HEADERS = {
   'content-security-policy': POLICY,
   'x-content-type-options': 'nosniff',
@@ -39,7 +38,6 @@ function rawOf(response: BoardResponse): RawResponse {
   return response.raw ?? (response as unknown as RawResponse);
 }
 
-/** Answers with a text. */
 export function answer(response: BoardResponse, type: string, text: string, status = 200): void {
   const raw = rawOf(response);
   raw.writeHead(status, {

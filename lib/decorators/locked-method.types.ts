@@ -159,13 +159,10 @@ type Checked<E, _Unknown> = [E] extends [never] ? unknown : { readonly lockKeyEr
 
 type CheckedResult<E, _Unknown> = [E] extends [never] ? unknown : { readonly lockedResultError: E };
 
-/** A value of `ifBusy`. */
 export type IfBusy = NonNullable<LockedOptions['ifBusy']>;
 
-/** A value of `oncePer`. */
 export type OncePer = NonNullable<LockedOptions['oncePer']>;
 
-/** A value of `onUnavailable`. */
 export type IfUnavailable = NonNullable<LockedOptions['onUnavailable']>;
 
 /** The options by which a call may be skipped; the compiler infers their literal values. */

@@ -100,7 +100,6 @@ function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions = {}, p
   };
 }
 
-/** An object whose class has a locked method. */
 type Instance = { readonly [property: symbol]: LockInterceptor | undefined };
 
 /** Makes Nest set the interceptor on every instance that it builds, under a unique symbol. */

@@ -30,7 +30,6 @@ export interface EntryHost {
   readonly onUnavailable: OnUnavailable;
 }
 
-/** One call of a locked method, with its key. */
 export interface Caller {
   readonly self: unknown;
   readonly args: readonly unknown[];

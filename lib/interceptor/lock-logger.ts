@@ -2,5 +2,4 @@ import { Logger } from '@nestjs/common';
 import { harmless } from '../core/foreign-code.js';
 import { type Reporter } from '../core/reporter.js';
 
-/** Logs through the logger of the app. */
 export const logger: Reporter = harmless(new Logger('RedisLock'));

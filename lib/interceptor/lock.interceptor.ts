@@ -47,7 +47,6 @@ export class LockInterceptor implements NestInterceptor {
   readonly #shared: SharedCalls;
   /** Private to this class: it has the secrets of the connection, and apps log objects. */
   readonly #defaults: ResolvedModuleOptions;
-  /** The name of the connection of these locks. */
   readonly connection: string | undefined;
 
   /**
@@ -177,7 +176,6 @@ export class LockInterceptor implements NestInterceptor {
   }
 }
 
-/** The result of a call that other calls share. */
 const wholeResult = (result: unknown, where: string): unknown =>
   isStream(result) || isOpenStream(result) ? refuseSharedStream(result, where) : result;
 

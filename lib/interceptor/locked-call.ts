@@ -19,7 +19,6 @@ export interface LockedCall {
   readonly inside?: Function;
   /** The kind of result that a call returns before its lock is acquired. */
   readonly kind: ResultKind;
-  /** The key template; the name of a key function. */
   readonly template: string;
   readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
@@ -52,13 +51,10 @@ export function jobOf({ where, name, options }: Pick<LockedCall, 'where' | 'name
 const prototypeOf = (value: unknown): object | null =>
   typeof value === 'object' && value !== null ? (Object.getPrototypeOf(value) as object | null) : null;
 
-/** The metadata key for the call of a locked method, in every copy of the package. */
 const LOCKED_CALL = Symbol.for('nestjs-redis-lock:locked-call');
 
-/** Stores how a method is locked, for other code. */
 export const markLocked = (call: LockedCall): void => Reflect.defineMetadata(LOCKED_CALL, call, call.method);
 
-/** Returns how a method is locked; undefined if it is not. */
 export const lockedCallOf = (method: Function): LockedCall | undefined =>
   Reflect.getMetadata(LOCKED_CALL, method) as LockedCall | undefined;
 
@@ -70,10 +66,7 @@ export function markInterceptor(interceptor: object, isReal: boolean): void {
   Object.defineProperty(interceptor, IS_REAL, { value: isReal });
 }
 
-/**
- * Returns the interceptor if it runs calls. A mock instead of it would return undefined, and the method would never run.
- * @throws LockConfigurationError
- */
+/** Returns the interceptor if it runs calls. A mock instead of it would return undefined, and the method would never run. */
 export function checkedInterceptor<T extends object>(interceptor: T, where: string): T {
   if ((interceptor as { [IS_REAL]?: unknown })[IS_REAL] === true) return interceptor;
   throw new LockConfigurationError(

@@ -89,7 +89,6 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'p
   onUnavailable?: OnUnavailable;
 }
 
-/** The options that may be functions of the arguments. */
 export const PER_CALL = ['permits', 'perInstance', 'take', 'note'] as const;
 
 const orFunction = ({ kind, default: value }: Option): Option =>

@@ -20,7 +20,6 @@ interface Run {
   readonly call: LockedCall;
   readonly type: unknown;
   readonly sharers: Set<Sharer>;
-  /** Whether the method has begun. */
   isInside: boolean;
 }
 
@@ -30,14 +29,12 @@ type Start = (key: Key, onInside: () => void) => Promise<unknown>;
 /** For error texts. */
 const HOLDER = 'another call of this process, whose result it shares';
 
-/** The calls of a module with `ifBusy: 'share'`. */
 export class SharedCalls {
   /** By their keys: only calls of different methods share an entry. */
   readonly #runs = new Map<string, Run[]>();
 
   constructor(
     private readonly locker: Locker,
-    /** The `waitMs` of the module. */
     private readonly waitMs: number,
   ) {}
 

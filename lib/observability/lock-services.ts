@@ -5,10 +5,7 @@ import { LockConfigurationError } from '../core/lock.errors.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 import { getLockServiceToken } from '../redis-lock.tokens.js';
 
-/**
- * Returns the lock service of a connection, from anywhere in the app.
- * @throws LockConfigurationError when it does not exist
- */
+/** Returns the lock service of a connection, from anywhere in the app. */
 export function findLockService(moduleRef: ModuleRef, connection: string | undefined, where: string): RedisLockService {
   try {
     return moduleRef.get<RedisLockService>(getLockServiceToken(connection), { strict: false });
@@ -38,7 +35,6 @@ export function lockServicesIn(modules: ModulesContainer): Set<RedisLockService>
 
 const MINUTE_MS = 60_000;
 
-/** Counts the losses of the last minute. */
 export class RecentLosses {
   readonly #times: number[] = [];
   readonly #listeners: EventListeners;

@@ -34,7 +34,6 @@ const UNITS = [
   [1000, 's'],
 ];
 
-/** A duration with its two largest units. */
 function duration(ms) {
   if (ms < 1000) return Math.max(0, Math.round(ms / 100) / 10).toFixed(1) + ' s';
   const at = UNITS.findIndex(([size]) => ms >= size);
@@ -138,7 +137,6 @@ function makeRow(columns) {
   return { element, shows };
 }
 
-/** A column of texts. */
 const textColumn = (title, textOf, options = {}) => ({
   title,
   ...options,
@@ -214,7 +212,6 @@ const leftColumn = (title, msOf, over, fullOf = () => 0) => ({
   },
 });
 
-/** Highlights a row briefly when its holder has changed. */
 const marking = (column, ownerOf) => ({
   ...column,
   make: (cell) => {
@@ -348,7 +345,6 @@ function actionButton(label, question, onDone) {
   return button;
 }
 
-/** The button that takes a lock away from the displayed holders. */
 const releaseButton = (seen, onDone) =>
   actionButton('Force release', () => {
     const { key, token, holders } = seen();
@@ -358,7 +354,6 @@ const releaseButton = (seen, onDone) =>
     return { title: 'Take this lock away?', key, text, path: 'force-release', body: { key, token }, done, not: 'Not released' };
   }, onDone);
 
-/** The button that runs a job by hand. */
 const runButton = (job, onDone) =>
   actionButton('Run now', () => {
     const { name, key } = job();
@@ -523,7 +518,6 @@ function holdersOf(lock) {
 
 const shownOf = ({ locks, total }) => (locks.length < total ? locks.length + ' of ' + total + ' locks are on this page.' : '');
 
-/** The held locks, a row for each holder. */
 function heldView() {
   const holderOf = ({ lock, holder, more }) => {
     if (more) return 'and ' + count(more, 'more holder', 'more holders');
@@ -596,7 +590,6 @@ function waitsView() {
   });
 }
 
-/** What each instance holds and waits for. */
 function instancesView() {
   const columns = [
     textColumn('Instance', ({ instance }) => instance),
@@ -615,7 +608,6 @@ function instancesView() {
   });
 }
 
-/** A column of several links to locks, and the number of further ones. */
 const linksColumn = (title, keysOf, moreOf) => ({
   title,
   make: (cell) => {
@@ -639,7 +631,6 @@ function linkTo(key) {
 const callerText = (one) =>
   printable([one.instance, workOf(one) === '–' ? '' : workOf(one), one.owner && '(owner ' + one.owner + ')'].filter(Boolean).join(' '));
 
-/** The time since something began: it updates by itself. */
 function age(ms) {
   const text = el('span');
   const beganAt = stream.cameAt - ms;
@@ -659,7 +650,6 @@ function blockedLock({ key, isElsewhere, holders, waiters, more }) {
   return el('li', {}, linkTo(key), ...(who.length > 0 ? who : [' is not held now']), el('ul', {}, ...below, ...rest));
 }
 
-/** Who blocks whom, as a tree. */
 function blockingView() {
   const tree = el('ul', { class: 'tree' });
   const nothing = el('p', { class: 'notice', hidden: '' });
@@ -684,7 +674,6 @@ function blockingView() {
 
 // The views of what has happened.
 
-/** The jobs, with their last run and, for those of this app, their next fire. */
 function jobsView() {
   const lastOf = (show) => ({ last }) => (last ? show(last) : '–');
   const columns = [
@@ -715,7 +704,6 @@ function jobsView() {
   });
 }
 
-/** A column of buttons that run jobs of this app by hand. */
 const runColumn = (onDone) => ({
   title: 'By hand',
   make: (cell) => {
@@ -730,7 +718,6 @@ const runColumn = (onDone) => ({
   },
 });
 
-/** What the last losses were. */
 function lossesView() {
   const columns = [
     keyColumn('Lock', ({ key }) => key),
@@ -765,7 +752,6 @@ function lossesView() {
 
 const NO_HISTORY = 'This app keeps no history of its locks: the option history: true of RedisLockModule turns it on.';
 
-/** The progress of a search. */
 const searchedText = (history) =>
   history?.searched && history.older ? 'At most ' + history.searched + ' entries are searched at a time: continue with the older entries.' : '';
 
@@ -789,7 +775,6 @@ const ENTRY_COLUMNS = [
   textColumn('Token', ({ token }) => token || '–', { number: true, code: true }),
 ];
 
-/** The history of one lock. */
 function historyPart() {
   const table = makeTable('History, the newest first', [TIME_COLUMN, ...ENTRY_COLUMNS], ({ id }) => id);
   const notice = el('p', { class: 'notice', hidden: '' });
@@ -804,7 +789,6 @@ function historyPart() {
   return { elements: [el('h3', {}, 'History'), table.element, notice, pages.element], update };
 }
 
-/** The history of all locks. */
 function historyView() {
   const columns = [TIME_COLUMN, keyColumn('Lock', ({ key }) => key), ...ENTRY_COLUMNS];
   return listView({
@@ -945,7 +929,6 @@ function showSummary(state) {
   setText(byId('summary'), (state.hasMore ? 'At least ' : '') + text + more + ' ' + at);
 }
 
-/** Queries the app for the current view, with the search of the address. */
 function ask() {
   setText(byId('summary'), 'Asking Redis…');
   const wanted = Object.entries({ ...shown.query, ...shown.params }).filter(([, value]) => value !== '');

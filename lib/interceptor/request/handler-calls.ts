@@ -40,7 +40,6 @@ export class HandlerCalls {
     return this.#isStream;
   }
 
-  /** Whether a call of the handler has not settled. */
   get isWorking(): boolean {
     return this.#pending.size > 0;
   }
@@ -50,7 +49,6 @@ export class HandlerCalls {
     return requests.run(this, work);
   }
 
-  /** Calls back when the handler returns an Observable. */
   onStream(callback: () => void): void {
     this.#onStream = callback;
   }
@@ -60,7 +58,6 @@ export class HandlerCalls {
     this.#isClosed = true;
   }
 
-  /** Resolves when all calls of the handler have settled. */
   async idle(): Promise<void> {
     while (this.isWorking) await Promise.allSettled(this.#pending);
   }

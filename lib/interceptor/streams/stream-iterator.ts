@@ -3,7 +3,6 @@ import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
 
 type Result = IteratorResult<unknown, unknown>;
 
-/** An iterator and the lock under which it is called. */
 interface HeldIterator {
   readonly lock: StreamLock;
   readonly inner: AsyncIterator<unknown, unknown, unknown>;
@@ -31,7 +30,6 @@ export function lockedAsyncIterable(open: OpenLock, method: () => unknown): Lock
   }, null);
 }
 
-/** Gets the iterator of what `method` returns, under the lock. */
 export function iterateUnder(lock: StreamLock, method: () => unknown): HeldIterator {
   const inner = lock.run(() => (method() as AsyncIterable<unknown>)[Symbol.asyncIterator]());
   return { lock, inner };
@@ -48,7 +46,6 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
   #held: Promise<HeldIterator | null>;
   #isStarted = false;
   #isOver = false;
-  /** The pending calls of the inner iterator. */
   readonly #underWay = new Set<Promise<unknown>>();
 
   /** One of the two is null: the function that starts the iteration, or the iterator that was started. */

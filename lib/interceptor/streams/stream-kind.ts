@@ -43,7 +43,6 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown>
  * Refuses a stream that continues after the method and whose end cannot be observed, and closes it. It cannot be wrapped, because
  * the code of Node or Nest that reads it accepts no substitute. Call this before `finishStream`, since such a stream may also
  * be iterable.
- * @throws LockConfigurationError
  */
 export function refuseStream(result: unknown, where: string): void {
   const kind = streamKindOf(result);
@@ -55,10 +54,7 @@ export function refuseStream(result: unknown, where: string): void {
   );
 }
 
-/**
- * Refuses a stream as the result of a call whose result others share, and closes it.
- * @throws LockConfigurationError
- */
+/** Refuses a stream as the result of a call whose result others share, and closes it. */
 export function refuseSharedStream(result: unknown, where: string): never {
   discard(result);
   throw new LockConfigurationError(
@@ -70,7 +66,6 @@ export function refuseSharedStream(result: unknown, where: string): never {
 /**
  * Refuses a body that Nest sends piece by piece after the handler, by itself or inside a plain object, and closes it: the
  * lock of a request ends with the handler and the interceptors.
- * @throws LockConfigurationError
  */
 export function refuseOpenBody(body: unknown, where: string): void {
   const open = [body, ...partsOf(body)].filter((one) => openKindOf(one) !== null);
@@ -118,7 +113,6 @@ function isWebResponse(value: unknown): value is { readonly body: ReadableStream
   return has(value, 'arrayBuffer') && has((value as { body?: unknown }).body, 'getReader');
 }
 
-/** Whether `refuseStream` refuses it. */
 export const isOpenStream = (value: unknown): boolean => streamKindOf(value) !== null;
 
 function streamKindOf(value: unknown): string | null {

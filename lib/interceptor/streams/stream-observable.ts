@@ -119,7 +119,6 @@ export class HeldSubscription {
     await endQuietly(this.lock, outcome);
   }
 
-  /** Ends the subscription; returns whether this was the first end. */
   #settle(): boolean {
     if (this.#over) return false;
     this.#over = true;
