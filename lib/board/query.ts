@@ -42,32 +42,17 @@ const earliest = (callers: readonly { readonly since: Date }[]): number =>
 /** A place in a sorted list of locks: behind the lock with this rank and key. */
 export type Place = readonly [rank: number, key: string];
 
-/** A query of a page: the checked parts of its address. */
-export interface BoardQuery {
-  readonly view: 'locks' | 'instances' | 'blocking' | 'lock' | 'history' | 'jobs' | 'losses';
-  readonly key: string;
-  readonly q: string;
-  /** A part of the owner, the method or the note of a holder or waiter, and of its instance; case-insensitive. */
-  readonly holder: string;
-  readonly instance: string;
-  /** How the lock is held; `waited`: at least one caller waits for it. */
-  readonly mode: string;
-  readonly event: string;
-  /** A name of `SORTS`, or of `JOB_SORTS`; empty: jobs of this app first. */
-  readonly sort: string;
-  readonly isReversed: boolean;
-  readonly after: Place | null;
-  readonly before: { readonly at: number; readonly id: string } | null;
-}
-
 const VIEWS = ['locks', 'instances', 'blocking', 'lock', 'history', 'jobs', 'losses'] as const;
 const MODES = ['', 'read', 'write', 'free', 'unknown', 'waited'];
 const MAX_TEXT = 1_024;
 /** A place has a key and, before it, up to 18 characters. */
 const MAX_PLACE = MAX_TEXT + 18;
 
+/** A query of a page: the checked parts of its address. */
+export type BoardQuery = Readonly<Exclude<ReturnType<typeof readQuery>, string>>;
+
 /** Parses a query; returns a text that describes the error if it is invalid. */
-export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery | string {
+export function readQuery(given: Readonly<Record<string, unknown>>) {
   const text = (name: string): string => (typeof given[name] === 'string' ? given[name] : '');
   for (const name of ['q', 'key', 'holder', 'instance', 'mode', 'event', 'sort', 'after', 'before']) {
     const most = name === 'after' ? MAX_PLACE : MAX_TEXT;
@@ -88,17 +73,21 @@ export function readQuery(given: Readonly<Record<string, unknown>>): BoardQuery 
   if ((text('after') !== '' && rank === undefined) || (text('before') !== '' && at === undefined)) {
     return 'Expected `after` and `before` to be those of a link on the page.';
   }
+  const after: Place | null = rank === undefined ? null : [Number(rank), afterKey!];
   return {
     view,
     key: text('key'),
     q: text('q'),
+    // How the lock is held; `waited`: at least one caller waits for it.
     mode,
     event,
+    // A part of the owner, the method or the note of a holder or waiter, and of its instance.
     holder: text('holder').toLowerCase(),
     instance: text('instance').toLowerCase(),
+    // A name of `SORTS`, or of `JOB_SORTS`; empty: jobs of this app first.
     sort,
     isReversed: text('sort').startsWith('-'),
-    after: rank === undefined ? null : [Number(rank), afterKey!],
+    after,
     before: at === undefined ? null : { at: Number(at), id: id! },
   };
 }

@@ -128,23 +128,17 @@ type Given = Readonly<
     Partial<Record<'tls' | 'sentinel-tls' | 'json' | 'read-only' | 'yes' | 'help' | 'version', boolean>>
 >;
 
-/** A command with its words. `given` also contains the source of each option. */
-export interface Call {
-  readonly command: CommandName;
-  /** The key or the prefix; undefined where it was left out. */
-  readonly word: string | undefined;
-  readonly given: Given;
-  readonly fromCommandLine: ReadonlySet<string>;
-}
-
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export function readArguments(args: readonly string[], env: Environment): Call | 'help' | 'version' {
+/** A command; `word` is its key or prefix, undefined where it was left out. */
+type Call = Exclude<ReturnType<typeof readArguments>, string>;
+
+export function readArguments(args: readonly string[], env: Environment) {
   const { values, positionals } = parse(args);
   const given = values as Given;
   const [name, ...words] = positionals;
-  if (given.help || name === 'help') return 'help';
-  if (given.version) return 'version';
+  if (given.help || name === 'help') return 'help' as const;
+  if (given.version) return 'version' as const;
   const command = commandOf(name);
   const { args: takes, options } = COMMANDS[command];
   checkWords(command, takes, words);
