@@ -4,10 +4,8 @@ import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitte
 import { DataSource } from 'typeorm';
 import { Transactional } from 'typeorm-transactional';
 import { Locked } from '../../lib/index.js';
-import { eventually } from '../support/waiting/eventually.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
-import { untilWaiting } from '../support/waiting/waiters.js';
-import { closePlaces, gateOfTest, SideBySide, underLock } from './support/places.js';
+import { underLock } from './support/places.js';
 import { openDatabase } from './support/open-database.js';
 
 afterEach(closeAll);
@@ -16,16 +14,8 @@ interface Order {
   readonly id: string;
 }
 
-/** The work of the listeners of one app. */
-@Injectable()
-class Work extends SideBySide {
-  until: Promise<void> = Promise.resolve();
-}
-
 @Injectable()
 class Orders {
-  constructor(readonly work: Work) {}
-
   @OnEvent('above')
   @Locked('order:<0.id>')
   async above(order: Order): Promise<string> {
@@ -37,43 +27,12 @@ class Orders {
   async below(order: Order): Promise<string> {
     return underLock(`below ${order.id}`);
   }
-
-  @OnEvent('slow')
-  @Locked('order:<0.id>')
-  async slow(order: Order): Promise<string> {
-    return this.work.run(async () => {
-      await this.work.until;
-      return underLock(order.id);
-    });
-  }
 }
-
-async function start(keyPrefix = `${freshKey('events')}:`) {
-  const imports = [EventEmitterModule.forRoot()];
-  const app = await startApp({ keyPrefix }, { imports, providers: [Work, Orders] });
-  return { ...app, events: app.app.get(EventEmitter2), work: app.app.get(Work) };
-}
-
-afterEach(closePlaces);
 
 describe('a listener with @OnEvent', () => {
   it.each(['above', 'below'])('%s @Locked is called under its lock', async (event) => {
-    const { events } = await start();
-    expect(await events.emitAsync(event, { id: '7' })).toEqual([`${event} 7 under order:7`]);
-  });
-
-  it('excludes the same key in this app and in another one, and runs concurrently with other keys', async () => {
-    const prefix = `${freshKey('events')}:`;
-    const [a, b] = [await start(prefix), await start(prefix)];
-    const until = gateOfTest();
-    a.work.until = b.work.until = until.opened;
-    const emitted = [a, a, b].map(({ events }) => events.emitAsync('slow', { id: '7' }));
-    emitted.push(b.events.emitAsync('slow', { id: '8' }));
-    await untilWaiting(a, 'order:7', 2);
-    await eventually(() => a.work.running + b.work.running === 2);
-    until.open();
-    expect((await Promise.all(emitted)).flat()).toEqual(['7', '7', '7', '8'].map((id) => `${id} under order:${id}`));
-    expect(a.work.total + b.work.total).toBe(4);
+    const { app } = await startApp({}, { imports: [EventEmitterModule.forRoot()], providers: [Orders] });
+    expect(await app.get(EventEmitter2).emitAsync(event, { id: '7' })).toEqual([`${event} 7 under order:7`]);
   });
 });
 

@@ -1,16 +1,13 @@
 import { AsyncResource } from 'node:async_hooks';
-import { Injectable, Scope } from '@nestjs/common';
-import { ModuleRef } from '@nestjs/core';
+import { Injectable } from '@nestjs/common';
 import { Observable, of } from 'rxjs';
 import {
-  Limited,
   Locked,
   LockConfigurationError,
   LockInterceptor,
   LockLostError,
   LockReentryError,
   LockWaitTimeoutError,
-  ReadLocked,
 } from '../../lib/index.js';
 import { FakeLockModule, FakeLockService } from '../../lib/testing/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
@@ -44,16 +41,6 @@ class Prices {
   @Locked('price:<0>', SHARE)
   async loadOther(sku: string): Promise<Price> {
     return { sku, run: (this.runs += 1) };
-  }
-
-  @ReadLocked('price:<0>', SHARE)
-  async read(sku: string): Promise<Price> {
-    return this.#run(sku);
-  }
-
-  @Limited('price:<0>', 2, SHARE)
-  async limited(sku: string): Promise<Price> {
-    return this.#run(sku);
   }
 
   @Locked('price:<0>', { ...SHARE, waitMs: 200 })
@@ -135,15 +122,6 @@ describe('calls with `ifBusy: share`', () => {
     expect([a.prices.runs, b.prices.runs]).toEqual([1, 1]);
   });
 
-  it.each(['read', 'limited'] as const)('share the result of a call that reads: %s', async (method) => {
-    const { prices } = await startPrices();
-    const sku = freshKey();
-    const calls = [prices[method](sku), prices[method](sku), prices[method](sku)];
-    await eventually(() => prices.runs === 1);
-    prices.finish.open();
-    expect(await Promise.all(calls)).toEqual([1, 1, 1].map((run) => ({ sku, run })));
-  });
-
   it('get the error of the one that runs', async () => {
     const { prices } = await startPrices();
     const sku = freshKey();
@@ -216,18 +194,6 @@ describe('calls with `ifBusy: share`', () => {
     const calls = [unlocked.load('a', 0), unlocked.load('a', 0), unlocked.load('nested', 1)];
     expect(await Promise.all(calls)).toEqual([0, 0, 1]);
     expect(unlocked.runs).toBe(3);
-  });
-
-  it('share between the instances of a class, so the key must contain all that matters', async () => {
-    @Injectable({ scope: Scope.TRANSIENT })
-    class Transient extends Prices {}
-    const { app } = await startApp({}, { providers: [Transient] });
-    const [a, b] = [await app.get(ModuleRef).create(Transient), await app.get(ModuleRef).create(Transient)];
-    const sku = freshKey();
-    const calls = [a.load(sku), b.load(sku)];
-    a.finish.open();
-    expect(await Promise.all(calls)).toEqual([1, 1].map((run) => ({ sku, run })));
-    expect([a.runs, b.runs]).toEqual([1, 0]);
   });
 
   it.each(['observable', 'iterable'] as const)('refuse a stream that the method returned: %s', async (kind) => {

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { BullModule, getQueueToken, OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
 import { Injectable, type OnModuleDestroy, type Type } from '@nestjs/common';
-import { type Job, type JobsOptions, type Queue, UnrecoverableError } from 'bullmq';
+import { type Job, type Queue } from 'bullmq';
 import { currentLock, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
@@ -12,8 +12,7 @@ const QUEUE = 'work';
 
 interface Data {
   readonly id: string;
-  /** How the work ends. */
-  readonly end?: 'fail' | 'never again';
+  readonly fails?: boolean;
 }
 
 type WorkJob = Job<Data, string>;
@@ -24,11 +23,10 @@ class Work extends SideBySide {
   until: Promise<void> = Promise.resolve();
   readonly seen: string[] = [];
 
-  perform({ data: { id, end } }: WorkJob): Promise<string> {
+  perform({ data: { id, fails } }: WorkJob): Promise<string> {
     return this.run(async () => {
       await this.until;
-      if (end === 'fail') throw new TypeError(`no ${id}`);
-      if (end) throw new UnrecoverableError(`no ${id} ${end}`);
+      if (fails) throw new TypeError(`no ${id}`);
       return `${id} under ${currentLock().key}`;
     });
   }
@@ -66,14 +64,9 @@ async function start(
   return { ...app, work: app.app.get(Work), queue: app.app.get(getQueueToken(QUEUE)) };
 }
 
-async function startTwo(processor: Type<WorkerHost>): Promise<readonly [WorkerApp, WorkerApp]> {
-  const prefix = freshKey('bull');
-  return [await start(processor, prefix), await start(processor, prefix)];
-}
-
 /** Adds a job; `ended` is its state in the end, and its result or its error, read from any app. */
-async function add(app: WorkerApp, data: Data, options?: JobsOptions) {
-  const { id } = await app.queue.add('any', data, options);
+async function add(app: WorkerApp, data: Data) {
+  const { id } = await app.queue.add('any', data);
   const ended = async ({ queue } = app) => {
     const job = await eventually(async () => {
       const found = await queue.getJob(id!);
@@ -100,79 +93,16 @@ class WithEvents extends Waiting {
   }
 }
 
-@Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
-class Throwing extends WorkerHost {
-  constructor(readonly work: Work) {
-    super();
-  }
-
-  @Locked('job:<0.data.id>', { ifBusy: 'throw' })
-  override async process(job: WorkJob): Promise<string> {
-    return this.work.perform(job);
-  }
-}
-
-@Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
-class Unlocked extends WorkerHost {
-  constructor(readonly work: Work) {
-    super();
-  }
-
-  override async process(job: WorkJob): Promise<string> {
-    return this.work.perform(job);
-  }
-}
-
-const running = (...apps: WorkerApp[]): number => apps.reduce((sum, { work }) => sum + work.running, 0);
-
 afterEach(closePlaces);
 
 describe('a locked WorkerHost.process', () => {
   it('runs under the key of its job, returns the value of the job, and runs its locked worker events', async () => {
     const app = await start(WithEvents);
-    const [done, failed] = [await add(app, { id: '7' }), await add(app, { id: '8', end: 'fail' })];
+    const [done, failed] = [await add(app, { id: '7' }), await add(app, { id: '8', fails: true })];
     expect(await done.ended()).toMatchObject({ state: 'completed', value: '7 under job:7' });
     expect(await failed.ended()).toMatchObject({ state: 'failed', reason: 'no 8' });
     await eventually(() => app.work.seen.length === 2);
     expect(app.work.seen.toSorted()).toEqual(['completed 7 under completed:7', 'failed 8 with no 8 under failed:8']);
-  });
-
-  it('runs jobs of one key one after the other on all instances, and jobs of other keys concurrently', async () => {
-    const [a, b] = await startTwo(Waiting);
-    const until = gateOfTest();
-    a.work.until = b.work.until = until.opened;
-    const jobs = await Promise.all(['7', '7', '7', '8'].map((id) => add(a, { id })));
-    const waiting = () => a.locks.activity.waiting + b.locks.activity.waiting;
-    await eventually(() => waiting() === 2 && running(a, b) === 2);
-    until.open();
-    const values = await Promise.all(jobs.map(async (job) => (await job.ended()).value));
-    expect(values).toEqual(['7', '7', '7', '8'].map((id) => `${id} under job:${id}`));
-    expect(a.work.total + b.work.total).toBe(4);
-  });
-
-  it.each<[string, Data, JobsOptions, number]>([
-    ['an error', { id: '7', end: 'fail' }, {}, 1],
-    ['an error, and is retried up to the limit of the job', { id: '7', end: 'fail' }, { attempts: 3 }, 3],
-    ['an UnrecoverableError, and is not retried', { id: '7', end: 'never again' }, { attempts: 3 }, 1],
-  ])('fails its job as without a lock when it fails with %s', async (_what, data, options, attempts) => {
-    const [locked, unlocked] = [await start(Waiting), await start(Unlocked)];
-    const ends = [await (await add(locked, data, options)).ended(), await (await add(unlocked, data, options)).ended()];
-    expect(ends[0]).toEqual(ends[1]);
-    expect(ends[0]).toMatchObject({ state: 'failed', attempts });
-    expect(await locked.locks.isLocked('job:7')).toBe(false);
-  });
-
-  it('fails its attempt when its key is busy, and the next attempt runs', async () => {
-    const app = await start(Throwing);
-    const held = await app.locks.acquire('job:7');
-    const failed = await add(app, { id: '7' });
-    expect(await failed.ended()).toMatchObject({ state: 'failed', reason: expect.stringContaining('job:7') });
-    const tried = await add(app, { id: '7' }, { attempts: 1_000, backoff: { type: 'fixed', delay: 20 } });
-    await eventually(async () => (await app.queue.getDelayedCount()) + (await app.queue.getActiveCount()) > 0);
-    expect(app.work.total).toBe(0);
-    await held.release();
-    expect(await tried.ended()).toMatchObject({ state: 'completed', value: '7 under job:7' });
-    expect(app.work.total).toBe(1);
   });
 });
 
@@ -191,22 +121,14 @@ class ClosingFirst extends Waiting implements OnModuleDestroy {
   }
 }
 
-afterEach(closePlaces);
-
-/** An app that shuts down during a job, which holds its lock until the test ends it. */
-async function startLeaving(processor: typeof Waiting) {
-  const prefix = freshKey('bull');
-  const leaving = await start(processor, prefix, { drainMs: 20_000 });
-  const until = gateOfTest();
-  leaving.work.until = until.opened;
-  const held = await add(leaving, { id: '7' });
-  await eventually(() => leaving.work.running === 1);
-  return { prefix, leaving, until, held };
-}
-
 describe('an app that shuts down while a worker holds a lock', () => {
   it('leaves new jobs to other apps when its worker closes in onModuleDestroy', async () => {
-    const { prefix, leaving, until, held } = await startLeaving(ClosingFirst);
+    const prefix = freshKey('bull');
+    const leaving = await start(ClosingFirst, prefix, { drainMs: 20_000 });
+    const until = gateOfTest();
+    leaving.work.until = until.opened;
+    const held = await add(leaving, { id: '7' });
+    await eventually(() => leaving.work.running === 1);
     const closed = leaving.close();
     await eventually(() => leaving.app.get(ClosingFirst).isClosing);
     const late = await add(leaving, { id: '8' });

@@ -1,14 +1,6 @@
 import 'reflect-metadata';
 import { SetMetadata } from '@nestjs/common';
-import {
-  assertLocked,
-  currentLock,
-  LockBusyError,
-  Locked,
-  LockNotHeldError,
-  ReadLocked,
-  WriteLocked,
-} from '../../../lib/index.js';
+import { assertLocked, currentLock, LockBusyError, Locked, LockNotHeldError, WriteLocked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { gate } from '../../support/waiting/gate.js';
@@ -40,11 +32,6 @@ class Work {
 
   @WriteLocked('work:<0>')
   write(key: string): Promise<string> {
-    return this.#work(key);
-  }
-
-  @ReadLocked('work:<0>')
-  read(key: string): Promise<string> {
     return this.#work(key);
   }
 
@@ -105,17 +92,6 @@ describe('a decorated method', () => {
     expect(await b.write(freshKey())).toMatch(/^key-/);
     a.done.open();
     expect([await first, await second]).toEqual([key, key]);
-  });
-
-  it('overlaps with @ReadLocked elsewhere, and excludes @WriteLocked', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const reads = [a.read(key), b.read(key)];
-    await eventually(() => a.running === 1 && b.running === 1);
-    await expect(b.orThrow(key)).rejects.toBeInstanceOf(LockBusyError);
-    a.done.open();
-    b.done.open();
-    expect(await Promise.all(reads)).toEqual([key, key]);
   });
 
   it('handles a busy key by ifBusy: skip, throw, or a function of key and arguments', async () => {

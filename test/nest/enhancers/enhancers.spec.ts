@@ -171,12 +171,6 @@ class Routes {
     return id;
   }
 
-  @Get('around/:id')
-  @UseInterceptors(Around)
-  async around(@Param('id') id: string): Promise<string> {
-    return this.#work(id);
-  }
-
   @Get('failing/:id')
   @UseFilters(Filter)
   async failing(@Param('id') id: string): Promise<string> {
@@ -188,22 +182,6 @@ class Routes {
     return this.journal.run(async () => {
       await this.journal.until;
       return `${id} ${lockHere()}`;
-    });
-  }
-
-  @Get('locked/:id')
-  @Locked('order:<0>')
-  async locked(@Param('id') id: string): Promise<string> {
-    return this.journal.run(async () => {
-      await this.journal.until;
-      return underLock(id);
-    });
-  }
-
-  async #work(id: string): Promise<string> {
-    return this.journal.run(async () => {
-      await this.journal.until;
-      return `${id} ${currentLock().key}`;
     });
   }
 }
@@ -260,23 +238,6 @@ describe('a guard with `ifBusy: skip`', () => {
     expect([await first, await other]).toEqual(['200 7', '200 8']);
     expect(await locks.isLocked('guard:7')).toBe(false);
     expect(await get('guarded/7')).toBe('200 7');
-  });
-});
-
-describe('an interceptor whose intercept() returns an Observable', () => {
-  it('holds the lock while the handler runs, and releases it before the answer is sent', async () => {
-    const { get, locks, journal } = await start();
-    const until = gateOfTest();
-    journal.until = until.opened;
-    const answers = [get('around/7'), get('around/7'), get('around/8')];
-    await eventually(async () => journal.running === 2 && (await locks.inspect('around:7')).waiters === 1);
-    expect(await locks.isLocked('around:7')).toBe(true);
-    until.open();
-    expect(await Promise.all(answers)).toEqual(
-      ['7', '7', '8'].map((id) => `200 ${id} around:${id}, answered under around:${id}`),
-    );
-    expect([await locks.isLocked('around:7'), await locks.isLocked('around:8')]).toEqual([false, false]);
-    expect([journal.most, journal.total]).toEqual([2, 3]);
   });
 });
 

@@ -1,17 +1,6 @@
 import { EventEmitter, on } from 'node:events';
 import { UseInterceptors } from '@nestjs/common';
-import {
-  Args,
-  Field,
-  ID,
-  Mutation,
-  ObjectType,
-  Parent,
-  Query,
-  ResolveField,
-  Resolver,
-  Subscription,
-} from '@nestjs/graphql';
+import { Args, Mutation, Query, Resolver, Subscription } from '@nestjs/graphql';
 import { currentLock, Locked, LockInterceptor, RedisLockService } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
@@ -20,63 +9,6 @@ import { Work } from '../support/transports.js';
 import { type GraphqlApp, ask, startGraphql, subscribe } from '../support/transports-graphql.js';
 
 afterEach(closeAll);
-
-@ObjectType()
-class Order {
-  @Field(() => ID)
-  id!: string;
-}
-
-@Resolver(() => Order)
-class Orders {
-  constructor(private readonly work: Work) {}
-
-  @Query(() => [Order])
-  async orders(@Args('ids', { type: () => [ID] }) ids: string[]): Promise<Order[]> {
-    return ids.map((id) => ({ id }));
-  }
-
-  @ResolveField(() => String)
-  @Locked('order:<0.id>')
-  fieldAbove(@Parent() order: Order, @Args('currency') currency: string): Promise<string> {
-    return this.work.run(order.id).then((key) => `${key} in ${currency}`);
-  }
-
-  @Locked('order:<1.id>')
-  @ResolveField(() => String)
-  fieldBelow(@Args('currency') currency: string, @Parent() order: Order): Promise<string> {
-    return this.work.run(order.id).then((key) => `${key} in ${currency}`);
-  }
-}
-
-const FIELDS = ['fieldAbove', 'fieldBelow'];
-
-const startOrders = (work = new Work()): Promise<GraphqlApp> => startGraphql([Orders], work);
-
-/** Resolves one field of the orders with these ids. */
-async function resolve(graphql: GraphqlApp, field: string, ids: string[]): Promise<unknown[]> {
-  const query = `query ($ids: [ID!]!) { orders(ids: $ids) { answer: ${field}(currency: "eur") } }`;
-  const { data } = await ask(graphql, query, { ids });
-  return (data!.orders as { answer: unknown }[]).map(({ answer }) => answer);
-}
-
-describe('a field resolver', () => {
-  it.each(FIELDS)(
-    '(%s) runs concurrently for different objects of a list, and one at a time for one',
-    async (field) => {
-      const [graphql, id, other] = [await startOrders(), freshKey(), freshKey()];
-      const { work } = graphql;
-      const answer = resolve(graphql, field, [id, other, id]);
-      await eventually(() => work.isRunning(id) && work.isRunning(other));
-      await untilWaiting(graphql, `order:${id}`);
-      await work.untilStarted(id);
-      expect(work.started(id)).toBe(1);
-      work.finish();
-      expect(await answer).toEqual([id, other, id].map((one) => `order:${one} in eur`));
-      expect(work.overlapped(id)).toBe(false);
-    },
-  );
-});
 
 type Step = [value: number, key: string];
 

@@ -1,10 +1,7 @@
 import 'reflect-metadata';
-import { Controller, Get, Inject, Injectable, mixin, Param, Scope, type Type } from '@nestjs/common';
-import { REQUEST } from '@nestjs/core';
+import { Injectable, mixin, Scope, type Type } from '@nestjs/common';
 import { currentLock, Locked, LockNotHeldError, LockReentryError, ReadLocked } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { eventually } from '../../support/waiting/eventually.js';
-import { closePlaces, gateOfTest, SideBySide, startHttp, underLock } from '../support/places.js';
 
 afterEach(closeAll);
 
@@ -111,31 +108,6 @@ describe('a method', () => {
     const seen: unknown[] = [];
     expect(await a.run(key, async () => void seen.push(await b.run(key, async () => 'ran inside')))).toBe(`ran ${key}`);
     expect(seen).toEqual([undefined]);
-  });
-
-  abstract class Sync {
-    abstract readonly source: string;
-
-    @Locked(function (this: Sync, id: string) {
-      return `${this.source}:${id}`;
-    })
-    async sync(id: string, nested?: () => Promise<string>): Promise<string> {
-      return `${currentLock().key} ${nested ? await nested() : id}`;
-    }
-  }
-
-  class FromShop extends Sync {
-    readonly source = 'shop';
-  }
-
-  class FromBank extends Sync {
-    readonly source = 'bank';
-  }
-
-  it('has different keys in two subclasses by a key function that reads `this`', async () => {
-    const [shop, bank] = [await built(FromShop), await built(FromBank)];
-    const answer = await shop.sync('7', () => bank.sync('7'));
-    expect(answer).toBe('shop:7 bank:7 7');
   });
 });
 
@@ -248,8 +220,6 @@ class Bubbled extends Base {
   }
 }
 
-afterEach(closePlaces);
-
 describe('a provider', () => {
   it.each<[string, Type<Base>]>([
     ['a singleton', Single],
@@ -260,47 +230,5 @@ describe('a provider', () => {
   ])('is locked when it is %s', async (_what, type) => {
     const { app } = await startApp({}, { providers: [PerRequest, type] });
     expect(await (await app.resolve<Base>(type)).run('7')).toBe('7 base:7');
-  });
-});
-
-interface TenantRequest {
-  readonly headers: Record<string, string | undefined>;
-}
-
-class Until {
-  opened: Promise<void> = Promise.resolve();
-}
-
-@Controller({ path: 'scoped', scope: Scope.REQUEST })
-class ScopedController {
-  constructor(
-    @Inject(REQUEST) readonly request: TenantRequest,
-    readonly work: SideBySide,
-    readonly until: Until,
-  ) {}
-
-  @Get(':id')
-  @Locked(function (this: ScopedController, id: string) {
-    return `${this.request.headers['tenant']}:${id}`;
-  })
-  async get(@Param('id') id: string): Promise<string> {
-    return this.work.run(async () => {
-      await this.until.opened;
-      return underLock(`${this.request.headers['tenant']} ${id}`);
-    });
-  }
-}
-
-describe('a controller', () => {
-  it('may use its request in the key when it is request-scoped', async () => {
-    const metadata = { controllers: [ScopedController], providers: [SideBySide, Until] };
-    const { app, locks, get } = await startHttp(metadata, { keyPrefix: `${freshKey('scopes')}:` });
-    const [until, work] = [gateOfTest(), app.get(SideBySide)];
-    app.get(Until).opened = until.opened;
-    const answers = ['eu', 'eu', 'us'].map((tenant) => get('scoped/7', { tenant }));
-    await eventually(async () => (await locks.inspect('eu:7')).waiters === 1 && work.running === 2);
-    until.open();
-    expect(await Promise.all(answers)).toEqual(['eu', 'eu', 'us'].map((to) => `200 ${to} 7 under ${to}:7`));
-    expect([work.most, work.total]).toEqual([2, 3]);
   });
 });

@@ -4,9 +4,8 @@ import { EventPattern } from '@nestjs/microservices';
 import { Limited, Locked, LockExceptionFilter, LockInterceptor } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { microservices, type Transport, TRANSPORTS, webSockets } from '../support/every-transport.js';
+import { microservices, type Transport, TRANSPORTS } from '../support/every-transport.js';
 import { collect, startService } from '../support/transports-tcp.js';
-import { connect, startGateways } from '../support/transports-ws.js';
 
 const FILTER = new LockExceptionFilter({ retryAfterMs: 2_500 });
 const BUSY = {
@@ -135,16 +134,4 @@ it('LockExceptionFilter survives a busy event', async () => {
   service.client.emit('busy event', { id });
   await eventually(() => failed.length === 1);
   expect(await collect(service, 'fails', { id }).end).toEqual({ status: 'error', message: 'Internal server error' });
-});
-
-it('LockExceptionFilter keeps the socket of a busy message open', async () => {
-  const [gateway, id] = [await startGateways([handlersOf(webSockets)]), freshKey()];
-  const lock = await gateway.locks.acquire(`order:${id}`);
-  const { received, send } = await connect(gateway);
-  send('busy', { id });
-  await eventually(() => received.length === 1);
-  await lock.release();
-  send('busy', { id });
-  await eventually(() => received.length === 2);
-  expect(received).toEqual([{ event: 'exception', data: { status: 'error', ...BUSY } }, 'ran']);
 });

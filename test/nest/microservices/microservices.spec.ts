@@ -1,4 +1,4 @@
-import { Catch, Controller, type ExceptionFilter, Scope, UseFilters, UseInterceptors } from '@nestjs/common';
+import { Catch, Controller, type ExceptionFilter, UseFilters, UseInterceptors } from '@nestjs/common';
 import {
   EventPattern,
   GrpcMethod,
@@ -7,14 +7,14 @@ import {
   Payload,
   RpcException,
 } from '@nestjs/microservices';
-import { EMPTY, Observable, reduce, Subject } from 'rxjs';
+import { EMPTY, Observable, reduce } from 'rxjs';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Limited, LockConfigurationError, Locked, LockExceptionFilter, LockInterceptor } from '../../../lib/index.js';
 import { partsOf } from '../../../lib/redis-lock.parts.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
-import { expectOneAtATime, startTwo, Work } from '../support/transports.js';
+import { Work } from '../support/transports.js';
 import { send, type Service, startService } from '../support/transports-tcp.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { startGrpc } from '../support/transports-grpc.js';
@@ -40,40 +40,15 @@ const ERROR = new RpcException({ code: 7, message: 'sold out' });
 
 @Controller()
 class Orders {
-  readonly source = new Subject<number>();
   service!: Service;
 
   constructor(private readonly work: Work) {}
-
-  @EventPattern('paid above')
-  @Locked('order:<0.id>')
-  async paidAbove(@Payload() order: Order): Promise<void> {
-    await this.work.run(order.id);
-  }
-
-  @Locked('order:<0>')
-  @EventPattern('paid below')
-  async paidBelow(@Payload('id') id: string): Promise<void> {
-    await this.work.run(id);
-  }
-
-  @EventPattern('paid by request')
-  @UseInterceptors(LockInterceptor.for('order:<0.id>'))
-  async paidByRequest(@Payload() { id }: Order): Promise<void> {
-    await this.work.run(id);
-  }
 
   @EventPattern('fails')
   @UseFilters(Catcher)
   @Locked('order:<0.id>')
   async fails(@Payload() _order: Order): Promise<void> {
     throw ERROR;
-  }
-
-  @EventPattern('steps')
-  @Locked('order:<0.id>')
-  steps(@Payload() _order: Order): Observable<number> {
-    return this.source;
   }
 
   @MessagePattern('price')
@@ -89,46 +64,14 @@ class Orders {
   }
 }
 
-@Controller({ scope: Scope.REQUEST })
-class PerRequest {
-  constructor(private readonly work: Work) {}
-
-  @EventPattern('paid, per request')
-  @Locked('order:<0.id>')
-  async paid(@Payload() order: Order): Promise<void> {
-    await this.work.run(order.id);
-  }
-}
-
-const start = (work = new Work()): Promise<Service> => startService([Orders, PerRequest], work);
+const start = (work = new Work()): Promise<Service> => startService([Orders], work);
 
 describe('an event handler', () => {
-  it.each(['paid above', 'paid below', 'paid, per request', 'paid by request'])(
-    '(%s) runs on one of two instances at a time',
-    async (pattern) => {
-      await expectOneAtATime(await startTwo(start), async ({ client }, id) => client.emit(pattern, { id }));
-    },
-  );
-
   it('passes its error to its exception filter, and frees the key', async () => {
     const [service, id] = [await start(), freshKey()];
     service.client.emit('fails', { id });
     expect(await eventually(() => caught[0])).toBe(ERROR);
     expect(await service.locks.isLocked(`order:${id}`)).toBe(false);
-  });
-
-  it('is subscribed once, and holds the lock until it completes, when it returns an Observable', async () => {
-    const work = new Work();
-    const [a, b, id] = [await start(work), await start(work), freshKey()];
-    const { source } = a.app.get(Orders);
-    a.client.emit('steps', { id });
-    await eventually(() => source.observed);
-    b.client.emit('paid below', { id });
-    await untilWaiting(b, `order:${id}`);
-    source.next(1);
-    expect([a.acquired, work.started(id)]).toEqual([[`order:${id}`], 0]);
-    source.complete();
-    await work.untilStarted(id);
   });
 });
 
@@ -263,14 +206,6 @@ describe('LockExceptionFilter on gRPC', () => {
 
 @WebSocketGateway()
 class SocketOrders {
-  constructor(private readonly work: Work) {}
-
-  @SubscribeMessage('run')
-  @Locked('order:<0.id>')
-  run(@MessageBody() { id }: Order): Promise<string> {
-    return this.work.run(id);
-  }
-
   @SubscribeMessage('busy')
   @Locked('order:<0.id>', { ifBusy: 'throw' })
   async busy(@MessageBody() _order: Order): Promise<void> {}
@@ -289,19 +224,6 @@ class SocketOrders {
 }
 
 describe('the messages of one socket', () => {
-  it('also run one at a time for one key', async () => {
-    const gateway = await startGateways([SocketOrders]);
-    const [{ received, send }, id] = [await connect(gateway), freshKey()];
-    send('run', { id });
-    send('run', { id });
-    await untilWaiting(gateway, `order:${id}`);
-    await gateway.work.untilStarted(id);
-    expect(gateway.work.started(id)).toBe(1);
-    gateway.work.finish();
-    await eventually(() => received.length === 2);
-    expect(gateway.work.overlapped(id)).toBe(false);
-  });
-
   it.each(['skip', 'skipByRequest'])(
     'have no answer when they are skipped, and an error otherwise (%s)',
     async (how) => {

@@ -1,13 +1,6 @@
 import 'reflect-metadata';
 import { EventEmitter } from 'node:events';
-import {
-  Injectable,
-  Module,
-  type OnApplicationBootstrap,
-  type OnModuleInit,
-  type Provider,
-  type Type,
-} from '@nestjs/common';
+import { Injectable, Module, type OnModuleInit, type Provider, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
@@ -23,18 +16,11 @@ import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 import { Base, expectRefused, NONE } from '../support/places-by-hand.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { redisUrl } from '../../support/topologies/topology.js';
 
 afterEach(closeAll);
 
 class Failing implements OnModuleInit {
   onModuleInit(): void {
-    throw new Error('the start fails');
-  }
-}
-
-class FailingLater implements OnApplicationBootstrap {
-  onApplicationBootstrap(): void {
     throw new Error('the start fails');
   }
 }
@@ -91,18 +77,6 @@ describe('an app whose start fails in onModuleInit of another module', () => {
     await expectRefused((key) => service.run(key), NONE);
     await startModule({ imports });
     expect(await service.run('7')).toBe('base:7');
-  });
-});
-
-describe('an app whose start fails in onApplicationBootstrap of another module', () => {
-  it('leaves nothing after its close', async () => {
-    const { connections, build } = await setUp();
-    const app = await build(FailingLater);
-    expect((await rejection(app.init())).message).toBe('the start fails');
-    await app.close();
-    await eventually(async () => (await connections()) === 0);
-    const service = new Base();
-    await expectRefused((key) => service.run(key), NONE);
   });
 });
 
@@ -247,15 +221,6 @@ describe('a bare import of the module', () => {
       await expectTold(AppModule);
     },
   );
-
-  it('fails with the same advice in another module, with forRoot() in the root module', async () => {
-    @Module({ imports: [RedisLockModule], providers: [CatsService] })
-    class CatsModule {}
-    @Module({ imports: [RedisLockModule.forRoot({ connection: redisUrl() }), CatsModule] })
-    class AppModule {}
-
-    await expectTold(AppModule);
-  });
 
   it('fails with the same advice for the testing module', async () => {
     const error = await rejection(Test.createTestingModule({ imports: [RedisLockTestingModule] }).compile());

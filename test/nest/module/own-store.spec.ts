@@ -1,6 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { TerminusModule } from '@nestjs/terminus';
 import {
   getLockServiceToken,
   LockConfigurationError,
@@ -15,7 +14,6 @@ import { FakeStore } from '../../support/core/fake-store.js';
 import { closeAll, freshKey, startModule } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import type * as processMemory from '../../../lib/memory/process-memory.js';
-import { LockHealthIndicator } from '../../../lib/observability/terminus.js';
 
 afterEach(closeAll);
 
@@ -190,19 +188,6 @@ describe('locks in the memory of the process', () => {
     const lock = await (await startInMemory()).acquire(key);
     expect(await other.get(RedisLockService).tryAcquire(key)).toBeNull();
     await lock.release();
-  });
-
-  it('come from a factory as well', async () => {
-    const useFactory = async () => ({ connection: 'memory' });
-    const app = await startModule({ imports: [RedisLockModule.forRootAsync({ useFactory })] });
-    expect(await app.get(RedisLockService).withLock(freshKey(), () => 'ran')).toBe('ran');
-  });
-
-  it('are healthy', async () => {
-    const imports = [memory(), TerminusModule.forRoot({ logger: false })];
-    const app = await startModule({ imports, providers: [LockHealthIndicator] });
-    const { locks } = await app.get(LockHealthIndicator).isHealthy();
-    expect(locks).toMatchObject({ status: 'up', held: 0 });
   });
 
   it('are replaced in a test by useMemoryLocks', async () => {

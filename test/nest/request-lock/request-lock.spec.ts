@@ -264,16 +264,6 @@ const OrderedRoutes = routesOf(
   here,
 );
 
-@Controller('by-controller')
-@UseInterceptors(Maps)
-class MappedByController {
-  @Get(':id')
-  @UseInterceptors(ById)
-  run(): string {
-    return here();
-  }
-}
-
 beforeEach(() => seen.splice(0));
 
 describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
@@ -312,15 +302,6 @@ describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
     const [app, id] = [await start(), freshKey()];
     expect((await app.get(`mapped-outside/${id}`)).text).toMatch(`order:${id}, mapped`);
     expect(seen).toEqual(['before: no lock', 'end: no lock']);
-  });
-
-  it('is acquired after interceptors of the controller and global ones have begun', async () => {
-    const global = { provide: APP_INTERCEPTOR, useClass: Maps };
-    const outside = [await start(MappedByController)];
-    outside.push(await startRequests(platform, { controllers: [CheckedOrders], providers: [global] }));
-    const paths = [`by-controller/${freshKey()}`, `checked/${freshKey()}`];
-    for (const [index, app] of outside.entries()) expect((await app.get(paths[index]!)).status).toBe(200);
-    expect(seen.filter((line) => line.startsWith('before'))).toEqual(['before: no lock', 'before: no lock']);
   });
 
   it('leaves the queue when an outer interceptor gives up', async () => {

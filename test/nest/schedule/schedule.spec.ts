@@ -122,35 +122,6 @@ describe('the jobs of providers and controllers', () => {
   });
 });
 
-/** A job, under a key of each subclass. */
-@Injectable()
-abstract class BaseJob {
-  abstract readonly name: string;
-
-  constructor(readonly runs: Runs) {}
-
-  @Interval(50)
-  @Locked(
-    function (this: BaseJob) {
-      return `of ${this.name}`;
-    },
-    { oncePer: 'fire' },
-  )
-  async run(): Promise<void> {
-    await this.runs.work();
-  }
-}
-
-@Injectable()
-class ShopJob extends BaseJob {
-  readonly name = 'shop';
-}
-
-@Injectable()
-class BankJob extends BaseJob {
-  readonly name = 'bank';
-}
-
 @Injectable()
 abstract class HourlyJob {
   constructor(readonly runs: Runs) {}
@@ -181,14 +152,6 @@ async function startFree(providers: Type[]) {
 }
 
 describe('a job of an abstract base, with the decorators on the base,', () => {
-  it('runs once per fire for each subclass, under its own key', async () => {
-    const { fires } = await startFree([ShopJob, BankJob]);
-    const count = (name: string) => fires().filter((fire) => fire.startsWith(`of ${name} `)).length;
-    await eventually(() => count('shop') > 3 && count('bank') > 3);
-    const seen = fires();
-    expect(new Set(seen).size).toBe(seen.length);
-  });
-
   it('runs by the schedule of an override that calls it, once per fire', async () => {
     const { fires } = await startFree([SecondlyJob]);
     await eventually(() => fires().length > 1);

@@ -60,38 +60,6 @@ describe('closing the app', () => {
     await held.release();
   });
 
-  it('waits for a holder, whose work ends normally', async () => {
-    const { app, locks } = await startApp({ drainMs: 20_000 });
-    const [work, entered] = [gate(), gate()];
-    const log: string[] = [];
-    const running = locks.withLock(freshKey(), async (lock) => {
-      entered.open();
-      await work.opened;
-      log.push(`held ${lock.held}`);
-      return 'done';
-    });
-    await entered.opened;
-    const closed = app.close().then(() => log.push('closed'));
-    await expect(locks.acquire(freshKey())).rejects.toBeInstanceOf(LockShutdownError);
-    expect(log).toEqual([]);
-    work.open();
-    expect(await running).toBe('done');
-    await closed;
-    expect(log).toEqual(['held true', 'closed']);
-  });
-
-  it('aborts the signal of a holder that takes longer than drainMs, and frees its lock', async () => {
-    const { app, locks } = await startApp({ drainMs: 50 });
-    const other = await startApp();
-    const key = freshKey();
-    const lock = await locks.acquire(key);
-    const { signal } = lock;
-    await app.close();
-    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
-    expect((signal.reason as Error).cause).toBeInstanceOf(LockShutdownError);
-    expect(await other.locks.isLocked(key)).toBe(false);
-  });
-
   it('waits for the holders before any onApplicationShutdown, so that their resources are still open', async () => {
     expect(await orderOfClosing()).toEqual(['work done', 'database closed']);
   });

@@ -1,36 +1,22 @@
-import { Injectable } from '@nestjs/common';
-import { type TestingModule } from '@nestjs/testing';
 import { type AcquireReply, type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { NO_FACTS } from '../../../lib/core/history/history-entry.js';
-import { Locked, RedisLockService } from '../../../lib/index.js';
+import { RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, MemoryLockStore, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
-@Injectable()
-class Orders {
-  constructor(readonly locks: RedisLockService) {}
-
-  @Locked('order:<0>')
-  async charge(id: string): Promise<string> {
-    return id;
-  }
-}
-
 let clock: ManualClock;
 let server: MemoryLockServer;
-let orders: Orders;
-let app: TestingModule;
+let locks: RedisLockService;
 
-const start = async (): Promise<TestingModule> => {
+const start = async (): Promise<RedisLockService> => {
   const imports = [RedisLockTestingModule.forRoot({ server, leaseMs: 30_000, waitMs: 5_000 })];
-  return startModule({ imports, providers: [Orders] });
+  return (await startModule({ imports })).get(RedisLockService);
 };
 
 beforeEach(async () => {
   clock = new ManualClock();
   server = new MemoryLockServer({ clock });
-  app = await start();
-  orders = app.get(Orders);
+  locks = await start();
 });
 
 afterEach(async () => {
@@ -44,28 +30,24 @@ describe('a server', () => {
   const remembered = () => [...server.locks.all.keys()].map((key) => key.split(':').at(-1));
 
   it('forgets only locks that were not used for a quarter of an hour', async () => {
-    for (const key of ['a', 'b', 'c']) await orders.locks.withLock(key, () => undefined);
-    const held = await orders.locks.acquire('held');
+    for (const key of ['a', 'b', 'c']) await locks.withLock(key, () => undefined);
+    const held = await locks.acquire('held');
     await clock.advance(599_000);
-    await orders.locks.withLock('c', () => undefined);
+    await locks.withLock('c', () => undefined);
     expect(remembered()).toEqual(['a', 'b', 'c', 'held']);
     await clock.advance(361_000);
-    await orders.locks.inspect('a');
+    await locks.inspect('a');
     expect(remembered()).toEqual(['c', 'held']);
-    expect((await orders.locks.inspect('a')).fencingToken).toBe(0);
+    expect((await locks.inspect('a')).fencingToken).toBe(0);
     await held.release();
   });
 });
 
 describe('a store on a server', () => {
-  const heard: string[] = [];
-
-  beforeEach(() => void (heard.length = 0));
-
   function open(keepMs?: number) {
     const store = new MemoryLockStore(server, { keepMs });
     const nothing = (): void => undefined;
-    store.listen({ onWakeUp: (attempt) => void heard.push(attempt), onListening: nothing, onMessagesMissed: nothing });
+    store.listen({ onWakeUp: nothing, onListening: nothing, onMessagesMissed: nothing });
     let count = 0;
     const requestOf = (fields: Partial<AcquireRequest>): AcquireRequest => {
       const usual = { keys: ['a'], attempt: `${store.clientId}.${(count += 1)}`, owner: undefined, holder: 'host:1' };
@@ -134,24 +116,6 @@ describe('a store on a server', () => {
     await store.close();
   });
 
-  it.each<[string, Partial<AcquireRequest>]>([
-    ['that is not fair', { fair: false }],
-    ['for several keys', { keys: ['a', 'b'] }],
-  ])(
-    'wakes a waiter %s once each time when the lock is freed, with any number of other callers',
-    async (_name, fields) => {
-      const [one, other] = [open(), open()];
-      let { request } = await one.acquire();
-      const waiting = await other.acquire({ ...fields, waiterLeaseMs: 30_000 });
-      for (let times = 1; times <= 3; times += 1) {
-        await one.release(request.attempt);
-        for (let i = 0; i < 3; i += 1) await one.acquire();
-        expect(heard).toEqual(Array.from({ length: times }, () => waiting.request.attempt));
-        ({ request } = await one.acquire({ fair: false }));
-      }
-    },
-  );
-
   it('lets waiters pass one whose store was closed', async () => {
     const [one, other] = [open(), open()];
     await one.acquire({ mode: 'read' });
@@ -159,17 +123,6 @@ describe('a store on a server', () => {
     expect((await one.acquire({ mode: 'read' })).outcome).toBe('busy');
     await other.store.close();
     expect((await one.acquire({ mode: 'read' })).outcome).toBe('granted');
-  });
-
-  it('wakes the next one when the first waiter gives up, and one whose permits were taken away', async () => {
-    const { store, acquire, release } = open();
-    await acquire({ mode: 'read', permits: 3 });
-    const first = await acquire({ waiterLeaseMs: 30_000 });
-    const next = await acquire({ mode: 'read', take: 3, permits: 3, waiterLeaseMs: 30_000 });
-    await release(first.request.attempt);
-    expect(heard).toEqual([next.request.attempt]);
-    await store.setPermits('a', 2);
-    expect(heard).toEqual([next.request.attempt, next.request.attempt]);
   });
 });
 
@@ -198,25 +151,23 @@ describe('the history of a server', () => {
 describe('a server that is stopped', () => {
   it('receives what it cannot do, if that concerns no lock', async () => {
     server.stop();
-    await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toThrow(
-      /^The store cannot list the locks: /,
-    );
-    await expect(orders.locks.history()).rejects.toThrow(/^The store cannot read the history of the locks: /);
+    await expect(locks.list()[Symbol.asyncIterator]().next()).rejects.toThrow(/^The store cannot list the locks: /);
+    await expect(locks.history()).rejects.toThrow(/^The store cannot read the history of the locks: /);
   });
 
   it('keeps locks for holders that return in time: renewals continue, and others are excluded', async () => {
-    const lock = await orders.locks.acquire('a');
+    const lock = await locks.acquire('a');
     server.stop();
     await clock.advance(25_000);
     server.start();
     await clock.advance(100_000);
-    expect([lock.held, await orders.locks.tryAcquire('a')]).toEqual([true, null]);
+    expect([lock.held, await locks.tryAcquire('a')]).toEqual([true, null]);
   });
 
   it('gets renewals of all locks at once after its return', async () => {
-    const lock = await orders.locks.acquire('a');
+    const lock = await locks.acquire('a');
     let renewals = 0;
-    orders.locks.events.on('renewed', () => (renewals += 1));
+    locks.events.on('renewed', () => (renewals += 1));
     server.stop();
     server.start();
     await clock.advance(0);
@@ -224,35 +175,18 @@ describe('a server that is stopped', () => {
     expect([renewals, lock.held]).toEqual([1, true]);
   });
 
-  it('serves a waiting call after its return', async () => {
-    server.stop();
-    const charging = orders.charge('1');
-    await clock.advance(3_000);
-    server.start();
-    await clock.advance(1_000);
-    expect(await charging).toBe('1');
-  });
-
   it('learns of a release after its return, and the next caller gets the lock', async () => {
-    const other = (await start()).get(Orders);
-    const lock = await orders.locks.acquire('a');
-    const waiting = other.locks.acquire('a', { waitMs: 60_000 });
+    const other = await start();
+    const lock = await locks.acquire('a');
+    const waiting = other.acquire('a', { waitMs: 60_000 });
     await clock.advance(10);
     server.stop();
     const released = lock.release();
     await clock.advance(2_000);
     await released;
-    expect(other.locks.activity).toEqual({ held: 0, waiting: 1 });
+    expect(other.activity).toEqual({ held: 0, waiting: 1 });
     server.start();
     await clock.advance(10_000);
     expect((await waiting).held).toBe(true);
-  });
-
-  it('may be stopped and started twice', async () => {
-    server.start();
-    server.stop();
-    server.stop();
-    server.start();
-    expect((await orders.locks.acquire('a')).held).toBe(true);
   });
 });
