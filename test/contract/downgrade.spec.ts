@@ -1,9 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock, LockLostError, LockNotHeldError, LockReentryError } from '../../lib/index.js';
-import { loadScripts, proxyTo } from '../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { deleteLock, ownPlace } from './support/stores.js';
-import { itOnSingle, topology } from '../support/topologies/topology.js';
+import { topology } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 import { gate } from '../support/waiting/gate.js';
 import { rejection } from '../support/waiting/rejection.js';
@@ -117,26 +116,6 @@ describe('downgrade', () => {
     const released = await a.locks.acquire(keys[2]!);
     await released.release();
     expect(await rejection(released.downgrade())).toBeInstanceOf(LockNotHeldError);
-  });
-
-  itOnSingle('downgrades once when the reply is lost', async () => {
-    const [proxy, admin] = [await proxyTo(), openAdmin()];
-    await loadScripts(admin);
-    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
-    const key = freshKey();
-    const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
-    const reader = b.locks.acquire(key, READ);
-    await untilWaiting(b, key);
-    proxy.dropNextReply((text) => text.startsWith('evalsha ') && text.includes(key));
-    await lock.downgrade();
-    expect(proxy.droppedReplies).toBe(1);
-    const other = await reader;
-    expect(lock.held).toBe(true);
-    expect((await b.locks.inspect(key)).holders.map(({ mode }) => mode)).toEqual(['read', 'read']);
-    await other.release();
-    expect(await b.locks.tryAcquire(key)).toBeNull();
-    await lock.release();
-    expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
   it('lets nested work read, and refuses to write or to downgrade the hold of an outer call', async () => {

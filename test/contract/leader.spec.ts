@@ -1,9 +1,7 @@
 import 'reflect-metadata';
-import { type DemotionReason, type Leadership, LockNotHeldError, type LockEventMap } from '../../lib/index.js';
+import { type DemotionReason, type Leadership } from '../../lib/index.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { gate } from '../support/waiting/gate.js';
-import { outcomeOf } from '../support/waiting/outcome.js';
 import { startMortalApp } from './support/mortal.js';
 import { itInMemory } from '../support/topologies/topology.js';
 
@@ -57,25 +55,6 @@ describe('a leader', () => {
     expect(tokens).toEqual(tokens.toSorted((a, b) => a - b));
   });
 
-  it('lets others go first when it resigns, and is elected again after them', async () => {
-    const [key, leading] = [freshKey('leader'), new Set()];
-    const first = await campaign(key, leading);
-    await first.leadership.waitUntilLeader();
-    const second = await campaign(key, leading);
-    await eventually(() => second.locks.activity.waiting === 1);
-    for (const [leader, next] of [
-      [first, second],
-      [second, first],
-      [first, second],
-    ] as const) {
-      await leader.leadership.resign();
-      expect(leader.leadership.isLeader()).toBe(false);
-      await next.leadership.waitUntilLeader();
-      await eventually(() => leader.locks.activity.waiting === 1);
-    }
-    expect(first.told).toEqual(['elected', 'resigned', 'elected', 'resigned']);
-  });
-
   it('is notified that an operator has revoked its lock, and the next one leads', async () => {
     const key = freshKey('leader');
     const first = await campaign(key);
@@ -87,33 +66,6 @@ describe('a leader', () => {
     await second.leadership.waitUntilLeader();
     await eventually(() => signal.aborted);
     expect(first.told).toEqual(['elected', 'revoked']);
-  });
-
-  it('holds a lock that others see, until its work has ended', async () => {
-    const { locks } = await startApp();
-    const [key, work] = [freshKey('leader'), gate()];
-    const leadership = locks.lead(key, { leaseMs: LONG_MS, onElected: () => work.opened });
-    const { fencingToken } = await leadership.waitUntilLeader();
-    expect(await locks.inspect(key)).toMatchObject({ mode: 'write', fencingToken, holders: [{ fencingToken }] });
-    expect(await locks.tryAcquire(key)).toBeNull();
-    const stopped = outcomeOf(leadership.stop().then(() => 'stopped'));
-    expect([await locks.isLocked(key), stopped.value]).toEqual([true, undefined]);
-    work.open();
-    await eventually(() => stopped.value === 'stopped');
-    await eventually(async () => !(await locks.isLocked(key)));
-    await expect(leadership.waitUntilLeader()).rejects.toBeInstanceOf(LockNotHeldError);
-  });
-
-  it('is reported by events, with the token of the term', async () => {
-    const { locks } = await startApp();
-    const events: (LockEventMap['elected'] | LockEventMap['demoted'])[] = [];
-    locks.events.on('elected', (event) => events.push(event)).on('demoted', (event) => events.push(event));
-    const key = freshKey('leader');
-    const leadership = locks.lead(key);
-    const { fencingToken } = await leadership.waitUntilLeader();
-    await leadership.stop();
-    const common = { key, template: undefined, mode: 'write', where: '', fencingToken };
-    expect(events).toMatchObject([common, { ...common, reason: 'stopped' }]);
   });
 
   itInMemory(

@@ -6,7 +6,7 @@ import { itOnSingle, itWithQueue, topology } from '../support/topologies/topolog
 import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
 import { untilQueuedAtFirst, waiters } from './support/queued.js';
-import { deadlineOf, grantedAt, queued } from '../support/redis/records.js';
+import { grantedAt, queued } from '../support/redis/records.js';
 
 describe('promise 3: no deadlock', () => {
   afterEach(closeAll);
@@ -22,49 +22,6 @@ describe('promise 3: no deadlock', () => {
     const at = grantedAt(await next);
     expect(at).toBeGreaterThanOrEqual(deadline - topology.spreadMs);
   });
-
-  itOnSingle('grants the lock of a disconnected holder when its lease ends, and not before', async () => {
-    const [proxy, admin] = [await proxyTo(), openAdmin()];
-    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
-    const key = freshKey();
-    const lost = await a.locks.acquire(key, { leaseMs: 1_000, renew: false });
-    const deadline = await deadlineOf([admin], key);
-    proxy.blackhole(true);
-    const next = await b.locks.acquire(key, { waitMs: 25_000 });
-    expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);
-    expect(lost.held).toBe(false);
-  });
-
-  itWithQueue('drops a killed waiter when its waiter lease ends', async () => {
-    const [a, gone, store] = [await startApp(), await startMortal(), openStore()];
-    const key = freshKey();
-    const held = await a.locks.acquire(key);
-    const waiting = gone.acquire(key, { leaseMs: 600, waitMs: 60_000 });
-    waiting.catch(() => undefined);
-    await eventually(async () => (await store.queued(key)) === 1);
-    await gone.kill();
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
-    await held.release();
-    const next = await a.locks.tryAcquire(key);
-    expect(next).not.toBeNull();
-    expect(await store.queued(key)).toBe(0);
-  });
-
-  itOnSingle(
-    'grants nothing to a waiter whose waiter lease has ended, even if Redis believes it is connected',
-    async () => {
-      const [proxy, admin] = [await proxyTo(), openAdmin()];
-      const [a, gone] = [await startApp(), await startApp({ connection: proxy.url })];
-      const key = freshKey();
-      const held = await a.locks.acquire(key);
-      gone.locks.acquire(key, { leaseMs: 600, waitMs: 60_000 }).catch(() => undefined);
-      await eventually(async () => (await queued(admin, key)) === 1);
-      proxy.blackhole(true);
-      await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
-      await held.release();
-      expect(await a.locks.tryAcquire(key)).not.toBeNull();
-    },
-  );
 
   it('skips a killed waiter at the head of the queue', async () => {
     const [a, b, gone] = [await startApp(), await startApp(), await startMortal()];

@@ -1,9 +1,8 @@
 import { LockConfigurationError, LockStoreError } from '../../lib/index.js';
-import { MemoryLockServer } from '../../lib/testing/index.js';
 import { proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { onEveryStore, ownPlace } from './support/stores.js';
-import { itInMemory, itOnRedis, itOnSingle } from '../support/topologies/topology.js';
+import { itOnRedis, itOnSingle } from '../support/topologies/topology.js';
 import { rejection } from '../support/waiting/rejection.js';
 
 const work = jest.fn();
@@ -25,25 +24,6 @@ describe('promise 5: no silent unlocked run', () => {
     const error = await rejection(locks.withLock(freshKey(), { waitMs }, work));
     expect(error).toBeInstanceOf(LockStoreError);
     expect(locker.live).toMatchObject({ locks: 0, waiting: 0 });
-  });
-
-  itOnSingle('rejects tryAcquire with LockStoreError, rather than null, when Redis is down', async () => {
-    const proxy = await proxyTo();
-    proxy.refuse(true);
-    const { locks } = await startApp({ connection: proxy.url });
-    expect(await rejection(locks.tryAcquire(freshKey()))).toMatchObject({ code: 'LOCK_STORE', retryable: true });
-  });
-
-  itInMemory('rejects every operator method while the server is stopped, even a list without locks', async () => {
-    const server = new MemoryLockServer();
-    const { locks } = await startApp({}, {}, server);
-    const listed = async (): Promise<void> => {
-      for await (const { key } of locks.list()) work(key);
-    };
-    server.stop();
-    for (const answer of [locks.inspect('key'), locks.isLocked('key'), locks.forceRelease('key'), listed()]) {
-      expect(await rejection(answer)).toBeInstanceOf(LockStoreError);
-    }
   });
 
   itOnRedis('rejects at once when the key holds another type in Redis, and leaves it unchanged', async () => {

@@ -1,8 +1,7 @@
 import { getEventListeners } from 'node:events';
-import { Redis } from 'ioredis';
 import { eventually } from '../support/waiting/eventually.js';
-import { ownRedis, proxyTo } from '../support/redis/own-redis.js';
-import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
+import { ownRedis } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { ownPlace } from './support/stores.js';
 import { itOnRedis, itOnSingle } from '../support/topologies/topology.js';
 import { expectNothingAlive, inQueue, untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
@@ -90,16 +89,6 @@ describe('promise 10: nothing left behind', () => {
     }
   });
 
-  itOnSingle('sends no commands while there are no locks', async () => {
-    const { admin, url } = await ownRedis();
-    const { locks } = await startApp({ connection: url });
-    await locks.withLock('a', () => undefined);
-    await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
-    await admin.config('RESETSTAT');
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
-  });
-
   itOnSingle('has one subscription per open app, and no connection after the app has closed', async () => {
     const { admin, url } = await ownRedis();
     const apps = [await startApp({ connection: url }), await startApp({ connection: url })];
@@ -116,36 +105,5 @@ describe('promise 10: nothing left behind', () => {
     await apps[1]!.close();
     await eventually(async () => (await channels()) === 0 && (await connections()) === 1);
     await expectNothingAlive(apps);
-  });
-
-  itOnSingle('leaves a given client open, working, and without our listeners', async () => {
-    const { admin, url } = await ownRedis();
-    const client = new Redis(url);
-    closeLater({ close: async () => client.disconnect() });
-    const listeners = () => Object.fromEntries(client.eventNames().map((name) => [name, client.listenerCount(name)]));
-    await client.ping();
-    const before = listeners();
-    const app = await startApp({ connection: client });
-    await app.locks.withLock('a', () => undefined);
-    await app.close();
-    expect(client.status).toBe('ready');
-    expect(await client.ping()).toBe('PONG');
-    expect(listeners()).toEqual(before);
-    const connections = async () =>
-      String(await admin.client('LIST'))
-        .trim()
-        .split('\n').length;
-    await eventually(async () => (await connections()) === 2);
-  });
-
-  itOnSingle('closes even while Redis is away and a lock is held', async () => {
-    const proxy = await proxyTo();
-    const app = await startApp({ connection: proxy.url, drainMs: 50 });
-    const lock = await app.locks.acquire(freshKey(), { leaseMs: 3_000 });
-    proxy.blackhole(true);
-    await app.close();
-    expect(lock.held).toBe(false);
-    await eventually(() => app.locker.live.locks === 0);
-    await expectNothingAlive([app]);
   });
 });

@@ -1,26 +1,12 @@
 import { startChildApp } from '../support/processes/child-app.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { itOnRedis } from '../support/topologies/topology.js';
 import { eventually } from '../support/waiting/eventually.js';
 
 const PATIENT = { waitMs: 25_000 };
 
-const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
-
 describe('a lock that changes hands', () => {
   afterEach(closeAll);
-
-  it('is renewed by the app that adopts it, for longer than its lease', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const renewed: number[] = [];
-    b.locks.events.on('renewed', ({ fencingToken }) => renewed.push(fencingToken));
-    // Until it is connected: an adoption is sent once.
-    await b.locks.isLocked(key);
-    const lock = await b.locks.adopt(await (await a.locks.acquire(key, { leaseMs: 4_500 })).transfer());
-    await eventually(() => renewed.length > 3, { timeoutMs: 20_000 });
-    expect([lock.held, renewed[0]]).toEqual([true, lock.fencingToken]);
-  });
 
   itOnRedis(
     'continues in another process when the first one is killed, and reports its loss to the first one',

@@ -2,9 +2,8 @@ import { type Lock, LockConfigurationError, LockLostError, type LockOptions, Loc
 import { isCommand, loadScripts, proxyTo } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { itOnSingle, itWithPermits, topology } from '../support/topologies/topology.js';
-import { eventually } from '../support/waiting/eventually.js';
 import { rejection } from '../support/waiting/rejection.js';
-import { untilFree, untilWaiting } from '../support/waiting/waiters.js';
+import { untilFree } from '../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 25_000 };
 const LONG = { leaseMs: 60_000 };
@@ -62,19 +61,6 @@ describe('a lock that changes hands', () => {
     for (const key of keys) await untilFree(a, key);
   });
 
-  it('was downgraded before: readers stay, and a writer waits', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const first = await a.locks.acquire(key, LONG);
-    await first.downgrade();
-    const reader = await a.locks.acquire(key, { mode: 'read', ...PATIENT });
-    const lock = await b.locks.adopt(await first.transfer());
-    await reader.release();
-    expect([lock.mode, await a.locks.tryAcquire(key)]).toEqual(['read', null]);
-    await lock.extend(90_000);
-    expect(await lock.release()).toBe(true);
-  });
-
   it('is adopted once, however many try', async () => {
     const [a, b] = await startTwo();
     const key = [freshKey(), freshKey()];
@@ -97,37 +83,6 @@ describe('a lock that changes hands', () => {
     expect(await winner.value.release()).toBe(true);
   });
 
-  it('may change hands again, and come back', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const first = await a.locks.acquire(key, LONG);
-    let lock: Lock = first;
-    for (const app of [b, a, a, b]) {
-      const before = lock;
-      lock = await app.locks.adopt(await before.transfer());
-      expect([before.held, lock.held, lock.fencingToken]).toEqual([false, true, first.fencingToken]);
-    }
-    expect(await lock.release()).toBe(true);
-  });
-
-  it('keeps those who wait waiting, in both apps, until it is released', async () => {
-    const [a, b] = await startTwo();
-    const key = freshKey();
-    const first = await a.locks.acquire(key, LONG);
-    const waiting = [a.locks.acquire(key, PATIENT), b.locks.acquire(key, PATIENT)];
-    await untilWaiting(a, key, 2);
-    const text = await first.transfer();
-    const lock = await b.locks.adopt(text);
-    expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: first.fencingToken }]);
-    await lock.release();
-    const served = waiting.map(async (granted) => {
-      const next = await granted;
-      await next.release();
-      return next.fencingToken;
-    });
-    for (const token of await Promise.all(served)) expect(token).toBeGreaterThan(first.fencingToken);
-  });
-
   it('that is not adopted is granted to the next one when its lease ends', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
@@ -135,20 +90,6 @@ describe('a lock that changes hands', () => {
     const next = await b.locks.acquire(key, PATIENT);
     expect(await rejection(b.locks.adopt(text))).toMatchObject({ code: 'LOCK_LOST', reason: 'taken' });
     expect(next.held).toBe(true);
-  });
-
-  it('cannot be adopted after an operator has revoked it, and is lost in the app that has adopted it', async () => {
-    const [a, b] = await startTwo();
-    const [key, other] = [freshKey(), freshKey()];
-    const text = await (await a.locks.acquire(key, LONG)).transfer();
-    await a.locks.forceRelease(key);
-    expect(await rejection(b.locks.adopt(text))).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
-    // If it does not listen yet, its next renewal notifies it.
-    const lock = await b.locks.adopt(await (await a.locks.acquire(other, { leaseMs: 9_000 })).transfer());
-    const { signal } = lock;
-    await a.locks.forceRelease(other);
-    await eventually(() => signal.aborted);
-    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
   });
 
   it('outlives the shutdown of the app that had it', async () => {

@@ -5,7 +5,6 @@ import { disconnect, loadScripts, proxyTo } from '../../support/redis/own-redis.
 import { type LockApp, closeAll, freshKey, openAdmin, openAdmins, startApp } from '../../support/apps/lock-app.js';
 import { nodesOf } from '../support/stores.js';
 import { itOnSingle, topology } from '../../support/topologies/topology.js';
-import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
@@ -65,19 +64,6 @@ describe('forceRelease', () => {
     expect(lost).toEqual(['revoked']);
   });
 
-  it('notifies every reader, and every hold of an owner that re-entered', async () => {
-    const [a, b, c] = await startThree();
-    const [key, owned, owner] = [freshKey(), freshKey(), 'order-7'];
-    const held = await Promise.all([
-      ...[a, a, b].map(({ locks }) => locks.acquire(key, { mode: 'read', leaseMs: 600_000 })),
-      ...[a, b].map(({ locks }) => locks.acquire(owned, { owner, leaseMs: 600_000 })),
-    ]);
-    expect([await c.locks.forceRelease(key), await c.locks.forceRelease(owned)]).toEqual([true, true]);
-    await eventually(() => held.every(({ signal }) => signal.aborted));
-    for (const { signal } of held) expect(signal.reason).toMatchObject(OPERATOR);
-    expect([await c.locks.isLocked(key), await c.locks.isLocked(owned)]).toEqual([false, false]);
-  });
-
   itOnSingle('notifies a holder that cannot hear the message at its next renewal', async () => {
     const [proxy, b, admin] = [await proxyTo(), await startApp(), openAdmin()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
@@ -117,42 +103,6 @@ describe('forceRelease', () => {
       return 'value';
     });
     expect(await rejection(work)).toMatchObject({ ...OPERATOR, result: 'value' });
-  });
-
-  itOnSingle('is not undone by commands that the old holder still sends', async () => {
-    const [proxy, b] = [await proxyTo(), await startApp()];
-    const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
-    const keys = [freshKey(), freshKey(), freshKey()];
-    proxy.blackhole(true);
-    const [released, extended, downgraded] = await Promise.all(
-      keys.map((key) => a.locks.acquire(key, { leaseMs: 600_000 })),
-    );
-    for (const key of keys) await b.locks.forceRelease(key);
-    const next = await Promise.all(keys.map((key) => b.locks.acquire(key)));
-    await released!.release();
-    expect(await rejection(extended!.extend(60_000))).toMatchObject(OPERATOR);
-    expect(await rejection(downgraded!.downgrade())).toMatchObject(OPERATOR);
-    for (const lock of [released, extended, downgraded]) await lock!.release();
-    for (const { key, fencingToken } of next) {
-      expect(await b.locks.inspect(key)).toMatchObject({ mode: 'write', holders: [{ fencingToken }] });
-    }
-    for (const lock of next) await lock.extend(60_000);
-  });
-
-  it('rejects the nested calls that wait under the hold, and admits no more', async () => {
-    const [a, b] = await startThree();
-    const [key, done] = [freshKey(), gate()];
-    const work = a.locks.withLock(key, { leaseMs: 600_000 }, async () => {
-      const inside = rejection(a.locks.withLock(key, () => done.opened));
-      const waiting = rejection(a.locks.withLock(key, { waitMs: Infinity }, () => 'ran'));
-      await b.locks.forceRelease(key);
-      expect(await waiting).toMatchObject(OPERATOR);
-      expect(await rejection(a.locks.withLock(key, () => 'ran'))).toMatchObject(OPERATOR);
-      done.open();
-      expect(await inside).toMatchObject(OPERATOR);
-    });
-    expect(await rejection(work)).toMatchObject(OPERATOR);
-    expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
   it('leaves a holder alone that was granted the lock after the operator looked, and refuses a text that is not a token', async () => {

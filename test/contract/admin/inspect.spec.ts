@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import { Injectable } from '@nestjs/common';
-import { Limited, type LockWaitTimeoutError, Locked } from '../../../lib/index.js';
-import { eventually } from '../../support/waiting/eventually.js';
+import { type LockWaitTimeoutError, Locked } from '../../../lib/index.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
@@ -14,16 +13,6 @@ const PATIENT = { waitMs: 25_000 };
 @Injectable()
 class Reports {
   readonly ready = gate();
-
-  @Locked('report:<0>')
-  async build(_id: string): Promise<void> {
-    await this.ready.opened;
-  }
-
-  @Limited('export:<0>', 3)
-  async export(_id: string): Promise<void> {
-    await this.ready.opened;
-  }
 
   @Locked('ship:<0>', { note: (id: string) => `parcel ${id}`, waitMs: 20_000 })
   async ship(_id: string): Promise<void> {
@@ -84,25 +73,6 @@ describe('inspect', () => {
     expect(holder!.remainingMs).toBeLessThanOrEqual(60_000);
     await lock.release();
     await Promise.all(waiting.map(async (next) => (await next).release()));
-  });
-
-  itWithPermits('reports the class and method of a decorated call, and every holder of a shared lock', async () => {
-    const start = () => startApp({}, { providers: [Reports] });
-    const [a, b] = [await start(), await start()];
-    const [reports, others, id] = [a.app.get(Reports), b.app.get(Reports), freshKey()];
-    const running = [reports.build(id), reports.export(id), others.export(id)];
-    await eventually(async () => (await a.locks.inspect(`export:${id}`)).holders.length === 2);
-    await eventually(() => a.locks.isLocked(`report:${id}`));
-    const write = await b.locks.inspect(`report:${id}`);
-    expect(write.holders).toMatchObject([{ where: 'Reports.build', pid: process.pid, mode: 'write' }]);
-    const read = await b.locks.inspect(`export:${id}`);
-    const holder = { where: 'Reports.export', mode: 'read' };
-    expect(read).toMatchObject({ mode: 'read', holders: [holder, holder] });
-    expect(new Set(read.holders.map(({ attempt }) => attempt)).size).toBe(2);
-    expect(new Set(read.holders.map(({ fencingToken }) => fencingToken)).size).toBe(2);
-    for (const service of [reports, others]) service.ready.open();
-    await Promise.all(running);
-    expect(await a.locks.inspect(`export:${id}`)).toMatchObject({ mode: 'free', holders: [] });
   });
 
   itWithPermits('reports the permits that the present holders count, the first holder first', async () => {

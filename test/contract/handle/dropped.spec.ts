@@ -63,34 +63,6 @@ describe('a handle that is dropped without a release', () => {
     expect((signals[0]!.reason as Error).cause).toMatchObject({ message: expect.stringContaining('was dropped') });
   });
 
-  it('is kept while anything references it, or its signal', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const [kept, dropped] = [freshKey(), freshKey()];
-    const handle = await a.locks.acquire(kept, OPTIONS);
-    await drop(a, dropped);
-    await eventuallyPasses(async () => {
-      await collectGarbage();
-      expect(await b.locks.isLocked(dropped)).toBe(false);
-    });
-    expect(await b.locks.tryAcquire(kept)).toBeNull();
-    expect(handle.held).toBe(true);
-    expect(messagesOf(kept)).toEqual([]);
-    await handle.release();
-  });
-
-  it('is not reported when it was released, or when withLock owned it', async () => {
-    const a = await startApp();
-    const [released, worked, dropped] = [freshKey(), freshKey(), freshKey()];
-    await (async () => (await a.locks.acquire(released)).release())();
-    await a.locks.withLock(worked, () => undefined);
-    await drop(a, dropped);
-    await eventuallyPasses(async () => {
-      await collectGarbage();
-      expect(messagesOf(dropped)).toHaveLength(1);
-    });
-    expect([...messagesOf(released), ...messagesOf(worked)]).toEqual([]);
-  });
-
   it('is not released while withLock runs, though nothing references it', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [working, dropped] = [freshKey(), freshKey()];

@@ -1,83 +1,12 @@
-import { LockNotHeldError, LockLostError, type Lock } from '../../../lib/index.js';
+import { LockNotHeldError, type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
-import { itWithOneRecord, itWithPermits } from '../../support/topologies/topology.js';
-import { lockCalls, plainWriter, sendOperation } from '../../support/redis/lock-commands.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { itWithPermits } from '../../support/topologies/topology.js';
 import { deleteLock } from '../support/stores.js';
-
-/** Sends a command as another, or an earlier, client would; gives its outcome. */
-async function send(
-  name: 'acquire' | 'renew' | 'release',
-  key: string,
-  { attempt, token = 0 }: { readonly attempt: string; readonly token?: number },
-) {
-  const operation = {
-    acquire: () => lockCalls.acquire(plainWriter(key, attempt), 1_000, 0),
-    renew: () =>
-      lockCalls.renew({
-        key,
-        attempt,
-        fencingToken: token,
-        leaseMs: 30_000,
-        mode: 'write',
-        owner: undefined,
-        holder: 'x:1',
-        timeoutMs: 1_000,
-      }),
-    release: () => lockCalls.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 30_000 }, 1_000),
-  }[name]();
-  const [outcome] = await sendOperation(openAdmin(), operation);
-  return outcome;
-}
-
-const holdsOf = async (key: string) =>
-  Object.entries(await hashOf(openAdmin(), key)).filter(([field]) => field.startsWith('hold:'));
 
 describe('promise 2: ownership', () => {
   afterEach(closeAll);
-
-  itWithOneRecord('leaves a hold unchanged when another client releases or renews it', async () => {
-    const { locks } = await startApp();
-    const key = freshKey();
-    const lock = await locks.acquire(key);
-    const before = await holdsOf(key);
-    const token = lock.fencingToken;
-    expect(await send('release', key, { attempt: 'foreign.aa000001' })).toBe('unknown');
-    expect(await send('renew', key, { attempt: 'foreign.aa000001', token })).toBe('lost');
-    expect(await send('renew', key, { attempt: lock.owner, token: lock.fencingToken - 1 })).toBe('lost');
-    expect(await send('renew', key, { attempt: lock.owner, token: 0 })).toBe('lost');
-    expect(await holdsOf(key)).toEqual(before);
-    await lock.extend(60_000);
-    expect(lock.remainingMs).toBeGreaterThan(30_000);
-  });
-
-  itWithOneRecord('refuses every late command of a released lock, and the next holder keeps the lock', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const key = freshKey();
-    const first = await a.locks.acquire(key);
-    await first.release();
-    const late = { attempt: first.owner, token: first.fencingToken };
-    expect(await send('acquire', key, late)).toBe('refused');
-    expect(await b.locks.isLocked(key)).toBe(false);
-    await b.locks.acquire(key);
-    const before = await holdsOf(key);
-    expect(await send('release', key, late)).toBe('again');
-    expect(await send('renew', key, late)).toBe('lost');
-    expect(await send('acquire', key, late)).toBe('refused');
-    expect(await holdsOf(key)).toEqual(before);
-  });
-
-  itWithOneRecord('never brings back a lease that has ended', async () => {
-    const { locks } = await startApp();
-    const key = freshKey();
-    const lock = await locks.acquire(key, { leaseMs: 60, renew: false });
-    await eventually(async () => !(await locks.isLocked(key)));
-    expect(await send('renew', key, { attempt: lock.owner, token: lock.fencingToken })).toBe('lost');
-    expect(await locks.isLocked(key)).toBe(false);
-    await expect(lock.extend(5_000)).rejects.toBeInstanceOf(LockLostError);
-  });
 
   it('does not release a lock that another client got after the lease ended', async () => {
     const [a, b] = [await startApp(), await startApp()];

@@ -115,28 +115,10 @@ describe('a decorated method that loses its lock', () => {
     expect(told).toEqual(['shutdown']);
     await closed;
   });
-
-  it('rejects even when its caller awaits it late, and passes its own error unchanged', async () => {
-    const { app } = await startApp({}, { providers: [Work] });
-    const own = new Error('of the work');
-    const call = app.get(Work).brief(freshKey(), async ({ signal }) => {
-      await eventually(() => signal.aborted);
-      throw own;
-    });
-    expect(await rejection(call)).toBe(own);
-  });
 });
 
 describe('maxHoldMs', () => {
   afterEach(closeAll);
-
-  it('of the module applies to calls without their own', async () => {
-    const { locks } = await startApp({ maxHoldMs: 100 });
-    const [short, long] = [await locks.acquire(freshKey()), await locks.acquire(freshKey(), { maxHoldMs: Infinity })];
-    await eventually(() => short.signal.aborted);
-    expect(short.signal.reason).toMatchObject({ reason: 'max-hold' });
-    expect(long.held).toBe(true);
-  });
 
   it('frees the lock while the work continues, and notifies the work in time', async () => {
     const [a, b] = [await startApp(), await startApp()];

@@ -30,15 +30,6 @@ class Reports {
   async given(_id: string, _fire: unknown): Promise<string | undefined> {
     return 'ran';
   }
-
-  @Locked('failing:<0>', {
-    oncePer: () => {
-      throw new RangeError('of the function');
-    },
-  })
-  async failing(_id: string): Promise<string | undefined> {
-    return 'ran';
-  }
 }
 
 async function start() {
@@ -87,11 +78,5 @@ describe('a job whose fire is named by a function of its arguments', () => {
         'job was due (it cannot be async).',
     );
     expect(await locks.lastRun(`given:${id}`)).toBeNull();
-  });
-
-  it('rejects with the error of the function itself', async () => {
-    const { reports } = await start();
-    const error = await rejection(reports.failing(freshKey()));
-    expect([error.name, error.message]).toEqual(['RangeError', 'of the function']);
   });
 });

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { LockConfigurationError, Locked, type LockedOptions, ReadLocked } from '../../../lib/index.js';
+import { LockConfigurationError, Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -76,75 +76,8 @@ describe('a call of a job that runs once per slot', () => {
   });
 });
 
-describe('a fire that comes', () => {
-  afterEach(closeAll);
-
-  it('is skipped as busy while the last one still runs', async () => {
-    const [a, b, store] = [await start(), await start(), openStore()];
-    const [id, until] = [freshKey(), gate()];
-    const first = a.jobs.often(id, () => until.opened.then(run));
-    const { fire } = await eventually(() => a.lastRun(id));
-    await eventually(async () => (await store.now()) > fire.getTime() + 40);
-    expect(await b.jobs.often(id, run)).toBeUndefined();
-    expect(b.skipped).toEqual(['busy']);
-    until.open();
-    expect(await first).toBe('ran');
-    expect(await b.jobs.often(id, run)).toBe('ran');
-  });
-
-  it('is skipped while the app shuts down, without an error', async () => {
-    const a = await start();
-    const [begun, until] = [gate(), gate()];
-    const working = a.jobs.run(freshKey(), () => {
-      begun.open();
-      return until.opened.then(run);
-    });
-    await begun.opened;
-    const closed = a.close();
-    try {
-      expect(await a.jobs.often(freshKey(), run)).toBeUndefined();
-      expect(a.skipped).toEqual(['shutdown']);
-    } finally {
-      until.open();
-    }
-    expect(await working).toBe('ran');
-    await closed;
-  });
-});
-
 describe('oncePer', () => {
   afterEach(closeAll);
-
-  it.each(['unscheduled', 'nowhere'] as const)(
-    'explains what to do when `fire` has no schedule (%s)',
-    async (method) => {
-      const { jobs } = await start();
-      const error = await rejection(jobs[method](freshKey()));
-      expect(error).toBeInstanceOf(LockConfigurationError);
-      expect(error.message).toMatch(new RegExp(`^Jobs\\.${method}: `));
-      expect(error.message).toMatch(method === 'nowhere' ? /Import ScheduleModule/ : /@Cron, @Interval or @Timeout/);
-    },
-  );
-
-  it.each([
-    ['spreadMs', Locked, { spreadMs: 5 }],
-    ['rerunOnLoss', Locked, { rerunOnLoss: true }],
-    ['oncePer', ReadLocked, { oncePer: 'fire' }],
-    ['oncePer', Locked, { oncePer: 0 }],
-    ['oncePer', Locked, { oncePer: 'day' }],
-    ['spreadMs', Locked, { oncePer: 'fire', spreadMs: -1 }],
-    ['rerunOnLoss', Locked, { oncePer: 'fire', rerunOnLoss: 'yes' }],
-  ])('is refused at its place when it is invalid, with %s in the message (%#)', (option, decorator, options) => {
-    const define = () => {
-      class Orders {
-        @decorator('job', options as LockedOptions)
-        async run(): Promise<void> {}
-      }
-      return Orders;
-    };
-    expect(define).toThrow(LockConfigurationError);
-    expect(define).toThrow(new RegExp(`^Orders\\.run: .*${option}`));
-  });
 
   it.each(['fire', 60_000] as const)('refuses %s with two keys when the class is defined', (oncePer) => {
     const define = () => {

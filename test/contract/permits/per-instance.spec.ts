@@ -152,18 +152,6 @@ describe('perInstance', () => {
 });
 
 describe('perInstance of a method', () => {
-  itWithPermits('lets its calls wait in their process', async () => {
-    const [a, b, id, until] = [await start(), await start(), freshKey(), gate()];
-    const run = ({ app }: LockApp) => app.get(Imports).run({ id }, until.opened);
-    const running = [run(a), run(a), run(a)];
-    await untilHolders(a, `tenant:${id}`, 2);
-    await untilWaiting(a, `tenant:${id}`, 1);
-    running.push(run(b));
-    await untilHolders(b, `tenant:${id}`, 3);
-    until.open();
-    expect(await Promise.all(running)).toEqual(['ran', 'ran', 'ran', 'ran']);
-  });
-
   itWithPermits('may be a function of the arguments, whose result is checked', async () => {
     const [{ app, locks }, id, until] = [await start(), freshKey(), gate()];
     const imports = app.get(Imports);

@@ -1,18 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import {
-  type Lock,
-  Limited,
-  LockConfigurationError,
-  LockReentryError,
-  Locked,
-  currentLock,
-} from '../../../lib/index.js';
+import { Limited, LockConfigurationError, LockReentryError, Locked, currentLock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownPlace } from '../support/stores.js';
 import { itWithPermits, itWithoutPermits } from '../../support/topologies/topology.js';
-import { untilWaiting } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
@@ -48,8 +40,6 @@ class Imports {
   }
 }
 
-const holders = async ({ locks }: LockApp, key: string) => (await locks.inspect(key)).holders.length;
-
 afterEach(closeAll);
 
 describe('permits', () => {
@@ -69,40 +59,6 @@ describe('permits', () => {
     expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).toBeNull();
     await taken[0]!.release();
     expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).not.toBeNull();
-  });
-
-  itWithPermits('are granted in the order of arrival, one for each that is released', async () => {
-    const apps = [await startApp(), await startApp(), await startApp()];
-    const [key, order] = [freshKey(), [] as number[]];
-    const held = [await apps[0]!.locks.acquire(key, permit(2)), await apps[1]!.locks.acquire(key, permit(2))];
-    const waiting: Promise<Lock>[] = [];
-    for (let i = 0; i < 6; i++) {
-      const granted = apps[i % 3]!.locks.acquire(key, permit(2));
-      waiting.push(granted);
-      void granted.then(() => order.push(i));
-      await untilWaiting(apps[0]!, key, i + 1);
-    }
-    for (let i = 0; i < 6; i++) {
-      await held[i]!.release();
-      held.push(await waiting[i]!);
-      expect(order).toEqual(Array.from({ length: i + 1 }, (_, at) => at));
-      expect(await holders(apps[0]!, key)).toBe(2);
-    }
-  });
-
-  itWithPermits('are refused to calls that allow fewer, and count every reader', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const key = freshKey();
-    const three = await Promise.all([1, 2, 3].map(() => a.locks.acquire(key, permit(3))));
-    expect(await b.locks.tryAcquire(key, permit(2))).toBeNull();
-    expect(await b.locks.tryAcquire(key, permit(3))).toBeNull();
-    const fourth = await b.locks.acquire(key, { ...permit(4), waitMs: 0 });
-    const reader = await b.locks.acquire(key, { mode: 'read', waitMs: 0 });
-    expect(await holders(a, key)).toBe(5);
-    await Promise.all([...three, fourth].map((lock) => lock.release()));
-    expect(await b.locks.tryAcquire(key, permit(1))).toBeNull();
-    await reader.release();
-    expect(await b.locks.tryAcquire(key, permit(1))).not.toBeNull();
   });
 
   itWithPermits('are not taken twice by a nested call', async () => {

@@ -1,25 +1,12 @@
-import { Injectable } from '@nestjs/common';
-import { Limited, LockBusyError, LockConfigurationError } from '../../../lib/index.js';
+import { LockBusyError, LockConfigurationError } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { itWithPermits, itWithoutPermits } from '../../support/topologies/topology.js';
-import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 25_000 };
 const five = (take: number) => ({ mode: 'read', permits: 5, take, ...PATIENT }) as const;
 const any = { mode: 'read', ...PATIENT } as const;
-
-type Import = { readonly id: string; readonly weight: number };
-
-@Injectable()
-class Imports {
-  @Limited('import:<0.id>', 5, { take: ({ weight }: Import) => weight, ifBusy: 'throw' })
-  async run(_import: Import, until: Promise<void> = Promise.resolve()): Promise<string> {
-    await until;
-    return 'ran';
-  }
-}
 
 afterEach(closeAll);
 
@@ -40,51 +27,6 @@ describe('several permits in one call', () => {
     expect((await a.locks.inspect(key)).permits).toEqual({ allowed: 5, used: 2, available: 3 });
     await (await a.locks.acquire(key, five(3))).release();
     await small.release();
-  });
-
-  itWithPermits('do not starve: a large call does not wait for a later one', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const key = freshKey();
-    const first = await a.locks.acquire(key, five(3));
-    const large = b.locks.acquire(key, five(4));
-    await untilWaiting(a, key, 1);
-    const small = [a.locks.acquire(key, five(1)), b.locks.acquire(key, five(1))];
-    await untilWaiting(a, key, 3);
-    // Two permits are free, and stay free.
-    expect((await a.locks.inspect(key)).permits?.available).toBe(2);
-    await first.release();
-    // Grants of one command may arrive in any order; their tokens show which was first.
-    const tokens = [(await large).fencingToken];
-    await (await large).release();
-    for (const lock of await Promise.all(small)) {
-      tokens.push(lock.fencingToken);
-      await lock.release();
-    }
-    expect(Math.min(...tokens)).toBe(tokens[0]);
-  });
-
-  itWithPermits('may be a function of the arguments', async () => {
-    const { app } = await startApp({}, { providers: [Imports] });
-    const [imports, id, until] = [app.get(Imports), freshKey(), gate()];
-    const running = imports.run({ id, weight: 4 }, until.opened);
-    await rejection(imports.run({ id, weight: 2 }));
-    expect(await imports.run({ id, weight: 1 })).toBe('ran');
-    const error = await rejection(imports.run({ id, weight: 6 }));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toMatch(/^Imports\.run: Expected `take` to be at most `permits`, which is 5, got `6`/);
-    until.open();
-    await running;
-  });
-
-  itWithPermits('are not taken again by a nested call', async () => {
-    const { locks } = await startApp();
-    const key = freshKey();
-    await locks.withLock(key, five(3), () =>
-      locks.withLock(key, five(5), async () => {
-        expect((await locks.inspect(key)).permits?.used).toBe(3);
-      }),
-    );
-    expect(await locks.isLocked(key)).toBe(false);
   });
 
   it.each([

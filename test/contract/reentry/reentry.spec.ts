@@ -6,14 +6,13 @@ import {
   type LockOptions,
   LockReentryError,
   Locked,
-  type RedisLockModuleOptions,
   currentLock,
   LockWaitTimeoutError,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { loadScripts, ownRedis } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { itOnRedis, itOnSingle } from '../../support/topologies/topology.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { itOnSingle } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -35,8 +34,6 @@ async function startAlone() {
   await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
   return { ...app, admin };
 }
-
-const holdersOf = async ({ locks }: LockApp, key: string) => (await locks.inspect(key)).holders.length;
 
 @Injectable()
 class Stock {
@@ -138,25 +135,6 @@ describe('reentry: siblings under one hold', () => {
     await locks.withLock(key, () => Promise.all([read(), read(), read(), write()]));
     expect(log).toEqual(['read', 'read', 'read', 'write']);
   });
-
-  it('time out waiting for each other as for any other holder', async () => {
-    const { locks } = await startApp();
-    const [key, abort, reason] = [freshKey(), new AbortController(), new Error('enough')];
-    await locks.withLock(key, async () => {
-      const done = gate();
-      const inside = locks.withLock(key, () => done.opened);
-      expect(await rejection(locks.withLock(key, { waitMs: 0 }, () => 1))).toBeInstanceOf(LockBusyError);
-      expect(await rejection(locks.withLock(key, { waitMs: 20 }, () => 1))).toMatchObject({
-        code: 'LOCK_WAIT_TIMEOUT',
-      });
-      const aborted = rejection(locks.withLock(key, { signal: abort.signal, waitMs: Infinity }, () => 1));
-      abort.abort(reason);
-      expect(await aborted).toBe(reason);
-      done.open();
-      await inside;
-      expect(await locks.withLock(key, () => 'free again')).toBe('free again');
-    });
-  });
 });
 
 describe('reentry: work that is not awaited', () => {
@@ -174,29 +152,6 @@ describe('reentry: work that is not awaited', () => {
     await untilWaiting(b, key);
     await other.release();
     expect(await late).toBeGreaterThan(other.fencingToken);
-  });
-
-  it('keeps the lock until it ends, and does not delay the outer call', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const [key, entered, leave] = [freshKey(), gate(), gate()];
-    let [child, sibling] = [Promise.resolve(0), Promise.resolve(0)];
-    const token = await a.locks.withLock(key, async ({ fencingToken }) => {
-      child = a.locks.withLock(key, async (lock) => {
-        entered.open();
-        await leave.opened;
-        return lock.fencingToken;
-      });
-      sibling = a.locks.withLock(key, (lock) => lock.fencingToken);
-      await entered.opened;
-      return fencingToken;
-    });
-    expect(await b.locks.tryAcquire(key)).toBeNull();
-    expect(a.locker.live.locks).toBe(1);
-    leave.open();
-    expect(await child).toBe(token);
-    // It had not entered when the hold was given back.
-    expect(await sibling).toBeGreaterThan(token);
-    await eventually(async () => !(await b.locks.isLocked(key)));
   });
 });
 
@@ -237,27 +192,6 @@ describe('reentry: a call that would wait for itself', () => {
 
 describe('reentry: two modules', () => {
   afterEach(closeAll);
-
-  const expectApart = async (options: RedisLockModuleOptions) => {
-    const [a, b] = [await startApp(), await startApp(options)];
-    const key = freshKey();
-    await a.locks.withLock(key, async (outer) => {
-      expect(await b.locks.isLocked(key)).toBe(false);
-      const inner = await b.locks.withLock(key, async ({ fencingToken }) => {
-        expect([await holdersOf(a, key), await holdersOf(b, key)]).toEqual([1, 1]);
-        return fencingToken;
-      });
-      expect(inner).not.toBe(outer.fencingToken);
-      expect(await b.locks.isLocked(key)).toBe(false);
-      expect(await a.locks.isLocked(key)).toBe(true);
-    });
-  };
-
-  it('do not share holds when their prefixes differ', () => expectApart({ keyPrefix: 'lock:other:' }));
-
-  itOnRedis('do not share holds when their Redis differs', async () =>
-    expectApart({ connection: (await ownRedis()).url }),
-  );
 
   it('exclude each other on one key, even when one calls the other', async () => {
     const [a, b] = [await startApp(), await startApp()];

@@ -2,11 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 import { LockKeyError, LockLostError, Locked, currentLock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { loadScripts, ownRedis } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, ownPlace } from '../support/stores.js';
 import { itOnSingle } from '../../support/topologies/topology.js';
-import { openStore } from '../support/stores.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
@@ -67,21 +66,6 @@ describe('several keys', () => {
     expect(await Promise.all([locks.tryAcquire([one, one]), locks.tryAcquire([two, three])])).not.toContain(null);
   });
 
-  it('have tokens that rise for each key, with single locks in between', async () => {
-    const [a, b] = await startTwo();
-    const keys = [freshKey(), freshKey(), freshKey()];
-    const last = new Map(keys.map((key) => [key, 0]));
-    for (let round = 0; round < 30; round++) {
-      const some = keys.filter((_, i) => (round + i) % 3 !== 0 || round % 5 === 0);
-      const lock = await [a, b][round % 2]!.locks.acquire(round % 2 ? some : some.toReversed());
-      lock.keys.forEach((key, i) => {
-        expect(lock.fencingTokens[i]).toBeGreaterThan(last.get(key)!);
-        last.set(key, lock.fencingTokens[i]!);
-      });
-      await lock.release();
-    }
-  });
-
   it('are lost together when one of them is lost', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey(), freshKey()];
@@ -100,20 +84,6 @@ describe('several keys', () => {
     await eventually(async () => (await areLocked(b, keys)).every((locked) => !locked));
   });
 
-  it('are all renewed', async () => {
-    const [{ locks }, store] = [await startApp(), openStore()];
-    const keys = [freshKey(), freshKey()];
-    const lock = await locks.acquire(keys, { leaseMs: 6_000 });
-    const before = await Promise.all(keys.map((key) => store.deadlineOf(key)));
-    for (const [i, key] of keys.entries()) {
-      await eventually(async () => (await store.deadlineOf(key)) > before[i]!);
-      expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: lock.fencingTokens[i] }]);
-    }
-    expect(lock.signal.aborted).toBe(false);
-    await lock.extend(60_000);
-    for (const key of keys) expect((await locks.inspect(key)).holders[0]!.remainingMs).toBeGreaterThan(30_000);
-  });
-
   itOnSingle('cost one command when they are free, and one when they are busy and no other call waits', async () => {
     const { admin, url } = await ownRedis();
     await loadScripts(admin);
@@ -125,22 +95,6 @@ describe('several keys', () => {
     expect(await b.locks.tryAcquire(keys)).toBeNull();
     expect(await scriptCalls(admin)).toBe(before + 2);
     expect(lock.held).toBe(true);
-  });
-
-  itOnSingle('are granted once when their acquire is sent again', async () => {
-    const [proxy, admin] = [await proxyTo(), openAdmin()];
-    await loadScripts(admin);
-    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
-    const keys = [freshKey(), freshKey()];
-    proxy.dropNextReply((text) => text.startsWith('evalsha ') && text.includes(keys[0]!));
-    const lock = await a.locks.acquire(keys);
-    expect(proxy.droppedReplies).toBe(1);
-    for (const [i, key] of keys.entries()) {
-      const fencingToken = lock.fencingTokens[i]!;
-      expect(await b.locks.inspect(key)).toMatchObject({ fencingToken, holders: [{ fencingToken }] });
-    }
-    await lock.release();
-    expect(await b.locks.tryAcquire(keys)).not.toBeNull();
   });
 
   it('may be shared by readers, and re-entered by one owner', async () => {
@@ -190,11 +144,5 @@ describe('the limits of several keys', () => {
     expect(await rejection(locks.acquire(keys))).toBeInstanceOf(LockKeyError);
     expect(await rejection(locks.withLock(keys, () => 'ran'))).toBeInstanceOf(LockKeyError);
     await place.expectNotSent('evalsha');
-  });
-
-  it('may be 16 different keys, however often each is named', async () => {
-    const { locks } = await startApp();
-    const keys = Array.from({ length: 16 }, () => freshKey());
-    expect((await locks.acquire([...keys, ...keys])).keys).toEqual(keys);
   });
 });

@@ -1,4 +1,4 @@
-import { type Lock, LockWaitTimeoutError } from '../../../lib/index.js';
+import { LockWaitTimeoutError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { untilQueued, untilQueuedAtFirst, waiters } from '../support/queued.js';
@@ -143,27 +143,6 @@ describe('waiting for several keys', () => {
     await expectNothingAlive(apps);
     expect(await waiters(apps[0], keys)).toEqual([0, 0, 0, 0]);
     expect(await apps[0].locks.tryAcquire(keys)).not.toBeNull();
-  });
-
-  it('hands all keys on when it is aborted at the moment of its grant', async () => {
-    const [a, b] = await startTwo();
-    const lane = async (keys: readonly string[]) => {
-      for (let round = 0; round < 15; round++) {
-        const [abort, busy] = [new AbortController(), await a.locks.acquire(keys[round % 2]!, PATIENT)];
-        const next = b.locks
-          .acquire(keys, { ...PATIENT, signal: abort.signal })
-          .then((lock: Lock) => lock.release(), () => undefined); // prettier-ignore
-        await untilQueued(a, [keys[round % 2]!]);
-        const released = busy.release();
-        if (round % 3 === 0) abort.abort();
-        if (round % 3 === 1) setImmediate(() => abort.abort());
-        if (round % 3 === 2) setTimeout(() => abort.abort(), 2);
-        await Promise.all([released, next]);
-        await (await a.locks.acquire(keys, PATIENT)).release();
-      }
-    };
-    await Promise.all(Array.from({ length: 6 }, () => lane([freshKey(), freshKey()])));
-    await expectNothingAlive([a, b]);
   });
 });
 

@@ -1,6 +1,5 @@
 import 'reflect-metadata';
 import { hostname } from 'node:os';
-import { Cron } from '@nestjs/schedule';
 import { Locked } from '../../../lib/index.js';
 import { startApp } from '../../support/apps/lock-app.js';
 
@@ -26,13 +25,6 @@ export class Jobs {
   async late(_id: string, task: Task): Promise<unknown> {
     return task();
   }
-
-  @Locked('job:<0>', { oncePer: 'fire' })
-  async unscheduled(_id: string): Promise<void> {}
-
-  @Cron('* * * * * *')
-  @Locked('job', { oncePer: 'fire' })
-  async nowhere(): Promise<void> {}
 }
 
 /** The same job, as an instance has it whose app says that lost runs are run again. */

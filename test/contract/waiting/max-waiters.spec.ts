@@ -1,14 +1,6 @@
-import { Injectable } from '@nestjs/common';
-import {
-  LockBusyError,
-  LockConfigurationError,
-  type LockOptions,
-  LockWaitTimeoutError,
-  Locked,
-} from '../../../lib/index.js';
+import { LockBusyError, LockConfigurationError, type LockOptions, LockWaitTimeoutError } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { itWithPermits, itWithQueue, itWithoutQueue, IN_ONE_SLOT } from '../../support/topologies/topology.js';
-import { gate } from '../../support/waiting/gate.js';
+import { itWithQueue, itWithoutQueue, IN_ONE_SLOT } from '../../support/topologies/topology.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
@@ -16,14 +8,6 @@ const BOUNDED: LockOptions = { waitMs: 25_000, maxWaiters: 2 };
 
 async function startTwo() {
   return { a: await startApp(IN_ONE_SLOT), b: await startApp(IN_ONE_SLOT), key: freshKey() };
-}
-
-@Injectable()
-class Payments {
-  @Locked('<0>', BOUNDED)
-  async pay(_key: string): Promise<string> {
-    return 'paid';
-  }
 }
 
 afterEach(closeAll);
@@ -87,32 +71,6 @@ describe('maxWaiters', () => {
     await held.release();
     expect(await (await first).release()).toBe(true);
     expect((await b.locks.inspect([x, y])).map(({ waiters }) => waiters)).toEqual([0, 0]);
-  });
-
-  itWithPermits('bounds the queue of a semaphore', async () => {
-    const { a, b, key } = await startTwo();
-    const permit: LockOptions = { ...BOUNDED, mode: 'read', permits: 1, maxWaiters: 1 };
-    const held = await a.locks.acquire(key, permit);
-    const waiting = a.locks.acquire(key, permit);
-    await untilWaiting(b, key, 1);
-    expect(await rejection(b.locks.acquire(key, permit))).toMatchObject({ code: 'LOCK_BUSY', maxWaiters: 1 });
-    await held.release();
-    expect(await (await waiting).release()).toBe(true);
-  });
-
-  itWithQueue('works on a method', async () => {
-    const { app, locks } = await startApp({}, { providers: [Payments] });
-    const [payments, key, end] = [app.get(Payments), freshKey(), gate()];
-    const failures: string[] = [];
-    locks.events.on('acquireFailed', ({ reason }) => failures.push(reason));
-    const working = locks.withLock(key, () => end.opened);
-    const waiting = [payments.pay(key), payments.pay(key)];
-    await untilWaiting({ locks }, key, 2);
-    expect(await rejection(payments.pay(key))).toBeInstanceOf(LockBusyError);
-    end.open();
-    await working;
-    expect(await Promise.all(waiting)).toEqual(['paid', 'paid']);
-    expect(failures).toEqual(['busy']);
   });
 
   itWithoutQueue('is refused, as there is no queue', async () => {

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Lock, type LockEventMap, type LockOptions } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, openStore } from '../support/stores.js';
 import { itWithQueue, topology } from '../../support/topologies/topology.js';
-import { expectNothingAlive, releaseAndAbort, untilFree, untilWaiting } from '../../support/waiting/waiters.js';
+import { expectNothingAlive, untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 25_000 };
 
@@ -117,27 +117,6 @@ describe('the callers of one process', () => {
     await expectNothingLeft([a, b], key);
   });
 
-  itWithQueue('are served in their order, also a reader and a call with another lease', async () => {
-    const a = await startApp();
-    const key = freshKey();
-    const order: string[] = [];
-    const held = await a.locks.acquire(key, PATIENT);
-    const calls: Record<string, LockOptions> = {
-      one: {},
-      two: {},
-      lease: { leaseMs: 20_000 },
-      read: { mode: 'read' },
-      last: {},
-    };
-    const all = Object.entries(calls).map(([name, options]) =>
-      a.locks.withLock(key, { ...PATIENT, ...options }, () => void order.push(name)),
-    );
-    await untilWaiting(a, key, all.length);
-    await held.release();
-    await Promise.all(all);
-    expect(order).toEqual(Object.keys(calls));
-  });
-
   itWithQueue(
     'have one place in the queue; `inspect` counts those that wait behind it in its own process',
     async () => {
@@ -175,18 +154,6 @@ describe('a lock that is handed on in a process', () => {
     await expectNothingLeft([a, b], key);
   });
 
-  itWithQueue('is reported to its present holder when another client deletes it', async () => {
-    const a = await startApp();
-    const key = freshKey();
-    const [first, second] = await handedOn(a, key, SHORT);
-    const { signal } = second;
-    await deleteLock(key);
-    await eventually(() => signal.aborted);
-    expect([signal.reason, first.signal.aborted]).toMatchObject([{ code: 'LOCK_LOST' }, false]);
-    await second.release();
-    await expectNothingLeft([a], key);
-  });
-
   itWithQueue('is reported as lost by its last release at the latest, to each call that had it', async () => {
     const a = await startApp();
     const key = freshKey();
@@ -209,52 +176,5 @@ describe('a lock that is handed on in a process', () => {
     // The first one has a handle, whose release resolves.
     expect(outcomes.filter(({ status }) => status === 'rejected').length).toBe(had.length - 1);
     await expectNothingLeft([a], key);
-  });
-
-  itWithQueue('is reported as lost to each call that had it since', async () => {
-    const [a, admins] = [await startApp(), openAdmins()];
-    const outcomes = await eventually(async () => {
-      const key = freshKey();
-      const acquired = acquiredOf(a, key);
-      // A lock is handed on for a few milliseconds only.
-      const calls = [() => deleteLock(key, admins), () => undefined, () => undefined].map((work) =>
-        a.locks.withLock(key, PATIENT, work),
-      );
-      const settled = await Promise.allSettled(calls);
-      return acquired.filter(({ local }) => local).length === 2 && settled;
-    });
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
-  });
-
-  itWithQueue('is shown with its present holder by `inspect`', async () => {
-    const a = await startApp();
-    const key = freshKey();
-    const [first, second] = await handedOn(a, key, { ...PATIENT, note: 'x' }, { ...PATIENT, note: 'second' });
-    expect(first.held).toBe(false);
-    await second.extend(30_000);
-    expect((await a.locks.inspect(key)).holders).toMatchObject([{ note: 'second' }]);
-  });
-
-  itWithQueue('goes to the next one when a call is aborted at the moment it is handed the lock', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const count = { granted: 0, aborted: 0 };
-    const lane = async (key: string) => {
-      for (let round = 0; round < 20; round++) {
-        const [abort, held] = [new AbortController(), await a.locks.acquire(key, PATIENT)];
-        const next = a.locks.acquire(key, { ...PATIENT, signal: abort.signal }).then(
-          (lock) => (count.granted++, lock.release()),
-          () => void count.aborted++,
-        );
-        const behind = [a, b].map(({ locks }) => locks.withLock(key, PATIENT, () => undefined));
-        if (round % 2 === 0) await untilWaiting(a, key, 3);
-        const released = releaseAndAbort(held, abort, next, round);
-        await Promise.all([released, next, ...behind]);
-      }
-    };
-    const keys = Array.from({ length: 10 }, () => freshKey());
-    await Promise.all(keys.map(lane));
-    expect(count.granted + count.aborted).toBe(200);
-    expect(Math.min(count.granted, count.aborted)).toBeGreaterThan(0);
-    for (const key of keys) await expectNothingLeft([a, b], key);
   });
 });

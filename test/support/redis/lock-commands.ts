@@ -1,4 +1,3 @@
-import { type Redis } from 'ioredis';
 import { type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { type LockScripts, createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { RedisKeys } from '../../../lib/redis/codec/redis-keys.js';
@@ -35,13 +34,6 @@ export function evalOf(operation: Operation, times = IN_TIME): [text: string, ke
   const { script, operands } = lockCalls.alone(operation, times);
   return [script.text, ...(operands as [number, ...(string | number)[]])];
 }
-
-/** Sends an operation; gives its reply. */
-export const sendOperation = async (
-  admin: Pick<Redis, 'eval'>,
-  operation: Operation,
-  times = IN_TIME,
-): Promise<string[]> => ((await admin.eval(...evalOf(operation, times))) as (string | number)[]).map(String);
 
 /** What scripts/clock.lua makes of the server's clock, in microseconds. */
 const SERVER_CLOCK = 'reading[1] * 1000000 + reading[2]';

@@ -94,9 +94,6 @@ export const itOnRedisWithPermits = itWhen(topology.supports.permits && !topolog
 
 export const itWithoutPermits = itWhen(!topology.supports.permits);
 
-/** For tests that read or write the record of a lock in Redis. */
-export const itWithOneRecord = itWhen(topology.supports.oneRecord && !topology.isMemory);
-
 /** For tests of several keys that each Redis grants at one moment. */
 export const itWithOneScript = itWhen(topology.supports.oneScript);
 

@@ -73,22 +73,6 @@ export async function expectWoken(holder: LockApp, waiter: LockApp, newKey = ():
   });
 }
 
-/** Releases a lock, and aborts the call that gets it next: before, in or after its grant, at another moment in each round. */
-export function releaseAndAbort(
-  held: Lock,
-  abort: AbortController,
-  next: Promise<unknown>,
-  round: number,
-): Promise<boolean> {
-  if (round % 5 === 0) abort.abort();
-  const released = held.release();
-  if (round % 5 === 1) abort.abort();
-  if (round % 5 === 2) setImmediate(() => abort.abort());
-  if (round % 5 === 3) setTimeout(() => abort.abort(), round % 3);
-  if (round % 5 === 4) void next.then(() => abort.abort());
-  return released;
-}
-
 /** Asserts what the last command left behind: at once, or eventually on a quorum, where a node may get the command late. */
 export async function whenAllHeard(assertions: () => Promise<void>): Promise<void> {
   await (topology.supports.oneRecord ? assertions() : eventuallyPasses(assertions));
