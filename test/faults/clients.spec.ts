@@ -2,7 +2,7 @@ import { type Redis } from 'ioredis';
 import { RESP_TYPES } from 'redis';
 import { type RedisConnection } from '../../lib/index.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
-import { itLikeIoredis, itOnNodeRedis, LIBRARY } from '../support/clients/library.js';
+import { itOnNodeRedis, LIBRARY } from '../support/clients/library.js';
 import {
   type AppClient,
   appClient,
@@ -14,7 +14,6 @@ import {
 import { ownRedis } from '../support/redis/own-redis.js';
 import { ownCluster, ownSentinels } from '../support/redis/own-topologies.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { rejection } from '../support/waiting/rejection.js';
 import { spyOnLogs } from './security/support.js';
 import { untilRenewed, untilWaiting } from '../support/waiting/waiters.js';
 
@@ -126,13 +125,6 @@ describe('an application with a client that it passed to the module', () => {
     await locks.withLock('key', () => undefined);
     expect(await locksIn(admin)).toEqual(['lock:key']);
     expect(String(lines())).toContain('The key prefix "shop:" of the given Redis client does not apply to locks');
-  });
-
-  itLikeIoredis('is refused a client whose duplicate is none, as that of a mock', async () => {
-    const { client } = appClient((await ownRedis()).url);
-    const error = await rejection(startApp({ connection: Object.assign(client, { duplicate: () => undefined }) }));
-    expect(error).toMatchObject({ name: 'LockConfigurationError' });
-    expect(error.message).toContain('`duplicate()` returns no client');
   });
 });
 

@@ -30,14 +30,6 @@ describe('a single client of a node of a cluster', () => {
     await (await locks.acquire(keyOn(0), PATIENT)).release();
   });
 
-  it('is advised at once to use a cluster, for several keys (CROSSSLOT)', async () => {
-    const { locks } = await startApp({ connection: cluster.masters[0]!.url });
-    const error = await rejection<LockStoreError>(locks.acquire([keyOn(0), keyOn(1)], PATIENT));
-    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
-    expect(error.message).toContain('CROSSSLOT');
-    expect(error.message).toContain(USE_CLUSTER);
-  });
-
   it('is advised to use a cluster, and asks again, while the cluster is down (CLUSTERDOWN)', async () => {
     const busPort = String(20_000 + Math.floor(Math.random() * 10_000));
     const { url } = await ownRedis(['--cluster-enabled', 'yes', '--cluster-port', busPort]);
@@ -68,49 +60,6 @@ describe('the error names what Redis answered and what to do:', () => {
     const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
     expect(message).toMatch(/READONLY.*connect to its master/);
     expect(message).not.toMatch(/reachable|user_script/);
-  });
-
-  it('MASTERDOWN', async () => {
-    const [master, replica] = [await ownRedis(), await ownRedis(['--replica-serve-stale-data', 'no'])];
-    await master.kill();
-    await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
-    const { locks } = await startApp({ connection: replica.url });
-    const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
-    expect(message).toMatch(/MASTERDOWN.*lost its master/);
-  });
-
-  it('NOAUTH', async () => {
-    const { port } = await ownRedis(['--requirepass', 'secret']);
-    const { locks } = await startApp({ connection: `redis://127.0.0.1:${port}` });
-    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
-    expect(error.message).toMatch(/NOAUTH.*asks for a password/);
-    expect(error.retryable).toBe(false);
-  });
-
-  it('WRONGPASS', async () => {
-    const { port } = await ownRedis(['--requirepass', 'secret']);
-    const { locks } = await startApp({ connection: `redis://:another@127.0.0.1:${port}` });
-    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
-    expect(error.message).toMatch(/WRONGPASS.*Check user and password/);
-    expect(inspect(error, { depth: 9 })).not.toContain('another');
-  });
-
-  it('NOPERM', async () => {
-    const { admin, port } = await ownRedis();
-    await admin.call('ACL', 'SETUSER', 'locks', 'on', '>secret', '~*', '&*', '+info', '+time');
-    const { locks } = await startApp({ connection: `redis://locks:secret@127.0.0.1:${port}` });
-    const { message } = await rejection(locks.acquire(freshKey(), PATIENT));
-    expect(message).toMatch(/NOPERM.*"A user for locks only"/);
-  });
-
-  it('WRONGTYPE', async () => {
-    const { admin, url } = await ownRedis();
-    const key = freshKey();
-    await admin.set(`lock:${key}`, 'of another client');
-    const { locks } = await startApp({ connection: url });
-    const { message } = await rejection(locks.acquire(key, PATIENT));
-    expect(message).toMatch(/WRONGTYPE.*`keyPrefix`/);
-    expect(message).not.toContain('user_script');
   });
 
   it.each([

@@ -120,18 +120,6 @@ describe('an acquire that arrives after its attempt has ended', () => {
     expect(await holds(admin, key)).toBe(0);
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
-
-  it('does not disturb a waiting attempt, which keeps its place and its turn', async () => {
-    const { proxy, a, b } = await start();
-    const key = freshKey();
-    const held = await b.locks.acquire(key);
-    const late = proxy.keepNext(isCommand('acquire'));
-    const waiting = a.locks.acquire(key, { waitMs: 25_000 });
-    await eventually(async () => (await b.locks.inspect(key)).waiters === 1);
-    await late.deliver();
-    await held.release();
-    expect((await waiting).held).toBe(true);
-  });
 });
 
 describe('a revocation that arrives late', () => {

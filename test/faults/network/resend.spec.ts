@@ -100,30 +100,6 @@ describe('promise 7: commands may be sent twice', () => {
     },
   );
 
-  it('ends one hold of an owner when the reply to its release is lost', async () => {
-    const { proxy, a, b } = await startPair();
-    const [key, owner] = [freshKey(), 'order-7'];
-    const outer = await b.locks.acquire(key, { owner });
-    const inner = await a.locks.acquire(key, { owner });
-    proxy.dropNextReply(isCommand('release'));
-    await inner.release();
-    await eventually(() => a.locker.live.releasing === 0);
-    expect(proxy.droppedReplies).toBe(1);
-    await expectOneHold(b, key, outer.fencingToken);
-    expect(await a.locks.tryAcquire(key)).toBeNull();
-    await outer.release();
-    expect(await a.locks.tryAcquire(key)).not.toBeNull();
-  });
-
-  it('resolves with the value of the work when the reply to release is lost', async () => {
-    const { proxy, a, b } = await startPair();
-    const key = freshKey();
-    proxy.dropNextReply(isCommand('release'));
-    expect(await a.locks.withLock(key, () => 'value')).toBe('value');
-    await eventually(async () => !(await b.locks.isLocked(key)));
-    expect(proxy.droppedReplies).toBe(1);
-  });
-
   it('has one holder per key while connections are cut all the time', async () => {
     const { proxy, a, b } = await startPair();
     // They end, because a slow machine may get nothing through between two of them.

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { Logger } from '@nestjs/common';
 import { currentLock, Locked, LockStoreError, type OnUnavailable } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
+import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { spyOnLogs } from '../security/support.js';
@@ -177,31 +177,6 @@ describe('a history that cannot be written', () => {
     await eventually(async () => (await locks.history({ key })).length >= 4, { timeoutMs: 20_000 });
     const events = (await locks.history({ key })).map(({ event }) => event);
     expect(events).toEqual(['released', 'acquired', 'released', 'acquired']);
-  });
-
-  it('while Redis is away is written afterwards, with the losses of that time', async () => {
-    const { url } = await ownRedis();
-    const proxy = await proxyTo(url);
-    const { locks } = await startApp({ connection: proxy.url, history: true });
-    const key = freshKey();
-    const held = await locks.acquire(key, { leaseMs: 1_000 });
-    await locks.history();
-    disconnect(proxy);
-    await eventually(() => held.signal.aborted, { timeoutMs: 20_000 });
-    expect(await rejection(locks.acquire(key, { waitMs: 0 }))).toMatchObject({ code: 'LOCK_STORE' });
-    proxy.refuse(false);
-    const events = async () => (await locks.history({ key }).catch(() => [])).map(({ event }) => event);
-    await eventually(async () => (await events()).includes('failed'), { timeoutMs: 20_000 });
-    expect(await events()).toEqual(['failed', 'lost', 'acquired']);
-  });
-
-  it('does not keep an app from its end when Redis hangs', async () => {
-    const { pid, url } = await ownRedis();
-    const app = await startApp({ connection: url, history: true, drainMs: 0 });
-    await app.locks.withLock(freshKey(), () => undefined);
-    process.kill(pid, 'SIGSTOP');
-    await app.close().finally(() => process.kill(pid, 'SIGCONT'));
-    expect(app.locker.live.locks).toBe(0);
   });
 });
 

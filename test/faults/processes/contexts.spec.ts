@@ -108,31 +108,4 @@ describe('a call from an unrelated context while `audit` is held', () => {
   it.each(Object.entries(HEARS))('is not nested in that hold (%s)', async (_who, hears) => {
     expect(await meet(hears)).toBe('LOCK_BUSY');
   });
-
-  it("is not nested when it comes from a listener of the holder's own events", async () => {
-    const { locks } = await startApp({ connection: (await ownRedis()).url });
-    const seen: Record<string, unknown> = {};
-    const tried = (name: string) => (): void => {
-      const call = locks
-        .withLock('audit', { waitMs: 0 }, () => 'is inside')
-        .catch((error: { code: string }) => error.code);
-      seen[name] ??= call;
-    };
-    await locks.withLock('audit', async () => {
-      for (const name of ['acquired', 'released', 'reentered', 'acquireFailed'] as const) {
-        locks.events.on(name, ({ key }) => key === 'inner' && tried(name)());
-      }
-      await locks.withLock('inner', () => locks.withLock('inner', () => undefined));
-      const inner = await locks.acquire('inner');
-      await rejection(locks.acquire('inner', { waitMs: 0 }));
-      await inner.release();
-      const outcomes = await Promise.all(Object.entries(seen).map(async ([name, call]) => [name, await call]));
-      expect(Object.fromEntries(outcomes)).toEqual({
-        acquired: 'LOCK_BUSY',
-        released: 'LOCK_BUSY',
-        reentered: 'LOCK_BUSY',
-        acquireFailed: 'LOCK_BUSY',
-      });
-    });
-  });
 });

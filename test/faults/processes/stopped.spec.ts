@@ -167,18 +167,6 @@ describe('waiters of a process that died', () => {
     expect((await waiting).held).toBe(true);
   });
 
-  it('do not keep a free lock from tryAcquire, or from an unfair call', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
-    const key = freshKey();
-    const held = await a.locks.acquire(key);
-    await addDead(admin, key, 1_000, 60_000);
-    await held.release();
-    const lock = await b.locks.tryAcquire(key);
-    expect(lock).not.toBeNull();
-    await lock!.release();
-    expect(await a.locks.tryAcquire(key, { fair: false })).not.toBeNull();
-  });
-
   it('leave the queue behind a live waiter, some with each command', async () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();

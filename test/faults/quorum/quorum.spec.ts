@@ -240,17 +240,6 @@ describe('nodes that restart without their data, one after the other', () => {
     const next = await b.locks.acquire(key);
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
   }, 60_000);
-
-  it('admit no second run of a fire that is running', async () => {
-    const net = await startNet(3);
-    const [a, b] = [await net.app(), await net.app()];
-    const key = freshKey();
-    const run = await claimFire(a, key, {}, { leaseMs: LEASE_MS });
-    await restartAll(net, key);
-    expect(await rejection(claimFire(b, key))).toMatchObject({ code: 'LOCK_BUSY' });
-    expect(run.held).toBe(true);
-    await run.releaseAfter('done');
-  }, 60_000);
 });
 
 /** A master whose only replica is at the end of a line, which has no delay at first. */

@@ -3,7 +3,6 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { setToken } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { heldRow, holdsOn, type NetApp, startNet, warmApps, warmUp } from '../../support/redis/quorum-net.js';
-import { untilQuick } from '../../support/waiting/waiters.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 
@@ -54,56 +53,6 @@ describe('rounds of a quorum', () => {
     // The rest ends with its lease.
     const writing = await writer.locks.acquire(key, { owner: 'job', waitMs: 10_000 });
     expect(writing.mode).toBe('write');
-  });
-
-  it('are not repeated all the time when a node does not know the holder', async () => {
-    const net = await startNet(3);
-    const [a, b] = await warmApps(net, 2);
-    const key = freshKey();
-    a.reaches(0, 1);
-    await a.locks.acquire(key, { leaseMs: 30_000 });
-    const asked = async () =>
-      Number(/cmdstat_evalsha:calls=(\d+)/.exec(await net.admins[0]!.info('commandstats'))?.[1] ?? 0);
-    const before = await asked();
-    expect(await b.locks.tryAcquire(key)).toBeNull();
-    await b.locks.acquire(key, { waitMs: 3_000 }).catch(() => undefined);
-    expect((await asked()) - before).toBeLessThan(20);
-  });
-
-  it('wake a waiter by a message, though a node has lost the hold', async () => {
-    const net = await startNet(3);
-    const [a, b] = await warmApps(net, 2);
-    // The next poll would be 2 s after the first try.
-    await untilQuick(1_200, async () => {
-      const key = freshKey();
-      const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
-      await eventually(async () => (await heldRow(net.admins, key)) === '111');
-      await net.admins[0]!.del(`lock:${key}`);
-      const waiting = b.locks.acquire(key, { waitMs: 60_000 });
-      await eventually(async () => (await b.locks.inspect(key)).waiters === 1);
-      await eventually(async () => (await heldRow(net.admins, key)) === '011');
-      return async () => {
-        await lock.release();
-        await (await waiting).release();
-      };
-    });
-  });
-
-  it('keep no grant that comes after the release', async () => {
-    const net = await startNet(3);
-    const [a] = await warmApps(net, 1);
-    const key = freshKey();
-    a.proxies[2]!.delayMs = 2_000;
-    const lock = await a.locks.acquire(key, { leaseMs: 30_000 });
-    a.proxies[2]!.delayMs = 0;
-    // ioredis sends it again, 50 ms later.
-    a.proxies[2]!.cutAll();
-    await sleep(15);
-    await lock.release();
-    await eventually(async () => (await holdsOn([net.admins[2]!], key))[0]!.length > 0, { timeoutMs: 1_000 }).catch(
-      () => undefined,
-    );
-    await eventually(async () => (await heldRow(net.admins, key)) === '000', { timeoutMs: 4_000 });
   });
 });
 

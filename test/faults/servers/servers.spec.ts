@@ -145,14 +145,6 @@ describe('a server that cannot be safe', () => {
     expect(error.message).toMatch(/use Lua scripts.*started with Lua/);
   });
 
-  it('is refused: Redis whose EVAL and EVALSHA were renamed', async () => {
-    const said = spyOnServers();
-    const { url } = await ownRedis(['--rename-command', 'EVAL', '', '--rename-command', 'EVALSHA', '']);
-    const { locks } = await startApp({ connection: url });
-    await told(said, /refused a script/);
-    expect(await rejection(locks.acquire(freshKey(), PATIENT))).toMatchObject({ retryable: false });
-  });
-
   it('is refused: a sentinel', async () => {
     const started = await ownSentinels();
     const said = spyOnServers();
@@ -353,29 +345,6 @@ describe('the servers of a cluster', () => {
     }
     expect(said()).toEqual([]);
   });
-
-  /** A cluster of one node that answers some commands in another way. */
-  async function disguisedNode(answer: (command: string) => string | undefined) {
-    const { port } = await startClusterNode();
-    const node = closeLater(await startDisguise(port, answer));
-    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: node.port } };
-    return { cluster: [{ host: '127.0.0.1', port: node.port }], natMap };
-  }
-
-  it('run no Lua scripts: that is reported', async () => {
-    const said = spyOnServers();
-    const refusal = '-ERR This instance has Lua scripting support disabled\r\n';
-    const connection = await disguisedNode((command) => (isScript(command) ? refusal : undefined));
-    const { locks } = await startApp({ connection });
-    expect(await rejection(locks.acquire(freshKey(), PATIENT))).toMatchObject({ retryable: false });
-    await told(said, /refused a script/);
-  });
-
-  it('are Garnet: they are refused', async () => {
-    const connection = await disguisedNode((command) => (isInfo(command) ? GARNET : undefined));
-    const { locks } = await startApp({ connection });
-    expect((await rejection(locks.acquire(freshKey(), PATIENT))).message).toContain('Garnet');
-  });
 });
 
 describe('the masters of a quorum', () => {
@@ -390,19 +359,7 @@ describe('the masters of a quorum', () => {
     expect(said().filter((line) => line.includes('Garnet'))).toHaveLength(1);
     expect(garnet.commands.filter(isCommand('acquire'))).toEqual([]);
   });
-
-  it('are too many Garnets: locks are refused at once', async () => {
-    const garnets = [await disguised(garnetWithId('a')), await disguised(garnetWithId('b'))];
-    const { url } = await ownRedis();
-    const { locks } = await startApp({ connection: [...garnets.map((one) => one.url), url] });
-    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
-    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
-    expect(error.message).toContain('Garnet');
-  });
 });
-
-const garnetWithId = (id: string) => (command: string) =>
-  isInfo(command) ? bulk(`garnet_version:1.0.60\r\nrun_id:${id}\r\n`) : undefined;
 
 describe('a proxy that spreads keys over several servers', () => {
   it('is refused, since it sends a script of several keys to the server of the first one', async () => {
