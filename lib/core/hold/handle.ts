@@ -119,7 +119,7 @@ export class HandleRegistry {
       reporter.error(printable(text));
       // The caller may have kept only the signal. It must be aborted before another caller can hold the lock.
       if (lock.hasSignal) lock.lose('dropped', new LockNotHeldError(text, lock));
-      void lock.release();
+      lock.finish(undefined);
     };
     // A collection may happen in the context of any call.
     this.#dropped = watchGarbage(AsyncLocalStorage.bind(onDropped));

@@ -145,8 +145,9 @@ export abstract class Hold implements Lock {
     return this.giveAway();
   }
 
+  /** The caller releases it: if its work runs a job, that counts as done. */
   release(): Promise<boolean> {
-    return this.releaseAfter(undefined);
+    return this.releaseAfter('done');
   }
 
   /**
@@ -179,7 +180,7 @@ export abstract class Hold implements Lock {
 
   /** Ends a lost hold, even if it was not released or nested calls are inside. */
   endLost(): void {
-    void this.release();
+    this.finish(undefined);
     if (!this.#isEnded) this.endOnce();
   }
 

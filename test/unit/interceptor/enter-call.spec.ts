@@ -1,7 +1,7 @@
 import { ModulesContainer } from '@nestjs/core';
 import { Interval } from '@nestjs/schedule';
 import { type FireClaim } from '../../../lib/core/store/fires.js';
-import { Locked, type LockedOptions, runNow } from '../../../lib/index.js';
+import { currentLock, Locked, type LockedOptions, runNow } from '../../../lib/index.js';
 import { LockInterceptor } from '../../../lib/interceptor/lock.interceptor.js';
 import { addRunningModule, removeModule } from '../../../lib/interceptor/running-modules.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
@@ -164,6 +164,34 @@ describe('a call of a job with `rerunOnLoss` while another runs it', () => {
   it('tries once with `waitMs: 0`', async () => {
     const { outcome, skips, store } = await startJob({ rerunOnLoss: true, waitMs: 0 });
     expect([outcome, skips, store.asked]).toEqual([{ value: undefined }, ['job busy'], ['job']]);
+  });
+});
+
+describe('the run of a job', () => {
+  /** What the release of a job reports whose work does this, and is then cut off by the end of the drain. */
+  async function outcomesAfter(work: () => unknown): Promise<unknown[]> {
+    const { clock, store, locker } = startModule();
+    class Jobs {
+      @Locked('job', { oncePer: HOUR, spreadMs: 0 })
+      async run(): Promise<void> {
+        await work();
+        await new Promise(() => undefined);
+      }
+    }
+    void new Jobs().run();
+    await settled();
+    const closed = locker.close(10);
+    await clock.advance(1_000);
+    await closed;
+    return store.releases.map(({ request }) => request.runOutcome);
+  }
+
+  it('is done when its work releases the lock, so that its fire is not run again', async () => {
+    expect(await outcomesAfter(() => currentLock().release())).toEqual(['done']);
+  });
+
+  it('has no outcome when the module closes before its end', async () => {
+    expect(await outcomesAfter(() => undefined)).toEqual([undefined]);
   });
 });
 
