@@ -226,6 +226,8 @@ export const KNOWN_GAMES: readonly Game[] = [
     request({ keys: 2, owner: 'ann', mode: 'read', fair: 0 }), poll(1)),
   // No permits are left for readers; writers need none.
   game(any, writes, waits('-', 'write'), permits(0), release(2)),
+  // The permits of an operator limit a request that has none.
+  game(any, permits(1), reads, reads),
   // Seven attempts that have ended are remembered.
   game(any, ...times(7, () => [writes, release(1)]), again(1)),
   // A caller that has given up adopts nothing, though its command comes.
