@@ -228,6 +228,8 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, writes, waits('-', 'write'), permits(0), release(2)),
   // The permits of an operator limit a request that has none.
   game(any, permits(1), reads, reads),
+  // A change of the permits that is sent again does not undo a later one.
+  game(any, permits(5), permits(2), again(0)),
   // Seven attempts that have ended are remembered.
   game(any, ...times(7, () => [writes, release(1)]), again(1)),
   // A caller that has given up adopts nothing, though its command comes.

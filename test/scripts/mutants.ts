@@ -305,9 +305,9 @@ export const SEMAPHORE_MUTANTS: readonly Mutant[] = [
   ['a waiter that takes too many permits is not notified', 'if may_ask and (lock', 'if may_ask and not exceeds and (lock'],
   ['a waiter that takes too many permits ends the turn of the others', 'if count > 0 and not exceeds then', 'if count > 0 then'],
   ['a writer is limited by permits', "local exceeds = waiter and waiter.mode == 'r' and", 'local exceeds = waiter and'],
-  ['new permits hand nothing over', 'permits, lock.rare or {}, true, true, lock.first', 'permits, lock.rare or {}, lock.freed, true, lock.first'],
-  ['new permits skip a waiter that was passed over', 'permits, lock.rare or {}, true, true, lock.first',
-    'permits, lock.rare or {}, true, true, lock.head'],
+  ['new permits hand nothing over', 'permits, true, true, lock.first', 'permits, lock.freed, true, lock.first'],
+  ['new permits skip a waiter that was passed over', 'permits, true, true, lock.first', 'permits, true, true, lock.head'],
+  ['a late copy of a change of the permits counts', "if lock:has('revoked', attempt) then return { 'set'", "if false then return { 'set'"],
   ['a refusal of several keys does not report the permits', 'permits = one.permits,', 'permits = locks[1].permits,'],
 ];
 

@@ -509,6 +509,8 @@ class Turn {
   setPermits({ permits }: { permits: number | '-' }) {
     const { lock } = this;
     const wanted = permits === '-' ? undefined : permits;
+    if (lock.revoked.includes(this.id)) return { outcome: 'set' };
+    lock.revoked = ring(lock.revoked, this.id);
     if (wanted !== lock.permits) {
       lock.permits = wanted;
       lock.head = lock.first;

@@ -139,12 +139,15 @@ function Lock.revoke(lock, attempt, own)
 end
 
 -- Sets how many permits the lock has, whatever its requests say (`-`: they say it again), and grants to the waiters that fit now. Nothing
--- is taken from those who hold it.
+-- is taken from those who hold it. A late copy of the command does not undo a later one.
 function Lock.set_permits(lock, attempt, own)
   local permits = tonumber(own) or false
+  if lock:has('revoked', attempt) then return { 'set', attempt, lock.now } end
+  lock.rare = lock.rare or {}
+  lock:put_into('revoked', attempt)
   if permits ~= lock.permits then
     -- A waiter that was passed over may fit now.
-    lock.permits, lock.rare, lock.freed, lock.changed, lock.head = permits, lock.rare or {}, true, true, lock.first
+    lock.permits, lock.freed, lock.changed, lock.head = permits, true, true, lock.first
   end
   return { 'set', attempt, lock.now }
 end

@@ -14,7 +14,7 @@ const holds = async (admin: ReturnType<typeof openAdmin>, key: string): Promise<
   Object.keys(await hashOf(admin, key)).filter((field) => field.startsWith('hold:')).length;
 
 /** Keeps the next such command on its way, and nothing comes after it. */
-const keepLast = (proxy: TcpProxy, name: 'acquire' | 'forceRelease' = 'acquire'): KeptCommand =>
+const keepLast = (proxy: TcpProxy, name: 'acquire' | 'forceRelease' | 'setPermits' = 'acquire'): KeptCommand =>
   proxy.keepNext((text) => {
     if (!isCommand(name)(text)) return false;
     proxy.refuse(true);
@@ -161,5 +161,18 @@ describe('a revocation that arrives late', () => {
     proxy.delayMs = 0;
     expect(await forcing).toBe(true);
     await eventually(() => !next.held);
+  });
+});
+
+describe('a change of the permits that arrives late', () => {
+  it('changes nothing after its other copy and a later change', async () => {
+    const { proxy, a, b } = await start();
+    const key = freshKey();
+    const late = proxy.keepNext(isCommand('setPermits'));
+    await a.locks.setPermits(key, 5);
+    await eventually(() => late.isKept);
+    await b.locks.setPermits(key, 2);
+    await late.deliver();
+    expect((await b.locks.inspect(key)).permits?.allowed).toBe(2);
   });
 });
