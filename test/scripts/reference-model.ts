@@ -558,7 +558,7 @@ function acquire(
     const writers = busy.holds().filter(({ mode, token }) => mode === 'w' && token > 0);
     const firstEnd = lock.holds.size > 0 ? Math.min(...busy.holds().map(({ deadline }) => deadline)) - now : 0;
     const most = busy.hasMore ? 1 : firstEnd;
-    const ahead = waiter ? Math.max(waiter.place - lock.head, 0) : 0;
+    const ahead = waiter ? Math.max(Math.min(waiter.place - lock.head, lock.queue.length - 1), 0) : 0;
     const reply = { outcome: 'busy', ahead, serverTimeMs: now, lastToken: lock.token, isFull, permits: lock.permits };
     return { reply, retryMs: { most }, holders: structuredClone(writers) };
   }

@@ -101,8 +101,8 @@ function Lock.acquire(locks, asked)
       end
     end
     reply = { 'busy', attempt, one.now, one.has_more and 1 or one.writes + one.reads > 0 and one.due - one.now or 0,
-      one.place and math.max(one.place - one.head, 0) or 0, text, owner, one:listeners(attempt) or '', one.token,
-      is_full and 1 or '', one.permits or '' }
+      one.place and math.max(math.min(one.place - one.head, one.waiting - 1), 0) or 0, text, owner,
+      one:listeners(attempt) or '', one.token, is_full and 1 or '', one.permits or '' }
   else
     local fire = asked.job and asked.run_attempt == attempt and asked.run_fire or ''
     reply = { 'granted', attempt, one.now, least, one.writes + one.reads, fire, unpack(tokens) }

@@ -2,7 +2,7 @@ import { type Lock, LockConfigurationError } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { openStore } from '../support/stores.js';
 import { itWithQueue, itWithoutQueue, topology } from '../../support/topologies/topology.js';
-import { enqueue } from '../../support/waiting/waiters.js';
+import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 async function startTwo() {
@@ -31,6 +31,22 @@ describe('fair: first in, first out', () => {
     const granted = await Promise.all(tokens);
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     expect(granted).toEqual(granted.toSorted((one, two) => one - two));
+  });
+
+  itWithQueue('reports how many wait ahead, without those that have given up', async () => {
+    const { a, b, key } = await startTwo();
+    const held = await a.locks.acquire(key);
+    const first = await enqueue(b, key);
+    for (let i = 0; i < 3; i++) {
+      await rejection(b.locks.acquire(key, { fair: 'strict', waitMs: 1 }));
+    }
+    await untilWaiting(a, key);
+    const ahead = new Promise((resolve) => void a.locks.events.on('waiting', (event) => resolve(event.ahead)));
+    const last = a.locks.acquire(key, { fair: 'strict', waitMs: 25_000 });
+    expect(await ahead).toBe(1);
+    await held.release();
+    await (await first.lock).release();
+    await (await last).release();
   });
 
   itWithQueue('does not let a newcomer overtake waiters', async () => {
