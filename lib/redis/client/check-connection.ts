@@ -55,10 +55,20 @@ const WRITE: Readonly<Record<string, string>> = {
 }; // prettier-ignore
 
 const PLACES = ['url', 'host', 'path', 'sentinels', 'cluster'];
-const NUMBERS = ['connectTimeout', 'disconnectTimeout', 'socketTimeout', 'commandTimeout', 'sentinelCommandTimeout', 'keepAlive', 'family', 'db', 'slotsRefreshInterval']; // prettier-ignore
 const TEXTS = ['username', 'password', 'connectionName', 'sentinelUsername', 'sentinelPassword'];
 /** Below the longest timer of Node, by more than the connection adds to a time limit. */
-const MAX_NUMBER = 2_000_000_000;
+const MAX_MS = 2_000_000_000;
+const LIMIT = {
+  expected: `a number from 0 to ${MAX_MS}`,
+  accepts: (value: unknown): boolean => Number.isFinite(value) && Number(value) >= 0 && Number(value) <= MAX_MS,
+};
+const NUMBERS: Readonly<Record<string, { readonly expected: string; readonly accepts: (value: unknown) => boolean }>> = {
+  connectTimeout: LIMIT, disconnectTimeout: LIMIT, socketTimeout: LIMIT, commandTimeout: LIMIT, sentinelCommandTimeout: LIMIT,
+  keepAlive: LIMIT, slotsRefreshInterval: LIMIT,
+  family: { expected: '0, 4 or 6', accepts: (value) => value === 0 || value === 4 || value === 6 },
+  // It may come from the environment, as a text.
+  db: { expected: 'a whole number from 0', accepts: (value) => /^\d{1,9}$/.test(String(value)) },
+}; // prettier-ignore
 
 /**
  * Checks the options of a connection: each must have a known name, and together they must locate Redis. A library ignores
@@ -71,9 +81,8 @@ function checkOptions(options: Given, name: string): void {
   if (isCluster) return checkCluster(options, name);
   checkPlace(options, name);
   if (isSet(options['sentinels'])) checkSentinels(options, name);
-  checkNumbers(options, name);
   checkTexts(options, name);
-  withoutUrl(options, name);
+  checkNumbers(withoutUrl(options, name) as Given, name);
 }
 
 function checkCluster(options: Given, name: string): void {
@@ -151,17 +160,13 @@ function checkTexts(given: Given, name: string): void {
 
 /**
  * With a time limit given as text, or below 0, Node throws when the connection begins, where the error cannot be caught. A timer that is
- * too long fires at once.
+ * too long fires at once. Another wrong number would count as an outage.
  */
 function checkNumbers(given: Given, name: string): void {
-  const wrong = NUMBERS.find((option) => isSet(given[option]) && !isNumber(option, given[option]));
-  if (wrong !== undefined) refuse(wrong, given[wrong], `a number from 0 to ${MAX_NUMBER} in ${name}`);
-}
-
-/** A database may come from the environment, as a text. */
-function isNumber(option: string, value: unknown): boolean {
-  const isOne = option === 'db' ? /^\d+$/.test(String(value)) : Number.isFinite(value);
-  return isOne && Number(value) >= 0 && Number(value) <= MAX_NUMBER;
+  for (const [option, { expected, accepts }] of Object.entries(NUMBERS)) {
+    const value = given[option];
+    if (isSet(value) && !accepts(value)) refuse(option, value, `${expected} in ${name}`);
+  }
 }
 
 function checkNames(given: Given, known: object, name: string): void {
@@ -266,7 +271,8 @@ function checkOne(connection: unknown, name: string, forms = FORMS): void {
   if (library) return checkClient(library, connection as object, name);
   // The copy, as the libraries get it: it lacks properties that are not enumerable, or made by a proxy.
   if (isPlainObject(connection)) return checkOptions({ ...connection }, name);
-  if (typeof connection === 'string' && isRedisUrl(connection)) return void withoutUrl(connection, name);
+  if (typeof connection === 'string' && isRedisUrl(connection))
+    return checkNumbers(withoutUrl(connection, name) as Given, name);
   throw new LockConfigurationError(`Expected ${name} to be ${forms}, got ${describe(connection)}.`);
 }
 
