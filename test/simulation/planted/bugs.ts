@@ -286,7 +286,7 @@ const ROWS: readonly Row[] = [
   ['core/acquire/acquisition', 'a call that gives up keeps its place in the queue',
     'if (hasPlace || mayArrive) this.#giveBack();', '',
     ['10: no place without an owner'], 'calm', 6, 4],
-  ['core/hold/handle', 'a dropped handle is not released', 'void lock.release();\n    };', '};',
+  ['core/hold/handle', 'a dropped handle is not released', 'lock.finish(undefined);\n    };', '};',
     ['10: no hold without an owner'], 'calm', 6],
   ['core/hold/releaser', 'a release is answered before it is sent',
     'answer = this.parts.store.release(isRepeated ? { ...request, isRepeated } : request, timeoutMs);',
