@@ -256,7 +256,7 @@ export class BoardTopics {
     return { entries: entries.slice(0, limit).map(entryView), limit, searched: isSearch ? looks : null, older };
   }
 
-  /** Reads the entries behind a place, at least `wanted` if there are as many: any number of others may have its time. */
+  /** Reads at least `wanted` entries behind a place, or all that there are: any number of others may have its time. */
   async #behind(place: BoardQuery['before'], wanted: number, key?: string): Promise<readonly LockHistoryEntry[]> {
     const of = key === undefined ? {} : { key };
     if (!place) return this.sources.service.history({ ...of, limit: wanted });
