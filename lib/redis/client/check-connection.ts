@@ -1,5 +1,7 @@
+import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { reading, refuse, shortened, shown } from '../../core/read-options.js';
+import { reasonOf } from '../../core/reporter.js';
 import { libraryOf } from './client-libraries.js';
 import { checkClient, FORMS, hasMethod, type ServerPlace } from './client-library.js';
 import { isRedisUrl, withoutUrl } from './plain-options.js';
@@ -82,6 +84,7 @@ function checkOptions(options: Given, name: string): void {
   checkPlace(options, name);
   if (isSet(options['sentinels'])) checkSentinels(options, name);
   checkTexts(options, name);
+  checkTls(options, name);
   checkNumbers(withoutUrl(options, name) as Given, name);
 }
 
@@ -99,6 +102,7 @@ function checkCluster(options: Given, name: string): void {
   checkNames(redisOptions as Given, OF_ACCESS, `\`redisOptions\` of ${name}`);
   checkNumbers(redisOptions as Given, `\`redisOptions\` of ${name}`);
   checkTexts(redisOptions as Given, `\`redisOptions\` of ${name}`);
+  checkTls(redisOptions as Given, `\`redisOptions\` of ${name}`);
 }
 
 function checkSentinels({ sentinels, name: master }: Given, name: string): void {
@@ -156,6 +160,20 @@ function checkTexts(given: Given, name: string): void {
   if (wrong === undefined) return;
   const got = `a value of type ${typeof given[wrong]}`;
   throw new LockConfigurationError(`Expected \`${wrong}\` of ${name} to be a text, got ${got}.`);
+}
+
+/** A certificate or a cipher that Node cannot use would count as an outage. */
+function checkTls(given: Given, name: string): void {
+  for (const option of ['tls', 'sentinelTLS']) {
+    const tls = given[option] as SecureContextOptions & { readonly secureContext?: unknown };
+    if (typeof tls !== 'object' || tls === null || tls.secureContext !== undefined) continue;
+    try {
+      createSecureContext(tls);
+    } catch (cause) {
+      const text = `Expected \`${option}\` of ${name} to be options of \`tls.connect\`, which refuses them: ${reasonOf(cause)}.`;
+      throw new LockConfigurationError(text, { cause });
+    }
+  }
 }
 
 /**
