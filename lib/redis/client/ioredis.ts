@@ -79,8 +79,9 @@ function openSession(client: Redis, db: number, peer: ServerAddress | null, list
     listener.onConnected();
   });
   client.on('ready', () => {
-    // Not by ioredis: it is ready when its SELECT is refused, and reports that before a refused password.
-    if (db === 0) return listener.onReady();
+    // Not by ioredis: it is ready when its SELECT is refused, and reports that before a refused password. An environment variable is
+    // a text.
+    if (String(db) === '0') return listener.onReady();
     client.select(db).then(
       () => listener.onReady(),
       (error: Error) => listener.onOver(namedAfter(error, db)),

@@ -107,7 +107,9 @@ function readCluster(given: Given, library: string): PlainOptions {
 
 const accessOf = (given: Given): PlainAccess => {
   const access = Object.fromEntries(ACCESS.map((name) => [name, given[name] ?? undefined])) as unknown as PlainAccess;
-  return { ...access, db: access.db ?? 0, connectTimeout: access.connectTimeout || CONNECT_TIMEOUT_MS };
+  // An environment variable is a text, with which a library would also select the database 0.
+  const db = Number(String(access.db ?? 0));
+  return { ...access, db, connectTimeout: access.connectTimeout || CONNECT_TIMEOUT_MS };
 };
 
 function placeOf(given: Given): PlainOptions['at'] {

@@ -70,6 +70,16 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
     await server.close();
   });
 
+  it('needs no permission to SELECT for a database 0 that is given as text', async () => {
+    const select = (): string => "-NOPERM this user has no permissions to run the 'select' command\r\n";
+    const server = await serve({ info: () => bulk('loading:0'), select });
+    const client = library.open({ port: server.port, db: '0' as never }, parts);
+    await client.connect();
+    expect(client.status).toBe('ready');
+    await client.close();
+    await server.close();
+  });
+
   it('asks a server soon again that loads its data, however long that may take by its own estimate', async () => {
     let asked = 0;
     const info = (): string => bulk((asked += 1) < 3 ? 'loading:1\r\nloading_eta_seconds:60' : 'loading:0');

@@ -48,6 +48,7 @@ describe('options for a library that does not read those of ioredis', () => {
     });
     expect(read({ path: '/run/redis.sock' }).at).toEqual({ path: '/run/redis.sock' });
     expect(read({})).toMatchObject({ at: LOCAL, db: 0, connectTimeout: 3_000 });
+    expect(read({ db: '0' as never })).toMatchObject({ db: 0 });
   });
 
   it('name sentinels and their master', () => {
