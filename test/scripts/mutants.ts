@@ -76,6 +76,7 @@ export const MUTANTS: readonly Mutant[] = [
   ['a full queue of several keys is joined', 'asked.most > 0 and busy:is_full(asked.most)',
     '#locks == 1 and asked.most > 0 and busy:is_full(asked.most)'],
   ['a full queue is not reported', "is_full and 1 or ''", "''"],
+  ['calls that have given up count as ahead', 'math.min(one.place - one.head, one.waiting - 1)', 'one.place - one.head'],
   ['the time since which a waiter waits is lost', 'lock.waiter and lock.waiter.since or lock.now', 'lock.now'],
   ['a waiter is refused its own place', 'if lock.place or lock.waiting < most', 'if lock.waiting < most'],
   ['dead waiters fill a queue', 'if lock:waiter_at(place) then live = live + 1 end', 'live = live + 1'],
