@@ -188,13 +188,4 @@ describe('LockHealthIndicator', () => {
     await app.close();
     for (const spy of off) expect(spy).toHaveBeenCalledWith('lost', expect.any(Function));
   });
-
-  it('neither creates nor touches a lock', async () => {
-    const { indicator } = await startAlone();
-    const { admin, url } = await ownRedis();
-    const { indicator: alone } = await startAlone(url);
-    await indicator.isHealthy();
-    await alone.isHealthy();
-    expect(await admin.dbsize()).toBe(0);
-  });
 });

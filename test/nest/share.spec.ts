@@ -1,14 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import { Observable, of } from 'rxjs';
-import {
-  Locked,
-  LockConfigurationError,
-  LockInterceptor,
-  LockLostError,
-  LockReentryError,
-  LockWaitTimeoutError,
-} from '../../lib/index.js';
+import { Locked, LockConfigurationError, LockInterceptor, LockLostError, LockReentryError } from '../../lib/index.js';
 import { FakeLockModule, FakeLockService } from '../../lib/testing/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
@@ -43,11 +36,6 @@ class Prices {
     return { sku, run: (this.runs += 1) };
   }
 
-  @Locked('price:<0>', { ...SHARE, waitMs: 200 })
-  async loadSoon(sku: string): Promise<Price> {
-    return this.#run(sku);
-  }
-
   /** Calls itself once, inside of its own lock. */
   @Locked('price:<0>', SHARE)
   async nested(sku: string, depth = 1): Promise<number> {
@@ -71,12 +59,6 @@ class Prices {
       [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true }) }),
       return: async () => onClosed(),
     };
-  }
-
-  async #run(sku: string): Promise<Price> {
-    const run = (this.runs += 1);
-    await this.finish.opened;
-    return { sku, run };
   }
 }
 
@@ -141,17 +123,6 @@ describe('calls with `ifBusy: share`', () => {
     const [first, second] = await Promise.all(calls);
     expect(first).toBeInstanceOf(LockLostError);
     expect([second, first!.reason, first!.result]).toEqual([first, 'revoked', { sku, run: 1 }]);
-  });
-
-  it('end with the wait of the first one for a lock that stays busy', async () => {
-    const app = await startPrices();
-    const sku = freshKey();
-    const lock = await app.locks.acquire(`price:${sku}`);
-    const calls = [app.prices.loadSoon(sku), app.prices.loadSoon(sku)].map((call) => rejection(call));
-    const [first, second] = await Promise.all(calls);
-    expect([first, second]).toEqual([expect.any(LockWaitTimeoutError), first]);
-    expect([app.prices.runs, app.locks.activity]).toEqual([0, { held: 1, waiting: 0 }]);
-    await lock.release();
   });
 
   it('re-enter the lock that their own chain of calls holds', async () => {

@@ -132,25 +132,6 @@ describe('the board', () => {
     expect(jobs).toMatchObject([{ name: 'Cleanup.run', key: SLOTS, next: null, last: { outcome: 'done' } }]);
   });
 
-  it('shows what this instance has lost, the latest first', async () => {
-    const { locks, url } = await start();
-    const page = await readPage(`${url}/locks/events?view=losses`);
-    expect(await page.next('state', (state) => state)).toMatchObject({
-      ofInstance: expect.stringMatching(`:${process.pid}$`),
-      history: { entries: [], limit: 200 },
-    });
-    const lost = [await locks.acquire(freshKey()), await locks.acquire(freshKey(), { mode: 'read' })];
-    for (const { key, signal } of lost) {
-      await locks.forceRelease(key);
-      await eventually(() => signal.aborted);
-    }
-    const { entries } = await page.next('state', ({ history }) => history.entries.length === 2 && history);
-    expect(entries).toMatchObject([
-      { key: lost[1]!.key, mode: 'read', reason: 'revoked', token: String(lost[1]!.fencingToken) },
-      { key: lost[0]!.key, mode: 'write', reason: 'revoked', at: expect.any(Number), ms: expect.any(Number) },
-    ]);
-  });
-
   it('shows what all instances have lost if there is a history, each loss once', async () => {
     const locks = { history: true, keyPrefix: `${freshKey('history')}:` };
     const [viewer, other] = [await start(locks), await start(locks)];
