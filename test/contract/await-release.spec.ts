@@ -90,6 +90,25 @@ describe('calls that do not wait for their release', () => {
     for (const key of [`close:${id}`, `watch:${id}`, `list:${id}`]) await untilFree({ locks }, key);
   });
 
+  it('exclude each other', async () => {
+    const apps = [await startApp(NO_WAIT), await startApp(NO_WAIT), await startApp()];
+    const key = freshKey();
+    let inside = 0;
+    let most = 0;
+    const work = async (): Promise<void> => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await Promise.resolve();
+      inside -= 1;
+    };
+    const caller = async ({ locks }: LockApp): Promise<void> => {
+      for (let call = 0; call < 15; call += 1) await locks.withLock(key, { waitMs: 25_000 }, work);
+    };
+    await Promise.all(apps.flatMap((app) => [caller(app), caller(app)]));
+    expect([inside, most]).toEqual([0, 1]);
+    await untilFree(apps[0]!, key);
+  });
+
   it('return although the release finds that the lock was lost before; the event reports it', async () => {
     const { locks } = await startApp(NO_WAIT);
     const losses: LockLostError[] = [];
@@ -107,5 +126,13 @@ describe('calls that do not wait for their release', () => {
       return 'done anyway';
     });
     expect(await rejection(work)).toMatchObject({ reason: 'max-hold', result: 'done anyway' });
+  });
+
+  it('are released when their app is closed at once', async () => {
+    const [a, b] = [await startApp(NO_WAIT), await startApp()];
+    const key = freshKey();
+    await a.locks.withLock(key, () => undefined);
+    await a.close();
+    expect(await b.locks.isLocked(key)).toBe(false);
   });
 });

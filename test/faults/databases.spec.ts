@@ -3,6 +3,7 @@ import { itLikeIoredis } from '../support/clients/library.js';
 import { appClient } from '../support/redis/connections.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { killConnections, ownRedis, startReplicated } from '../support/redis/own-redis.js';
+import { ownSentinels } from '../support/redis/own-topologies.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { rejection } from '../support/waiting/rejection.js';
 
@@ -74,6 +75,27 @@ describe('a database that the server refuses', () => {
     await endless;
     await locks.withLock('after', LEASE, () => undefined);
     expect([await locksIn(url, 0), await locksIn(url, 5)]).toEqual([[], ['lock:after']]);
+  });
+
+  it('serves no lock behind Sentinel', async () => {
+    const { connection, master } = await ownSentinels();
+    const { locks } = await startApp({ connection: { ...connection, db: 99 } });
+    for (let i = 0; i < 2; i += 1) {
+      expect((await rejection(locks.acquire('key', { waitMs: 5_000 }))).message).toContain('DB index is out of range');
+    }
+    expect(await locksIn(master.url, 0)).toEqual([]);
+  });
+
+  it('takes its vote from the node of a quorum', async () => {
+    const servers = [await ownRedis(), await ownRedis(), await ownRedis(['--databases', '2'])];
+    const { locks } = await startApp({ connection: servers.map(({ url }) => `${url}/5`) });
+    const held = await locks.acquire('key', LEASE);
+    expect(await Promise.all(servers.map(({ url }) => locksIn(url, 0)))).toEqual([[], [], []]);
+    expect([await locksIn(servers[0]!.url, 5), await locksIn(servers[1]!.url, 5)]).toEqual([
+      ['lock:key'],
+      ['lock:key'],
+    ]);
+    await held.release();
   });
 
   it('confirms no grant by replicas', async () => {

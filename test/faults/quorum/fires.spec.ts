@@ -4,7 +4,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf, serverTime } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, type LockApp } from '../../support/apps/lock-app.js';
-import { heldRow, type QuorumNet, runsOn, startNet, warmApps } from '../../support/redis/quorum-net.js';
+import { dropHold, heldRow, type QuorumNet, runsOn, startNet, warmApps } from '../../support/redis/quorum-net.js';
 
 afterEach(closeAll);
 
@@ -37,6 +37,23 @@ describe('fires that a quorum grants', () => {
     await run('b', b, border + 60_000);
     // Two slots.
     expect(runs.length).toBeLessThanOrEqual(2);
+  });
+
+  it('belong to the slot in which the call was made, though a node is slow to report its time', async () => {
+    const net = await startNet(3);
+    const app = await net.app();
+    await app.locks.withLock(freshKey(), () => undefined);
+    for (const proxy of app.proxies.slice(1)) proxy.delayMs = 60;
+    const [key, width] = [freshKey(), 200];
+    for (let call = 0; call < 5; call += 1) {
+      // Early in a slot, so that a call which looked earlier would be in the one before.
+      await eventually(async () => (await serverTime(net.admins[0]!)) % width < 30, { intervalMs: 1 });
+      const before = await serverTime(net.admins[0]!);
+      const lock = await claimFire(app, `${key}${call}`, { kind: 'slot', ms: width }, { waitMs: 10_000 });
+      await lock.releaseAfter('done');
+      const run = await app.locks.lastRun(`${key}${call}`);
+      expect(run!.fire.getTime()).toBeGreaterThanOrEqual(Math.floor(before / width) * width);
+    }
   });
 
   it('are not lost when a claim was cancelled before it was granted', async () => {
@@ -111,5 +128,50 @@ describe('a node of a quorum that is given the hold of a running job again', () 
     const again = claimFire(b, key, { ms: FIRE_MS, ...RERUN }, PATIENT);
     expect(await rejection(again)).toBeInstanceOf(LockClaimedError);
     expect(await runsOn(net.admins, key)).toEqual(['1000 done', '1000 done', '1000 -']);
+  }, 30_000);
+
+  it('learns the time of a run that keeps its distance from the last one', async () => {
+    const distance = { kind: 'gap', ms: 600_000 } as const;
+    const { net, b, key, lock } = await startRun(distance);
+    await loseData(net, key, 1);
+    await loseData(net, key, 2);
+    await lock.releaseAfter('done');
+    b.reaches(1, 2);
+    expect(await rejection(claimFire(b, key, distance))).toBeInstanceOf(LockClaimedError);
+  }, 30_000);
+
+  it('learns the fire of a lock that only reads by now', async () => {
+    const { net, key, lock } = await startRun();
+    await lock.downgrade();
+    await loseData(net, key, 1);
+    expect(await runsOn(net.admins, key)).toEqual(['1000 -', '1000 -', '1000 -']);
+    await lock.releaseAfter('done');
+  }, 30_000);
+
+  it('keeps the run that it knows when it has lost the hold alone', async () => {
+    const { net, key, lock } = await startRun();
+    await dropHold(net.admins[1]!, key);
+    await isHeldOnAll(net, key);
+    expect(await runsOn(net.admins, key)).toEqual(['1000 -', '1000 -', '1000 -']);
+    await lock.releaseAfter('failed');
+    await eventually(async () => (await runsOn(net.admins, key)).every((run) => run === '1000 failed'));
+  }, 30_000);
+
+  it('takes over the open run that a dead claim of the same fire has left there', async () => {
+    const { net, key, lock } = await startRun(RERUN);
+    await net.admins[1]!.hset(`lock:${key}`, 'job:Jobs.run', `${FIRE_MS} client.dead ${FIRE_MS} 0 - x:1 ;${FIRE_MS};`);
+    await dropHold(net.admins[1]!, key);
+    await isHeldOnAll(net, key);
+    await lock.releaseAfter('done');
+    await eventually(async () => (await runsOn(net.admins, key)).every((run) => run === '1000 done'));
+  }, 30_000);
+
+  it('takes the hold also when it knows the fire without the run', async () => {
+    const { net, key } = await startRun();
+    // Another claim had replaced the run, and was given back.
+    await net.admins[1]!.hset(`lock:${key}`, 'job:Jobs.run', `0 - 0 0 void - ;${FIRE_MS};`);
+    await dropHold(net.admins[1]!, key);
+    await isHeldOnAll(net, key);
+    expect(await runsOn(net.admins, key)).toEqual(['1000 -', undefined, '1000 -']);
   }, 30_000);
 });
