@@ -63,6 +63,9 @@ export function answerTo(
     const own = error instanceof HttpException ? error.getStatus() : undefined;
     return { ...body(own ?? status ?? byDefault, 'This is in use at the moment; try again.'), retryAfterMs };
   }
+  // An error of another copy of the package may lack it.
+  const { retryable = true }: Partial<Pick<LockStoreError, 'retryable'>> = error instanceof LockStoreError ? error : {};
+  if (!retryable) return body(HttpStatus.SERVICE_UNAVAILABLE, 'Not available at the moment.');
   return { ...body(HttpStatus.SERVICE_UNAVAILABLE, 'Not available at the moment; try again.'), retryAfterMs };
 }
 
@@ -132,7 +135,7 @@ const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
 
 /**
  * Answers lock errors with a status: 423 for a busy lock, 429 when no permit is free or the queue is full (`maxWaiters`), 503 for
- * an unreachable Redis or an app that shuts down, all with `Retry-After`; 400 for a request that cannot fill the key of
+ * an unreachable Redis or an app that shuts down, all with `Retry-After` (unless a retry cannot help); 400 for a request that cannot fill the key of
  * `LockInterceptor.for`; otherwise 500. It supports HTTP, microservices, WebSockets, gRPC and GraphQL, each with its kind of error.
  * Use it with `app.useGlobalFilters(new LockExceptionFilter())`, as a provider of `APP_FILTER`, or with `@UseFilters`.
  */

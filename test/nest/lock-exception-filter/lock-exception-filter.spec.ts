@@ -55,6 +55,7 @@ const THROWN: Record<string, () => Error> = {
   busy: () => new LockBusyError('secret', { key: 'secret' }),
   'wait-timeout': () => new LockWaitTimeoutError('secret', { key: 'secret', waitedMs: 5, holder: 'secret' }),
   store: () => new LockStoreError('secret', { cause: new Error('secret') }),
+  'refused-by-store': () => new LockStoreError('secret', { retryable: false }),
   shutdown: () => new LockShutdownError('secret'),
   'busy-of-another-copy': () => ofAnotherCopy('LockBusyError', 'LOCK_BUSY'),
   'store-of-another-copy': () => ofAnotherCopy('LockStoreError', 'LOCK_STORE'),
@@ -262,6 +263,12 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
   it.each(Object.keys(EXPECTED))('answers with Retry-After where a retry makes sense: %s', async (name) => {
     const app = await start(platform, DOORS['useGlobalFilters']!);
     expectTold(await app.get(`throw/${name}`), EXPECTED[name]!, 1_000, []);
+  });
+
+  it('answers without Retry-After where Redis would refuse the retry as well', async () => {
+    const app = await start(platform, DOORS['useGlobalFilters']!);
+    const expected = { ...AWAY, code: 'LOCK_STORE', message: 'Not available at the moment.' };
+    expectTold(await app.get('throw/refused-by-store'), expected, undefined, []);
   });
 
   it('answers 503 while the app shuts down', async () => {
