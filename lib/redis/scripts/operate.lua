@@ -3,8 +3,7 @@
 --- @KEYS     the lock of each operation; all locks of an acquire of several
 --- @ARGV     1 sentMicros   when the command was sent, by this server's clock as the client knows it; 0: it does not
 ---           2 untilMicros  after which no acquire is granted
----           3 own          a line for each operation: the number of its terms, its attempt, and the token of its hold, or, for a release,
----                          1 if an earlier copy of it may have been executed
+---           3 own          a line for each operation: the number of its terms, its attempt, and the token of its hold (release: 1 if repeated)
 ---           4... terms     of the operations, each once. The first line is `kind keep count prefix`: how long the lock is kept after its
 ---                          last lease in ms, 1 if the receivers of a message can be counted, and where the names of channels begin.
 ---                          The others of each kind:
@@ -20,18 +19,17 @@
 --- @reply    of the operation, or a list with that of each; `failed attempt error` for one that failed among many. The parts of a reply are
 ---           a list, or, in the usual case, one text with a blank between two; if all replies are texts, they are the lines of one: it
 ---           takes less of the client and of the server than a list. Acquire:
----           `granted attempt now remainingMs holds fireMs token...`, the same again when it is sent again;
----           `busy attempt now retryMs ahead holder owner listeners lastToken full permits`, about the first busy lock: `retryMs` until
----           the first lease may end (0: unknown), or 1 if places in the queue remain to be served, `owner` of the write hold, a name or an attempt (empty, as `holder`: none, or
----           unknown), `listeners` of the caller at this server (empty: unknown), `full` 1: it has no place, because of `most`,
----           `permits` that an operator has set;
----           `refused attempt now reason detail`: `released`; `late` (the time in microseconds); `permits` (how many there are);
----           `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has no outcome yet).
----           Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),
----           `expired` (the lease ended before), `revoked`, `unknown` (no trace, also when its place in the queue has expired) or `lost` (there was none when
----           the first copy came). Renewal, adoption and write-back:
----           `renewed|adopted attempt now remainingMs`, `written attempt now`, or `lost attempt now lastToken revoked`. Forced release:
----           `revoked attempt now holds`, or `again attempt now 0`. Permits: `set attempt now`.
+---           `granted attempt now remainingMs holds fireMs token...`, the same again when it is sent again; `busy attempt now retryMs ahead
+---           holder owner listeners lastToken full permits`, about the first busy lock: `retryMs` until the first lease may end (0:
+---           unknown), or 1 if places in the queue remain to be served, `owner` of the write hold, a name or an attempt (empty, as
+---           `holder`: none, or unknown), `listeners` of the caller at this server (empty: unknown), `full` 1: it has no place, because of
+---           `most`, `permits` that an operator has set; `refused attempt now reason detail`: `released`; `late` (the time in
+---           microseconds); `permits` (how many there are); `upgrade` (this owner reads); `claimed` (the attempt whose run of this fire has
+---           no outcome yet). Release: `outcome attempt now holds lastToken`: `released`, `again` (done before), `cancelled` (it waited),
+---           `expired` (the lease ended before), `revoked`, `unknown` (no trace, also when its place in the queue has expired) or `lost`
+---           (there was none when the first copy came). Renewal, adoption and write-back: `renewed|adopted attempt now remainingMs`,
+---           `written attempt now`, or `lost attempt now lastToken revoked`. Forced release: `revoked attempt now holds`, or `again attempt
+---           now 0`. Permits: `set attempt now`.
 
 --- @include clock
 local now, own, now_text = math.floor(micros / 1000), ARGV[3], nil
