@@ -179,7 +179,7 @@ describe('a call whose store fails', () => {
     ]),
   )('%s: it fails with waitMs %d with LockStoreError after %d ms, with the cause', async (how, waitMs, limitMs) => {
     const started = startCall({ waitMs });
-    const { clock, outcome, answerAll, givenBack, finish } = started;
+    const { clock, outcome, answerAll, attempts, givenBack, finish } = started;
     if (how === 'fails') failAll(started);
     else answerAll(() => GIVEN_BACK);
     await clock.advance(limitMs - 1);
@@ -187,7 +187,9 @@ describe('a call whose store fails', () => {
     await clock.advance(1);
     expect(outcome.error).toMatchObject({ code: 'LOCK_STORE', key: 'k', cause: DOWN, nodes: NODES });
     expect(outcome.error.message).toContain('Only 1 of 3 masters answered.');
-    expect(givenBack()).toEqual(how === 'fails' ? [1] : []);
+    // The pauses are random: a request may be on its way at the limit.
+    const ended = givenBack().filter((one) => how === 'fails' || one !== attempts().at(-1));
+    expect(ended).toEqual(how === 'fails' ? [1] : []);
     await finish();
   });
 
