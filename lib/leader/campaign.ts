@@ -224,13 +224,14 @@ export class Campaign implements Leadership {
     });
   }
 
-  /** Keeps the lock until the work of the term has ended, but no longer than `drainMs`. */
+  /** Keeps the lock until the work of the term has ended or released it, but no longer than `drainMs`. */
   async #leave(term: Term): Promise<void> {
     const { locker, drainMs } = this.parts;
     const { hold } = term;
-    const lost = new Promise<void>((resolve) => void hold.onLost(() => resolve()));
-    if (!hold.lost) await locker.timers.withTimeout(drainMs, Promise.race([term.workEnded(), lost]));
-    if (term.hasWork) hold.lose('shutdown');
+    const gone = new Promise<void>((resolve) => (hold.tracker = { forget: resolve }));
+    if (!hold.lost && !hold.isReleased)
+      await locker.timers.withTimeout(drainMs, Promise.race([term.workEnded(), gone]));
+    if (term.hasWork && !hold.isReleased) hold.lose('shutdown');
     await giveUp(hold);
     this.#term = null;
   }

@@ -414,7 +414,7 @@ const ROWS: readonly Row[] = [
   ['leader/campaign', 'a leader that resigned never campaigns again',
     'await this.#wait(OTHERS_FIRST_MS);', 'await this.#wait(Infinity);', ['leaders: one is elected'], 'leaders', 9, 7],
   ['leader/campaign', 'a leader that resigned keeps its lock',
-    "if (term.hasWork) hold.lose('shutdown');\n    await giveUp(hold);", '', ['leaders: one is elected'], 'leaders', 6],
+    "if (term.hasWork && !hold.isReleased) hold.lose('shutdown');\n    await giveUp(hold);", '', ['leaders: one is elected'], 'leaders', 6],
   // Connections and their commands.
   ['redis/connection/command', 'scripts that a server has forgotten are not sent again',
     'if (this.#isOver || this.#byText || !isNoScript(error)) return this.fail(error);',

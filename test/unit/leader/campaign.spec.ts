@@ -234,6 +234,27 @@ describe('a leader that steps down', () => {
     await leadership.stop();
   });
 
+  it.each<[string, (leadership: Leadership) => Promise<unknown>]>([
+    ['at once', () => currentLock().release()],
+    ['after it has resigned', (leadership) => leadership.resign().then(() => currentLock().release())],
+  ])('does not wait for the work that calls it and has released the lock of the term %s', async (_when, release) => {
+    const { leaders, store } = startLeaders();
+    const steps: string[] = [];
+    const leadership: Leadership = leaders.lead('reports', {
+      onElected: async () => {
+        await release(leadership);
+        await leadership.stop();
+        steps.push('elected');
+      },
+      onDemoted: async () => {
+        await leadership.stop();
+        steps.push('demoted');
+      },
+    });
+    await settled();
+    expect([steps.toSorted(), store.givenBack]).toEqual([['demoted', 'elected'], ['reports']]);
+  });
+
   it('does not begin its work when a listener of `elected` has ended the term', async () => {
     const { leaders, locker, told } = startLeaders();
     const hooks: string[] = [];
