@@ -131,6 +131,8 @@ export class HandleRegistry {
 
   /** Releases `lock` if `holder` is garbage-collected before it was released. */
   track<T extends object>(holder: T, lock: Hold): T {
+    // The work may have released it before it returned the stream that would hold it.
+    if (lock.isReleased) return holder;
     const handle = new WatchedHandle(this, lock, holder, this.#young.length);
     this.#young.push(handle);
     this.#watching ??= this.timers.schedule(this.timers.now() + WATCH_HANDLES_AFTER_MS, this.#watchAll);

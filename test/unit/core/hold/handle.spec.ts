@@ -1,5 +1,6 @@
 import { type Lock } from '../../../../lib/core/lock.js';
 import { WATCH_HANDLES_AFTER_MS } from '../../../../lib/core/timing.js';
+import { heldStreamLock } from '../../../../lib/interceptor/streams/stream-lock.js';
 import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { released } from '../../../support/core/fake-store.js';
@@ -42,6 +43,19 @@ describe('a handle that is dropped without a release', () => {
     expect([store.givenBack, kept.held]).toEqual([['released', 'dropped'], true]);
     const about = (text: string) => reporter.lines.filter((line) => line.includes(`"${text}"`)).length;
     expect(['lost', 'kept', 'released', 'dropped'].map(about)).toEqual([1, 0, 0, 1]);
+  });
+
+  it('is not confused with a stream whose lock was released before it was returned', async () => {
+    const { clock, locker, reporter, under, takeAndDrop, collected } = setUp();
+    await under('released', async (lock) => {
+      await lock.release();
+      heldStreamLock(lock, locker, 3_000);
+    });
+    await clock.advance(WATCH_HANDLES_AFTER_MS);
+    // A dropped one proves that the finalizers have run.
+    await takeAndDrop('dropped');
+    await collected('dropped');
+    expect(reporter.lines).toEqual([expect.stringContaining('"dropped"')]);
   });
 
   it('is kept, and its lock held, until handles of its age are watched', async () => {
