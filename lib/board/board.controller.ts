@@ -165,7 +165,9 @@ class BoardController implements OnModuleInit, OnModuleDestroy {
     if (!job) return refuseRequest(response, 400, 'This instance has no job with this `name` and `key`.');
     logger.warn(printable(`${user} runs the job ${job.name} with the lock "${job.key}" by hand.`));
     const fail = (error: unknown): void => {
-      if (!isAnswered) return refuseRequest(response, error instanceof LockBusyError ? 409 : 500, messageOf(error));
+      // The work may have failed because another lock is busy.
+      const isBusy = error instanceof LockBusyError && error.key === job.key;
+      if (!isAnswered) return refuseRequest(response, isBusy ? 409 : 500, messageOf(error));
       logger.error(printable(`The job ${job.name}, which ${user} runs by hand, failed: ${messageOf(error)}`));
     };
     let isAnswered = false;

@@ -203,7 +203,7 @@ function checkShare({ oncePer, waitMs }: LockedOptions, kind: ResultKind): void 
 }
 
 function checkOncePer(
-  { oncePer, job, spreadMs, rerunOnLoss, permits, reentrant }: LockedOptions,
+  { oncePer, job, spreadMs, rerunOnLoss, permits, reentrant, owner }: LockedOptions,
   mode: LockMode,
 ): void {
   if (oncePer === undefined) {
@@ -214,6 +214,12 @@ function checkOncePer(
   }
   if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
+  if (rerunOnLoss && owner !== undefined) {
+    // The run of a fire would begin again while it continues.
+    fail(
+      'With `rerunOnLoss`, the others wait for the run to end, and calls with the same `owner` do not; leave one out.',
+    );
+  }
 }
 
 /** If instances use different names for a job, each runs its fires; two jobs with one name share them. */

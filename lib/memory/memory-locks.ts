@@ -503,8 +503,8 @@ function isClaimed({ jobs, now }: MemoryLock, claim: Claim): boolean {
   const fire = fireOf(claim, now);
   const repeats = claim.rerunOnLoss && run !== undefined && run.outcome === undefined;
   if (claim.kind === 'gap') return run !== undefined && Math.abs(now - run.fire) < claim.ms && !repeats;
-  // A fire that is older than all remembered ones may also have been granted.
-  const isKnown = fires.includes(fire) || (fires.length === FIRES_REMEMBERED && fire < fires[0]!);
+  // A fire that is older than all remembered ones may also have been granted. A void claim leaves one fire less.
+  const isKnown = fires.includes(fire) || (fires.length >= FIRES_REMEMBERED - 1 && fire < fires[0]!);
   return isKnown && !(repeats && run.fire === fire);
 }
 

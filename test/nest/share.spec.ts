@@ -1,7 +1,14 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import { Observable, of } from 'rxjs';
-import { Locked, LockConfigurationError, LockInterceptor, LockLostError, LockReentryError } from '../../lib/index.js';
+import {
+  currentLock,
+  Locked,
+  LockConfigurationError,
+  LockInterceptor,
+  LockLostError,
+  LockReentryError,
+} from '../../lib/index.js';
 import { FakeLockModule, FakeLockService } from '../../lib/testing/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { eventually } from '../support/waiting/eventually.js';
@@ -42,6 +49,19 @@ class Prices {
     this.runs += 1;
     if (depth > 0) return (await this.nested(sku, depth - 1)) + 1;
     return 0;
+  }
+
+  /** Calls itself once, after it has released its lock, and inside another one. */
+  @Locked('price:<0>', SHARE)
+  async released(sku: string, depth = 1): Promise<number> {
+    this.runs += 1;
+    await currentLock().release();
+    return depth > 0 ? (await this.inOther(`${sku}:other`, () => this.released(sku, depth - 1))) + 1 : 0;
+  }
+
+  @Locked('price:<0>')
+  async inOther(_sku: string, work: () => Promise<number>): Promise<number> {
+    return work();
   }
 
   @Locked('price:<0>', { ...SHARE, reentrant: false })
@@ -132,6 +152,12 @@ describe('calls with `ifBusy: share`', () => {
     expect([prices.runs, counts.shared]).toEqual([2, 0]);
     expect(await locks.withLock(`price:${sku}`, () => prices.nested(sku))).toBe(1);
     expect(await rejection(prices.neverNested(sku))).toBeInstanceOf(LockReentryError);
+  });
+
+  it('run by themselves inside the call that they would share, even when it has released its lock', async () => {
+    const { prices, counts } = await startPrices();
+    expect(await prices.released(freshKey())).toBe(1);
+    expect([prices.runs, counts.shared]).toEqual([2, 0]);
   });
 
   it('do not share a call that waits for a lock that their chain holds', async () => {
