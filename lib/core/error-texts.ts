@@ -134,8 +134,8 @@ export const unawaitedCallError = ({ key, mode }: LockName): LockReentryError =>
 export const releasedError = ({ key, mode }: LockName, doing: string): LockNotHeldError =>
   new LockNotHeldError(`The lock "${key}" was released; acquire it again instead of ${doing} it.`, { key, mode });
 
-export const releasedMeanwhileError = ({ key, mode }: LockName): LockNotHeldError =>
-  new LockNotHeldError(`The lock "${key}" was released while it was extended.`, { key, mode });
+export const releasedMeanwhileError = ({ key, mode }: LockName, done: string): LockNotHeldError =>
+  new LockNotHeldError(`The lock "${key}" was released while it was ${done}.`, { key, mode });
 
 /** The lock of `withLock` or of a decorated method cannot be transferred. */
 export const ofCallError = ({ key, mode }: LockName): LockConfigurationError =>

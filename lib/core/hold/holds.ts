@@ -19,7 +19,7 @@ import { type ReleaseListener, type Releaser } from './releaser.js';
 import { type Grant } from './grant.js';
 import { type HoldKeeper, StoreHold } from './store-hold.js';
 import { type TransferredHold } from './transfer-text.js';
-import { Watchdog } from './watchdog.js';
+import { type Renewal, Watchdog } from './watchdog.js';
 
 /** The number of given-away attempts that are remembered. */
 const MAX_GIVEN_AWAY = 10_000;
@@ -102,10 +102,7 @@ export class Holds implements HoldKeeper {
   }
 
   async extend(hold: StoreHold, leaseMs: number): Promise<void> {
-    const renewal = await this.parts.awaited.keepAlive(this.#watchdog.extend(hold, leaseMs));
-    if (hold.lost) throw hold.lost;
-    if (hold.isEnded) throw releasedMeanwhileError(hold);
-    if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'extended', renewal.cause);
+    checkConfirmed(hold, 'extended', await this.parts.awaited.keepAlive(this.#watchdog.extend(hold, leaseMs)));
   }
 
   checkTransfer(): void {
@@ -220,10 +217,16 @@ export class Holds implements HoldKeeper {
   /** A renewal that does not change the lease. */
   async #downgrade(hold: StoreHold): Promise<void> {
     const renewal = await this.#watchdog.ask(hold, 0);
-    if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'downgraded', renewal.cause);
     if (renewal.outcome === 'lost' && !hold.isEnded) hold.loseInStore(renewal.reason);
-    if (hold.lost) throw hold.lost;
+    checkConfirmed(hold, 'downgraded', renewal);
   }
+}
+
+/** @throws LockLostError, LockNotHeldError, LockStoreError: the loss first, since the lack of an answer would hide it */
+function checkConfirmed(hold: StoreHold, done: 'extended' | 'downgraded', renewal: Renewal): void {
+  if (hold.lost) throw hold.lost;
+  if (hold.isEnded) throw releasedMeanwhileError(hold, done);
+  if (renewal.outcome === 'unknown') throw unconfirmedError(hold, done, renewal.cause);
 }
 
 /** The end of a hold while the store is asked to release its keys. Reports the release, or a loss that it finds. */

@@ -264,7 +264,7 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
 };
 
 /** The outcome of a renewal of all keys of a lock. */
-type Renewal = Exclude<RenewReply, LostReply> | { readonly outcome: 'lost'; readonly reason: LockLostReason };
+export type Renewal = Exclude<RenewReply, LostReply> | { readonly outcome: 'lost'; readonly reason: LockLostReason };
 
 /** Lost if one key is lost, else unknown if one is unknown, else renewed for the shortest of all. */
 function renewalOf(lock: StoreHold, replies: readonly RenewReply[]): Renewal {

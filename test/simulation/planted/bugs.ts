@@ -50,7 +50,7 @@ const ROWS: readonly Row[] = [
     'hold.deadline = lock.now + lease',
     ['1: a belief is backed'], 'calm', 3],
   ['core/hold/holds', 'an extension counts without its confirmation',
-    "if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'extended', renewal.cause);", '',
+    "if (renewal.outcome === 'unknown') throw unconfirmedError(hold, done, renewal.cause);", '',
     ['an extension lasts'], 'errors', 6, 3],
   ['core/hold/watchdog', 'a renewal asks for three leases',
     'requestsOf(lock, leaseOf(lock), timeoutMs)', 'requestsOf(lock, leaseOf(lock) * 3, timeoutMs)',

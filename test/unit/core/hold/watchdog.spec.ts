@@ -3,6 +3,7 @@ import { commandTimeoutMs, RENEWALS_AT_A_TIME } from '../../../../lib/core/timin
 import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { type FakeStore, gone, granted } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { type RenewReply } from '../../../../lib/core/store/lock-store.js';
 import { type Hold } from '../../../../lib/core/hold/hold.js';
 
@@ -173,6 +174,19 @@ describe('a downgrade', () => {
     store.onRenew = renewing;
     await lock.downgrade();
     expect([store.renews.length, lock.mode, lock.held]).toEqual([2, 'read', true]);
+  });
+
+  it.each<[string, object, (lock: Hold) => void]>([
+    ['a loss', { code: 'LOCK_LOST', reason: 'shutdown' }, (lock) => lock.lose('shutdown')],
+    ['a release', { code: 'LOCK_NOT_HELD' }, (lock) => void lock.release()],
+  ])('rejects with %s that comes while it has no answer, like an extension', async (_what, error, end) => {
+    const { store, lock } = await holdGranted();
+    store.onRenew = null;
+    const outcomes = [lock.extend(60_000), lock.downgrade()].map((one) => outcomeOf(one));
+    end(lock);
+    for (const renew of store.renews) renew.reply([UNKNOWN]);
+    await settled();
+    expect(outcomes).toMatchObject([{ error }, { error }]);
   });
 });
 
