@@ -116,6 +116,18 @@ describe('an application with a client that it passed to the module', () => {
     expect(await locksIn(admin)).toHaveLength(1);
   });
 
+  it('gets locks by one that may take weeks to connect', async () => {
+    const { url } = await ownRedis();
+    // The longest time limit that Node supports.
+    const connectTimeout = 2 ** 31 - 1;
+    const connection =
+      LIBRARY === 'node-redis'
+        ? givenNodeRedis(url, { socket: { connectTimeout } })
+        : givenIoredis(url, { connectTimeout });
+    const { locks } = await startApp({ connection });
+    expect((await locks.acquire(freshKey(), { waitMs: 30_000 })).held).toBe(true);
+  });
+
   it('reads in the log that its key prefix is not that of the locks', async () => {
     const { admin, url } = await ownRedis();
     const app = appClient(url);

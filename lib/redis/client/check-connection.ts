@@ -11,6 +11,7 @@ import {
   type RedisConnectionOptions,
   type RedisNodeAddress,
 } from './redis-connection.js';
+import { MAX_LIMIT_MS } from '../timing.js';
 
 type Given = Readonly<Record<string, unknown>>;
 
@@ -58,11 +59,9 @@ const WRITE: Readonly<Record<string, string>> = {
 
 const PLACES = ['url', 'host', 'path', 'sentinels', 'cluster'];
 const TEXTS = ['username', 'password', 'connectionName', 'sentinelUsername', 'sentinelPassword'];
-/** Below the longest timer of Node, by more than the connection adds to a time limit. */
-const MAX_MS = 2_000_000_000;
 const LIMIT = {
-  expected: `a number from 0 to ${MAX_MS}`,
-  accepts: (value: unknown): boolean => Number.isFinite(value) && Number(value) >= 0 && Number(value) <= MAX_MS,
+  expected: `a number from 0 to ${MAX_LIMIT_MS}`,
+  accepts: (value: unknown): boolean => Number.isFinite(value) && Number(value) >= 0 && Number(value) <= MAX_LIMIT_MS,
 };
 const NUMBERS: Readonly<Record<string, { readonly expected: string; readonly accepts: (value: unknown) => boolean }>> = {
   connectTimeout: LIMIT, disconnectTimeout: LIMIT, socketTimeout: LIMIT, commandTimeout: LIMIT, sentinelCommandTimeout: LIMIT,

@@ -1,4 +1,5 @@
 import {
+  chosenMs,
   CONNECT_TIMEOUT_MS,
   MAX_REDIRECTS,
   NODE_INFO_TIMEOUT_MS,
@@ -264,7 +265,7 @@ export class ClusterClient extends BaseClient {
       this.#unanswered = 0;
       this.#update(shards);
       // 0 disables the refreshes of ioredis; as a delay, it would query without a pause.
-      this.#refreshIn(this.plan.refreshMs || SLOTS_REFRESH_MS);
+      this.#refreshIn(chosenMs(this.plan.refreshMs, SLOTS_REFRESH_MS));
       if (this.status === 'ready') return;
       this.become('connected');
       this.become('ready');

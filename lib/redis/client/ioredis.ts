@@ -2,6 +2,7 @@ import { resolveSrv, type SrvRecord } from 'node:dns';
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import {
+  chosenMs,
   CONNECT_TIMEOUT_MS,
   DISCONNECT_TIMEOUT_MS,
   IOREDIS_CONNECT_TIMEOUT_MS,
@@ -186,7 +187,7 @@ function singleOf(options: RedisOptions, make: Make, parts: ClientParts): Single
   const plan = {
     name: options.name!,
     sentinels: sentinels.map((at) => ({ host: at.host ?? '127.0.0.1', port: at.port ?? 26_379 })),
-    answerMs: options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
+    answerMs: chosenMs(options.sentinelCommandTimeout, SENTINEL_COMMAND_TIMEOUT_MS),
     isOpenToOthers: options.updateSentinels !== false,
     natMap: options.natMap,
     hasOwnRoute: Boolean(Connector),
@@ -225,8 +226,7 @@ function planOf(
   make: Make,
   changes: RedisOptions = {},
 ): ConnectionPlan & { readonly target: Target } {
-  // `null` and 0 mean no limit: a host that stays silent would be waited for indefinitely.
-  const connectTimeout = options.connectTimeout || CONNECT_TIMEOUT_MS;
+  const connectTimeout = chosenMs(options.connectTimeout, CONNECT_TIMEOUT_MS);
   const { tls, db } = { ...options, ...changes };
   const own = { ...OWN_OPTIONS, ...changes, connectTimeout, db: 0, ...(tls && { tls: guarded(tls) }) };
   const peer = 'path' in at ? null : at;

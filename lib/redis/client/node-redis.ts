@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../timing.js';
+import { chosenMs, CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../timing.js';
 import {
   checkDuplicate,
   type ClientLibrary,
@@ -259,8 +259,7 @@ function planOf(
   make: Make = (own) => loadModel().duplicate(own),
 ): ConnectionPlan & { readonly target: Target } {
   const peer = 'path' in at ? null : at;
-  // 0 means no limit: a host that stays silent would be waited for indefinitely.
-  const connectTimeout = options.socket?.connectTimeout || CONNECT_TIMEOUT_MS;
+  const connectTimeout = chosenMs(options.socket?.connectTimeout, CONNECT_TIMEOUT_MS);
   const makeBy = (socket: SocketOptions): NodeRedis =>
     make({
       ...options,

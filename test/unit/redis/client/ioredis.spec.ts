@@ -51,24 +51,27 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
     await server.close();
   });
 
-  it('asks a cluster for its slots after the usual pause where the application has disabled its own refreshes', async () => {
-    let port = 0;
-    const slots = (): string => `*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${bulk('127.0.0.1')}:${port}\r\n`;
-    const server = await serve({ info: () => bulk('loading:0'), cluster: slots });
-    port = server.port;
-    const pauses: number[] = [];
-    const setTimer: Clock['setTimer'] = (callback, ms) => {
-      pauses.push(ms);
-      return systemClock.setTimer(callback, ms);
-    };
-    const connection = { cluster: [{ host: '127.0.0.1', port }], slotsRefreshInterval: 0 };
-    const cluster = library.open(connection, { ...parts, clock: { ...systemClock, setTimer } });
-    await cluster.connect();
-    expect(pauses).toContain(SLOTS_REFRESH_MS);
-    expect(pauses).not.toContain(0);
-    await cluster.close();
-    await server.close();
-  });
+  it.each([0, Infinity])(
+    'asks a cluster for its slots after the usual pause where that of the application is %d',
+    async (slotsRefreshInterval) => {
+      let port = 0;
+      const slots = (): string => `*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${bulk('127.0.0.1')}:${port}\r\n`;
+      const server = await serve({ info: () => bulk('loading:0'), cluster: slots });
+      port = server.port;
+      const pauses: number[] = [];
+      const setTimer: Clock['setTimer'] = (callback, ms) => {
+        pauses.push(ms);
+        return systemClock.setTimer(callback, ms);
+      };
+      const connection = { cluster: [{ host: '127.0.0.1', port }], slotsRefreshInterval };
+      const cluster = library.open(connection, { ...parts, clock: { ...systemClock, setTimer } });
+      await cluster.connect();
+      expect(pauses).toContain(SLOTS_REFRESH_MS);
+      expect(pauses).not.toContain(slotsRefreshInterval);
+      await cluster.close();
+      await server.close();
+    },
+  );
 
   it('needs no permission to SELECT for a database 0 that is given as text', async () => {
     const select = (): string => "-NOPERM this user has no permissions to run the 'select' command\r\n";
