@@ -363,9 +363,22 @@ function boardOf(given: Given, env: Environment): Board | undefined {
   }
   // `fetch` refuses a URL that contains them.
   [url.username, url.password] = ['', ''];
-  const login = [username, password].map(decodeURIComponent).join(':');
+  const login = [username, password].map((part) => decodedOf(part, name)).join(':');
   const basic = login === ':' ? undefined : `Basic ${Buffer.from(login).toString('base64')}`;
-  return { url, authorization: env['REDIS_LOCK_BOARD_AUTHORIZATION'] || basic };
+  const header = env['REDIS_LOCK_BOARD_AUTHORIZATION']?.trim();
+  // The error of `fetch` would contain the value.
+  if (header && !/^[\t\x20-\x7e\x80-\xff]+$/.test(header)) {
+    throw new UsageError('Expected REDIS_LOCK_BOARD_AUTHORIZATION to be one line of a header, such as: Bearer ...');
+  }
+  return { url, authorization: header || basic };
+}
+
+function decodedOf(part: string, name: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw new UsageError(`Expected the user and the password in ${name} to be percent-encoded: a % is %25.`);
+  }
 }
 
 /** The settings of a command: all options, checked, with the defaults. */

@@ -129,6 +129,19 @@ describe('run', () => {
   });
 
   it.each([
+    ['a password that is not encoded', { REDIS_LOCK_BOARD: 'http://ann:50%secret@127.0.0.1:1/' }, 'percent-encoded'],
+    [
+      'a header of two lines',
+      { REDIS_LOCK_BOARD: 'http://127.0.0.1:1/', REDIS_LOCK_BOARD_AUTHORIZATION: 'Bearer secret\nsecret' },
+      'one line of a header',
+    ],
+  ])('refuses %s, and does not show it', async (_what, env, text) => {
+    const { code, stdout, stderr } = await cli(['run', 'report', '--job', 'A', '--url', url], { env });
+    expect([code, stderr]).toEqual([2, expect.stringContaining(text)]);
+    expect(stdout + stderr).not.toContain('secret');
+  });
+
+  it.each([
     ['the key has no known job', [], 2, 'No run of a job with the key report is known: give --job.'],
     ['there is no board', ['--board', ''], 2, 'set --board or REDIS_LOCK_BOARD'],
     ['the address is not one', ['--board', 'redis://x'], 2, 'Expected --board to be a URL with http or https.'],
