@@ -276,46 +276,62 @@ export async function runJob(session: Session, key: string): Promise<ExitCode> {
   if (!board) throw new UsageError('`run` needs the address of the board of the app: set --board or REDIS_LOCK_BOARD.');
   locks.checkKey(key);
   const job = settings.job ?? (await jobOf(session, key));
-  const { status, error } = await askBoard(session, board, { key, name: job });
-  const isRunning = status === 202;
+  const { status, isRunning, error } = await askBoard(session, board, { key, name: job });
+  // A page of a proxy, such as a login, may have the same status.
+  const hasRun = isRunning !== undefined;
   const end = isRunning ? 'still runs; an error is in the log of the app' : 'has ended without an error';
-  const hasRun = status === 200 || isRunning;
-  const text = hasRun ? `The job ${shown(job)} ${end}.` : `The board answered with ${status}. ${error ?? ''}`.trim();
-  if (json) terminal.write(jsonLine({ key, job, status, isRunning, text }));
+  const why = error ?? (status < 300 ? 'This is not the answer of a board: check its address.' : '');
+  const text = hasRun ? `The job ${shown(job)} ${end}.` : `The board answered with ${status}. ${why}`.trim();
+  if (json) terminal.write(jsonLine({ key, job, status, isRunning: isRunning === true, text }));
   else if (hasRun) terminal.line(text);
   else terminal.complain(text);
   return hasRun ? EXIT.ok : EXIT.no;
 }
 
 /** The only job with this key that has run before. */
-async function jobOf(session: Session, key: string): Promise<string> {
-  const found = await allOf(session, session.locks.jobs({ prefix: key, limit: session.settings.limit }));
-  const names = found.flatMap((one) => ('job' in one && one.key === key ? [one.job] : []));
+async function jobOf({ settings, locks }: Session, key: string): Promise<string> {
+  const names = (await within(settings, locks.runs(key))).map(({ job }) => job);
   if (names.length === 1) return names[0]!;
   const what = names.length === 0 ? 'No run of a job' : `Several jobs (${names.map(shown).join(', ')})`;
   throw new UsageError(`${what} with the key ${shown(key)} ${names.length === 0 ? 'is' : 'are'} known: give --job.`);
 }
 
-/** @throws LockStoreError when the board cannot be reached */
+/** How long the board waits for the end of a run before it answers. */
+const BOARD_WAITS_MS = 1_000;
+
+/**
+ * Sends the request to the board. `isRunning`: whether the job still runs; undefined: it was not run.
+ * @throws LockStoreError when the board cannot be reached, or does not answer
+ */
 async function askBoard(
   { settings: { timeoutMs }, terminal }: Session,
   { url, authorization }: Board,
   body: { readonly key: string; readonly name: string },
-): Promise<{ readonly status: number; readonly error: string | undefined }> {
-  const address = new URL(`${url.pathname.replace(/\/$/, '')}/run-now`, url);
+) {
+  const address = new URL(url);
+  address.pathname = `${url.pathname.replace(/\/$/, '')}/run-now`;
   const headers = {
     'content-type': 'application/json',
     'x-lock-board': 'run-now',
     ...(authorization && { authorization }),
   };
-  const signal = AbortSignal.any([terminal.signal, AbortSignal.timeout(timeoutMs)]);
+  const late = AbortSignal.timeout(timeoutMs + BOARD_WAITS_MS);
+  const signal = AbortSignal.any([terminal.signal, late]);
   try {
     const init = { method: 'POST', headers, body: JSON.stringify(body), redirect: 'manual', signal } as const;
     const response = await fetch(address, init);
+    const { status } = response;
     const answer: unknown = await response.json().catch(() => undefined);
-    const { error } = (answer ?? {}) as { readonly error?: unknown };
-    return { status: response.status, error: typeof error === 'string' ? printable(error) : undefined };
+    const { error, isRunning } = (answer ?? {}) as { readonly error?: unknown; readonly isRunning?: unknown };
+    return {
+      status,
+      isRunning: response.ok && typeof isRunning === 'boolean' ? isRunning : undefined,
+      error: typeof error === 'string' ? printable(error) : undefined,
+    };
   } catch (error) {
+    if (late.aborted) {
+      throw new LockStoreError(`The board at ${address.origin} has not answered in time: the job may run.`);
+    }
     const { cause = error } = error as Error;
     throw new LockStoreError(`The board at ${address.origin} cannot be reached: ${messageOf(cause)}`);
   }

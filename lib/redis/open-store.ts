@@ -1,5 +1,5 @@
 import { newClientId } from '../core/store/attempt-ids.js';
-import { type JobOfKey, type ListOptions, type UnreadableKey } from '../core/store/lock-state.js';
+import { type JobOfKey, type LastRun, type ListOptions, type UnreadableKey } from '../core/store/lock-state.js';
 import { type FullLockStore } from '../core/store/capabilities.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './client/redis-connection.js';
@@ -17,6 +17,8 @@ export interface RedisLocks extends Omit<FullLockStore, 'setPermits'> {
   readonly history: PagedHistory;
   /** The last run of each job whose key begins with `prefix`. */
   jobs(options: ListOptions): AsyncIterable<JobOfKey | UnreadableKey>;
+  /** The last run of each job of one key. */
+  runs(key: string): Promise<readonly LastRun[]>;
 }
 
 /** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */

@@ -9,6 +9,7 @@ import { startBoard } from './support/board.js';
 import { cli, startCli } from './support/cli.js';
 import { fileRedis } from './support/file-redis.js';
 import { hold, openStoreOf, runJob, tell, wait } from './support/locks.js';
+import { silentServer } from './support/silent-server.js';
 
 const redis = fileRedis();
 let url: string;
@@ -101,7 +102,7 @@ describe('inspect', () => {
     await hold(locks, 'api', 'web-1:4321', { mode: 'read', permits: 3, take: 2 });
     const { stdout } = await cli(['inspect', 'api', '--url', url]);
     expect(stdout).toContain('\nread, 1 holder, 2 of 3 permits taken, 0 waiters; ');
-    await (locks as FullLockStore).setPermits('api', 1);
+    await (locks as RedisLocks & FullLockStore).setPermits('api', 1);
     expect((await cli(['inspect', 'api', '--url', url])).stdout).toContain('2 of 1 permit taken');
   });
 
@@ -126,6 +127,37 @@ describe('run', () => {
       { path: '/ops/run-now', authorization: `Basic ${btoa('ann:a word')}`, body },
       { path: '/ops/run-now', authorization: 'Bearer abc', body },
     ]);
+  });
+
+  it('reports no run when something else than a board answers', async () => {
+    const { address } = await startBoard(200, { page: 'a login' });
+    const { code, stderr } = await cli(['run', 'report', '--job', 'A', '--url', url, '--board', `http://${address}`]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('This is not the answer of a board')]);
+  });
+
+  it('reads the jobs of the key alone, however many keys begin with it', async () => {
+    await runJob(openStoreOf(url), 'report', 'Reports.read');
+    const { asked, address } = await startBoard(200);
+    await redis.admin.config('RESETSTAT');
+    expect(await cli(['run', 'report', '--url', url, '--board', `http://${address}`])).toMatchObject({ code: 0 });
+    expect(asked).toEqual([expect.objectContaining({ body: { key: 'report', name: 'Reports.read' } })]);
+    expect(await redis.admin.info('commandstats')).not.toContain('cmdstat_scan');
+  });
+
+  it('sends the login to no other host when the path begins with two slashes', async () => {
+    const { asked, address } = await startBoard(200);
+    const board = `http://${address.replace('/ops', '//ops')}`;
+    expect(await cli(['run', 'report', '--job', 'A', '--url', url, '--board', board])).toMatchObject({ code: 0 });
+    expect(asked).toEqual([expect.objectContaining({ path: '//ops/run-now' })]);
+  });
+
+  it('reports a board that does not answer in time as a run that may have begun', async () => {
+    const board = (await silentServer()).replace('redis:', 'http:');
+    const args = ['run', 'report', '--job', 'A', '--url', url, '--board', board, '--timeout', '100'];
+    expect(await cli(args)).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('has not answered in time: the job may run'),
+    });
   });
 
   it.each([

@@ -10,14 +10,14 @@ interface Asked {
   readonly body: unknown;
 }
 
-/** A server in place of the board of an app: it answers with a status, and keeps what it was asked. */
-export async function startBoard(status: number) {
+/** A server in place of the board of an app: it answers with a status and an object, and keeps what it was asked. */
+export async function startBoard(status: number, answer: object = { isRunning: status === 202 }) {
   const asked: Asked[] = [];
   const server = createServer((request, response) => {
     const { url: path, headers } = request;
     void text(request).then((body) => {
       asked.push({ path, authorization: headers.authorization, body: JSON.parse(body) });
-      response.writeHead(status).end('{}');
+      response.writeHead(status).end(JSON.stringify(answer));
     });
   });
   closeLater({ close: async () => server[Symbol.asyncDispose]() });
