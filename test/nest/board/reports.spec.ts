@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
-import { type Lock, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { type Lock, LockBusyError, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { type BoardActions, RedisLockBoardModule } from '../../../lib/board/index.js';
 import { logger } from '../../../lib/interceptor/lock-logger.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
@@ -44,6 +44,11 @@ class Reports extends Base {
 class Cleanup {
   @Locked(SLOTS, { oncePer: 60_000 })
   async run(): Promise<void> {}
+
+  @Locked(OTHER, { oncePer: 60_000 })
+  async fail(): Promise<void> {
+    throw new LockBusyError('The lock "inner" is busy.', { key: 'inner' });
+  }
 }
 
 const start = (locks: RedisLockModuleOptions = {}) => {
@@ -98,6 +103,9 @@ describe('the board', () => {
     const { status, text } = await run();
     expect([status, JSON.parse(text).error]).toEqual([409, expect.stringContaining(`"${SLOTS}"`)]);
     await lock.release();
+    // The job ran: what it met was another lock.
+    const failed = await (await ask({ runNow: true }, { name: 'Cleanup.fail', key: OTHER })).run();
+    expect([failed.status, JSON.parse(failed.text).error]).toEqual([500, 'The lock "inner" is busy.']);
   });
 
   it.each([
