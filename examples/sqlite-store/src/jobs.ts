@@ -20,8 +20,8 @@ export function isClaimed(record: LockRecord, claim: Claim, now: number): boolea
   const fire = fireOf(claim, now);
   const repeats = claim.rerunOnLoss && run !== undefined && run.outcome === undefined;
   if (claim.kind === 'gap') return run !== undefined && Math.abs(now - run.fire) < claim.ms && !repeats;
-  // A fire older than all remembered ones may also have been granted.
-  const isKnown = fires.includes(fire) || (fires.length === FIRES_REMEMBERED && fire < fires[0]!);
+  // A fire older than all remembered ones may also have been granted. A void claim leaves one fire less.
+  const isKnown = fires.includes(fire) || (fires.length >= FIRES_REMEMBERED - 1 && fire < fires[0]!);
   return isKnown && !(repeats && run.fire === fire);
 }
 

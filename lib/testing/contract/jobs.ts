@@ -57,6 +57,8 @@ export const JOBS: readonly PortCase[] = needing(['claims'])([
       const run = await a.eventuallyGranted(`fire ${n}`, claimOf(scene, 'at', FIRE + n * 1_000));
       await a.release(run, { runOutcome: 'done' });
     }
+    const last = await a.eventuallyGranted('a claim that is given back', claimOf(scene, 'at', FIRE + 41_000));
+    await a.release(last, { runOutcome: 'void' });
     await a.refused('an old fire', 'claimed', claimOf(scene, 'at', FIRE + 1_000));
   }),
   it('`rerunOnLoss` repeats the lost run, and no other', async (scene, a, b) => {
