@@ -22,6 +22,7 @@ describe('the options of a job that runs once', () => {
     [{ rerunOnLoss: true, ifBusy: 'wait' }, /`rerunOnLoss`, .*leave `ifBusy: 'wait'` out\.$/],
     [{ rerunOnLoss: true, ifBusy: 'wait', waitMs: 5 }, /`rerunOnLoss`, .*leave `ifBusy: 'wait'` out\.$/],
     [{ reentrant: true }, /leave `reentrant` out\.$/],
+    [{ rerunOnLoss: true, owner: 'nightly' }, /calls with the same `owner` do not; leave one out\.$/],
   ])('are refused with advice when they contradict: %j', (options, text) => {
     for (const oncePer of ['fire', 60_000] as const) {
       const error = refusalOf({ ...options, oncePer });
