@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Locker } from '../core/acquire/locker.js';
 import { type Key, keysOf } from '../core/call-arguments.js';
 import { CallContext } from '../core/call-context.js';
@@ -21,7 +22,11 @@ interface Run {
   readonly type: unknown;
   readonly sharers: Set<Sharer>;
   isInside: boolean;
+  isOver: boolean;
 }
+
+/** The runs of which this chain of calls is a part. They may have released their locks. */
+const around = new AsyncLocalStorage<readonly Run[]>();
 
 /** Runs a call; `onInside` is called when it has its lock. */
 type Start = (key: Key, onInside: () => void) => Promise<unknown>;
@@ -40,29 +45,32 @@ export class SharedCalls {
 
   /**
    * Shares the result of a call of the same method, on an instance of the same class, with the same keys. Without such a call, `start`
-   * runs this call for all that come until it has settled. A call inside a hold of one of the keys is nested and runs by itself,
-   * because it might share a result that waits for it.
+   * runs this call for all that come until it has settled. A call inside a hold of one of the keys, or inside the call whose result it
+   * would share, runs by itself, because that result might wait for it.
    * @throws (also at once) what the key function and `start` throw
    */
   run(call: LockedCall, self: unknown, args: readonly unknown[], start: Start): Promise<unknown> {
     const key = call.keyOf(self, args);
     const keys = keysOf(key);
-    if (keys.some((one) => isInside(one, this.locker.holds))) return start(key, () => undefined);
     const type = (self as object | null | undefined)?.constructor;
     const id = JSON.stringify(keys);
     const same = this.#runs.get(id)?.find((run) => run.call === call && run.type === type);
+    const outer = around.getStore()?.filter(({ isOver }) => !isOver) ?? [];
+    if (keys.some((one) => isInside(one, this.locker.holds)) || (same && outer.includes(same)))
+      return start(key, () => undefined);
     if (same) return this.#share(same, keys);
-    const run = { call, type, sharers: new Set<Sharer>(), isInside: false };
+    const run = { call, type, sharers: new Set<Sharer>(), isInside: false, isOver: false };
     const onInside = (): void => {
       run.isInside = true;
       for (const sharer of run.sharers) sharer.limit();
     };
-    return this.#begin(id, run, start(key, onInside));
+    return this.#begin(id, run, around.run([...outer, run], start, key, onInside));
   }
 
   #begin(id: string, run: Run, result: Promise<unknown>): Promise<unknown> {
     this.#runs.set(id, [...(this.#runs.get(id) ?? []), run]);
     const end = (): Sharer[] => {
+      run.isOver = true;
       const others = this.#runs.get(id)!.filter((one) => one !== run);
       if (others.length > 0) this.#runs.set(id, others);
       else this.#runs.delete(id);
