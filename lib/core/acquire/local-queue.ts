@@ -13,6 +13,9 @@ import { type LockRequest, nameOf, waitedMsOf } from './request.js';
 /** The empty queue: in most queues, no call ever waits. Nothing is added to it. */
 const NO_CALLS = new Set<AcquireCall>();
 
+/** The same for a list. */
+const NONE: AcquireCall[] = [];
+
 /**
  * The calls of this process that want one key, in their order. A call asks the store when no call ahead excludes it; until
  * then, it waits here. The holder of a lock hands it to the first waiting call without an acquire (ADR 22), for `HAND_ON_MS`
@@ -20,10 +23,9 @@ const NO_CALLS = new Set<AcquireCall>();
  */
 export class LocalQueue implements WaitingPlace, CallQueue {
   #waiting = NO_CALLS;
-  /** A list: most queues have one such call, and a set takes more memory than the rest of it. */
-  #asking: AcquireCall[] = [];
-  /** How many of them write. */
-  #askingWriters = 0;
+  /** The calls that ask the store. Lists: most queues have one such call, and a set takes more memory than the rest of it. */
+  #askingWriters = NONE;
+  #askingReaders = NONE;
   #lastNr = 0;
   /** The hold that may be handed on; null after its end. */
   #hold: StoreHold | null = null;
@@ -48,6 +50,10 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   /** How many calls wait here. */
   get waiting(): number {
     return this.#waiting.size;
+  }
+
+  get #asking(): number {
+    return this.#askingWriters.length + this.#askingReaders.length;
   }
 
   begin(call: AcquireCall): void {
@@ -179,7 +185,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   #wait(call: AcquireCall, now: number): void {
     const { perInstance } = call.request.options;
     call.keepContext();
-    const ahead = this.waiting + (perInstance > 0 ? 0 : this.#asking.length);
+    const ahead = this.waiting + (perInstance > 0 ? 0 : this.#asking);
     if (this.#waiting === NO_CALLS) this.#waiting = new Set();
     this.#waiting.add(call);
     call.waitIn(this, this.#wasBusy || perInstance > 0, now);
@@ -198,17 +204,14 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   }
 
   #addAsking(call: AcquireCall): void {
-    // V8 allocates 17 elements when one is added to an empty list.
-    if (this.#asking.length === 0) this.#asking = [call];
-    else this.#asking.push(call);
-    if (!reads(call)) this.#askingWriters += 1;
+    if (reads(call)) this.#askingReaders = added(this.#askingReaders, call);
+    else this.#askingWriters = added(this.#askingWriters, call);
   }
 
   #endAsking(call: AcquireCall): void {
-    const at = this.#asking.indexOf(call);
-    if (at < 0) return;
-    this.#asking.splice(at, 1);
-    if (!reads(call)) this.#askingWriters -= 1;
+    const asking = reads(call) ? this.#askingReaders : this.#askingWriters;
+    const at = asking.indexOf(call);
+    if (at >= 0) asking.splice(at, 1);
   }
 
   /** The calls that are no longer excluded ask the store, in their order. */
@@ -238,10 +241,9 @@ export class LocalQueue implements WaitingPlace, CallQueue {
 
   /** Whether a call ahead that cannot share the lock with this one asks the store. */
   #isExcluded(call: AcquireCall): boolean {
-    const isReader = reads(call);
-    // Thousands of readers may ask at the same time: each of them would compare itself to all others.
-    if (isReader && this.#askingWriters === 0) return false;
-    return this.#asking.some((ahead) => ahead.nr < call.nr && !(isReader && reads(ahead)));
+    const isAhead = (other: AcquireCall): boolean => other.nr < call.nr;
+    // Thousands of readers may ask at the same time: no other reader is compared with them.
+    return this.#askingWriters.some(isAhead) || (!reads(call) && this.#askingReaders.some(isAhead));
   }
 
   /** Whether the hold may still be handed on. */
@@ -285,7 +287,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     const { waitMs, maxWaiters, perInstance } = request.options;
     if (perInstance === 0) return null;
     if (waitMs === 0) return busyError(nameOf(request), { holder: undefined, perInstance });
-    const inStore = this.#asking.filter(({ isBusy }) => isBusy).length;
+    const inStore = [...this.#askingWriters, ...this.#askingReaders].filter(({ isBusy }) => isBusy).length;
     const isFull = maxWaiters > 0 && this.waiting + inStore >= maxWaiters;
     return isFull ? queueFullError(nameOf(request), maxWaiters) : null;
   }
@@ -301,7 +303,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     const waitedMs = waitedMsOf(request, this.context.clock.now());
     if (perInstance > 0 && this.#permits > 0)
       return waitTimeoutError(nameOf(request), waitedMs, { holder: undefined, perInstance, ahead });
-    const asking = this.#asking.filter((other) => other.nr < nr);
+    const asking = [...this.#askingWriters, ...this.#askingReaders].filter((other) => other.nr < nr);
     const first = asking[0]?.place;
     if (first instanceof Acquisition) return first.limitError(call, ahead + asking.length);
     return waitTimeoutError(nameOf(request), waitedMs, { holder: this.#hold?.request.holder, ahead });
@@ -317,7 +319,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
   }
 
   #closeIfUnused(): void {
-    if (this.#hold || this.#asking.length + this.#waiting.size + this.#permits > 0) return;
+    if (this.#hold || this.#asking + this.#waiting.size + this.#permits > 0) return;
     this.#end?.cancel();
     this.onUnused(this);
   }
@@ -402,6 +404,13 @@ export class LocalQueues {
     const wantsAnswer = waitMs === 0 || maxWaiters > 0 || claim !== undefined;
     return this.reservesTokens && keys.length === 1 && !callerKeys && !isPart && fair === true && !wantsAnswer;
   }
+}
+
+/** V8 allocates 17 elements when one is added to an empty list. */
+function added(list: AcquireCall[], call: AcquireCall): AcquireCall[] {
+  if (list.length === 0) return [call];
+  list.push(call);
+  return list;
 }
 
 const reads = ({ request }: AcquireCall): boolean => request.options.mode === 'read';
