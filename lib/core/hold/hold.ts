@@ -24,6 +24,12 @@ export interface HoldModule {
 }
 
 /**
+ * The released holds that their last nested call has left, while they end. The end of one may let the next outer one end: a recursion
+ * could overflow the stack.
+ */
+let left: Hold[] | null = null;
+
+/**
  * The base of all holds. After the caller has released a hold, the hold ends. Nested calls that were not awaited may still be
  * inside at the release; then the hold ends when the last of them has left.
  */
@@ -197,7 +203,14 @@ export abstract class Hold implements Lock {
 
   removeNestedCall(): void {
     this.#nestedCalls -= 1;
-    if (this.#nestedCalls === 0 && this.#isReleased && !this.#isEnded) this.endOnce();
+    if (this.#nestedCalls > 0 || !this.#isReleased || this.#isEnded) return;
+    if (left) return void left.push(this);
+    left = [this];
+    try {
+      for (const hold of left) if (!hold.#isEnded) hold.endOnce();
+    } finally {
+      left = null;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -95,7 +95,9 @@ export class NestedHold extends Hold {
   }
 
   override isInside(hold: Hold): boolean {
-    return this.outer === hold || this.outer.isInside(hold);
+    let { outer } = this;
+    while (outer !== hold && outer instanceof NestedHold) outer = outer.outer;
+    return outer === hold || outer.isInside(hold);
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {

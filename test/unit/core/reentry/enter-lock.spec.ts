@@ -4,6 +4,7 @@ import { enterLock } from '../../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
 import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
+import { eventually } from '../../../support/waiting/eventually.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { thrownBy } from '../../../support/waiting/rejection.js';
@@ -41,6 +42,29 @@ describe('a nested call on a key that its chain of calls holds', () => {
     const descend = (depth: number): string | Promise<string> =>
       depth === 0 ? 'bottom' : underNow(() => descend(depth - 1));
     expect(await under('k', () => descend(2_000))).toBe('bottom');
+    expect(locker.live).toEqual(NOTHING);
+  });
+
+  it('ends all outer calls of any depth that did not await it, and finds each of them', async () => {
+    const { under, underNow, locker } = start();
+    const { opened, open } = gate();
+    const all: Promise<unknown>[] = [];
+    const descend = (depth: number, outermost: Hold): void =>
+      void all.push(
+        underNow(
+          (lock) => {
+            if (depth > 0) return descend(depth - 1, outermost);
+            expect(lock.isInside(outermost)).toBe(true);
+            return opened;
+          },
+          { mode: 'read' },
+        ),
+      );
+    await under('k', (outermost) => descend(12_000, outermost));
+    await eventually(() => all.length === 12_001);
+    open();
+    await Promise.all(all);
+    await settled();
     expect(locker.live).toEqual(NOTHING);
   });
 
