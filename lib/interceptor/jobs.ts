@@ -5,7 +5,7 @@ import { type Reporter } from '../core/reporter.js';
 import { CronTimeline } from '../schedule/cron-timeline.js';
 import { CronJobs } from '../schedule/fire-finder.js';
 import { methodsOf, type Modules, scheduledMethod, scheduleOf } from '../schedule/scheduler.js';
-import { jobOf, type LockedCall, lockedCallOf } from './locked-call.js';
+import { jobOf, type LockedCall, lockedCallsOf } from './locked-call.js';
 import { runNow } from './run-now.js';
 
 export interface Job {
@@ -127,9 +127,10 @@ function* jobMethodsIn(modules: Modules, connection: string | undefined): Genera
   }
   for (const instance of instances as Set<object>) {
     for (const [, method] of methodsOf(Object.getPrototypeOf(instance) as object | null)) {
-      const call = lockedCallOf(method);
-      if (call?.options.oncePer === undefined || call.options.connection !== connection) continue;
-      yield { instance, call, name: jobName(jobOf(call, instance)), key: keyOf(call, instance) };
+      for (const call of lockedCallsOf(method)) {
+        if (call.options.oncePer === undefined || call.options.connection !== connection) continue;
+        yield { instance, call, name: jobName(jobOf(call, instance)), key: keyOf(call, instance) };
+      }
     }
   }
 }

@@ -58,6 +58,11 @@ export const markLocked = (call: LockedCall): void => Reflect.defineMetadata(LOC
 export const lockedCallOf = (method: Function): LockedCall | undefined =>
   Reflect.getMetadata(LOCKED_CALL, method) as LockedCall | undefined;
 
+/** The calls of a method that several decorators lock, the outermost first. */
+export function* lockedCallsOf(method: Function | undefined): Generator<LockedCall> {
+  for (let call = method && lockedCallOf(method); call; call = call.inside && lockedCallOf(call.inside)) yield call;
+}
+
 /** A property of the interceptors of every copy of the package. An auto-mock has another value under this name, as under any name. */
 const IS_REAL = Symbol.for('nestjs-redis-lock:real-interceptor');
 

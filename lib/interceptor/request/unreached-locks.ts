@@ -3,7 +3,7 @@ import { type Type } from '@nestjs/common';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { hasSchedule, methodsOf, type Modules, registriesOf } from '../../schedule/scheduler.js';
-import { lockedCallOf } from '../locked-call.js';
+import { lockedCallOf, lockedCallsOf } from '../locked-call.js';
 
 /** Marks the interceptors of `LockInterceptor.for`, in every copy of the package, with the token of their module. */
 const REQUEST_LOCK = Symbol.for('nestjs-redis-lock:request-lock');
@@ -44,8 +44,8 @@ export function warnOfUnscheduledJobs(
   if (!registriesOf(modules).next().done) return;
   const jobs = new Set<string>();
   for (const [, method] of classesOf(modules, 'providers', 'controllers').flatMap(namedMethodsOf)) {
-    const call = hasSchedule(method) ? lockedCallOf(method) : undefined;
-    if (call?.options.oncePer === 'fire' && call.options.connection === connection) jobs.add(call.where);
+    for (const { options, where } of hasSchedule(method) ? lockedCallsOf(method) : [])
+      if (options.oncePer === 'fire' && options.connection === connection) jobs.add(where);
   }
   if (jobs.size === 0) return;
   const names = new Intl.ListFormat('en').format(jobs);

@@ -224,11 +224,20 @@ describe('the name of a job', () => {
     @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
     async [Symbol('weekly')](): Promise<void> {}
   }
+  class BelowAnother {
+    @Locked('database')
+    @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
+    async daily(): Promise<void> {}
+
+    @Locked(KEY, { oncePer: SLOT_MS, job: 'reports' })
+    async weekly(): Promise<void> {}
+  }
   it.each<[string, Type[], string]>([
     ['two classes of one name', [jobIn('Reports'), jobIn('Reports')], 'Reports.run'],
     ['two classes with one `job`', [jobIn('Reports', KEY, 'both'), jobIn('Papers', KEY, 'both')], 'both'],
     ['two methods with one `job`', [Twice], 'reports'],
     ['a method and one named by a symbol', [Named], 'reports'],
+    ['a method and one below another lock', [BelowAnother], 'reports'],
     ['two classes, one with its key in a list,', [jobIn('Reports'), jobIn('Reports', [KEY])], 'Reports.run'],
     [
       'two classes with key functions that return lists',

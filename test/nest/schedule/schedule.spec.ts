@@ -249,19 +249,27 @@ describe('a job that runs once per fire, in an app without a scheduler', () => {
 
   class Inherits extends Reports {}
 
+  class BehindAnother {
+    @Cron('0 0 12 * * *')
+    @Locked('database')
+    @Locked('noon', { oncePer: 'fire', job: 'Reports.noon' })
+    async noon(): Promise<void> {}
+  }
+
   it.each<[string, ModuleMetadata]>([
     ['provider', { providers: [Reports] }],
     ['controller', { controllers: [Reports] }],
     ['subclass', { providers: [Inherits] }],
+    ['below another lock', { providers: [BehindAnother] }],
   ])('causes one warning when the app starts, which names what to import (%s)', async (_what, where) => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const start = async (...imports: NonNullable<ModuleMetadata['imports']>) => {
       warn.mockClear();
       await (await startApp({}, { imports, ...where })).close();
-      return warn.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('Reports'));
+      return warn.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('.noon'));
     };
     expect(await start()).toEqual([
-      expect.stringMatching(/Nothing fires Reports\.noon: .*ScheduleModule\.forRoot\(\)/),
+      expect.stringMatching(/Nothing fires (Reports|BehindAnother)\.noon: .*ScheduleModule\.forRoot\(\)/),
     ]);
     expect(await start(ScheduleModule.forRoot())).toEqual([]);
   });
