@@ -159,23 +159,25 @@ export class QuorumLockStore implements LockStore {
   }
 
   async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
-    let isAdopted = false;
-    // A hold that the first attempt keeps on a node would block others there, and no other call releases it.
-    const forgetFirst = ({ node, value }: Vote<AdoptReply>): void => {
-      if (!isAdopted || value?.outcome === 'adopted') return;
-      const { key, from: attempt, leaseMs } = request;
-      node.releaseLater({ key, attempt, leaseMs, holdAtLeastMs: 0, unanswered: true }, timeoutMs);
+    const { key, from, attempt, leaseMs } = request;
+    let outcome: AdoptReply['outcome'] | undefined;
+    // On a node that answers otherwise than the majority, a hold of the attempt that has ended would block others, and no other call
+    // releases it.
+    const endOther = ({ node, value }: Vote<AdoptReply>): void => {
+      if (!outcome || value?.outcome === outcome) return;
+      const ended = outcome === 'adopted' ? from : attempt;
+      node.releaseLater({ key, attempt: ended, leaseMs, holdAtLeastMs: 0, unanswered: true }, timeoutMs);
     };
     const votes = await this.#gather<AdoptReply>({
       ask: (node) => node.ask((store) => store.adopt(request, timeoutMs)),
       timeoutMs,
       isDecided: (cast) => mergeAdoptions(this.#nodes, cast) !== undefined,
-      onLate: forgetFirst,
+      onLate: endOther,
     });
     const reply = mergeAdoptions(this.#nodes, votes);
-    if (!reply) throw tooFew(request.key, this.#nodes, votes, 'Too few masters confirmed the adoption');
-    isAdopted = reply.outcome === 'adopted';
-    for (const vote of votes) forgetFirst(vote);
+    if (!reply) throw tooFew(key, this.#nodes, votes, 'Too few masters confirmed the adoption');
+    outcome = reply.outcome;
+    for (const vote of votes) endOther(vote);
     return reply;
   }
 

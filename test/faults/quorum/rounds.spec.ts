@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../support/waiting/eventually.js';
 import { setToken } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { heldRow, holdsOn, type NetApp, startNet, warmApps, warmUp } from '../../support/redis/quorum-net.js';
+import { dropHold, heldRow, holdsOn, type NetApp, startNet, warmApps, warmUp } from '../../support/redis/quorum-net.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 
@@ -165,6 +165,19 @@ describe('a grant of a late node of a quorum', () => {
     await heard(key);
     expect((await holdsOn(net.admins, key)).map((holds) => holds.length)).toEqual([1, 1, 1]);
     expect(await adopted.release()).toBe(true);
+    await eventually(async () => (await heldRow(net.admins, key)) === '000');
+  });
+});
+
+describe('an adoption that a majority of a quorum refuses', () => {
+  it('leaves nothing on the node that carried it out', async () => {
+    const { net, giver, taker } = await twoApps();
+    const key = freshKey();
+    const lock = await giver.locks.acquire(key, { leaseMs: 600_000 });
+    await eventually(async () => (await heldRow(net.admins, key)) === '111');
+    const text = await lock.transfer();
+    for (const admin of net.admins.slice(0, 2)) await dropHold(admin, key);
+    await expect(taker.locks.adopt(text)).rejects.toMatchObject({ code: 'LOCK_LOST' });
     await eventually(async () => (await heldRow(net.admins, key)) === '000');
   });
 });
