@@ -1,5 +1,5 @@
-import { type LockHolder, type LockState, type LockWaiter } from '../core/store/lock-state.js';
-import { callerView, instanceOf, readAt } from './query.js';
+import { type LockHolder, type LockState, type LockWaiter, readAt } from '../core/store/lock-state.js';
+import { callerView, instanceOf } from './query.js';
 
 /** A lock with waiting callers. Below it are these callers, and below each of them the locks that it holds and others wait for. */
 interface BlockedLock {

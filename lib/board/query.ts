@@ -1,10 +1,7 @@
 import { isHistoryEvent, type LockHistoryEntry } from '../core/history/history-entry.js';
-import { type LockHolder, type LockState, type LockWaiter } from '../core/store/lock-state.js';
+import { type LockHolder, type LockState, type LockWaiter, readAt } from '../core/store/lock-state.js';
 
 export const instanceOf = ({ host, pid }: { readonly host: string; readonly pid: number }): string => `${host}:${pid}`;
-
-/** When a lock was read, by the clock of its store, if it has one. */
-export const readAt = ({ readAt: at }: LockState): number => at?.getTime() ?? Date.now();
 
 // The queries of a page.
 

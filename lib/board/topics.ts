@@ -9,6 +9,7 @@ import {
   type LockHolder,
   type LockState,
   type LockWaiter,
+  readAt,
   type UnreadableKey,
 } from '../core/store/lock-state.js';
 import { checkKeyOf, hasFires, type OperatorStore } from '../core/store/capabilities.js';
@@ -25,7 +26,6 @@ import {
   isLock,
   JOB_SORTS,
   type Place,
-  readAt,
   SORTS,
 } from './query.js';
 

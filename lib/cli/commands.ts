@@ -40,7 +40,7 @@ export async function ls(session: Session, prefix = ''): Promise<ExitCode> {
   const { settings, terminal } = session;
   const { locks, hasMore } = await listed(session, prefix);
   if (settings.json) terminal.write(jsonLine({ locks, hasMore }));
-  else if (locks.length > 0) terminal.table(locksTable(locks, Date.now()));
+  else if (locks.length > 0) terminal.table(locksTable(locks));
   else terminal.complain(noLocks(prefix));
   if (hasMore) terminal.complain(`There are more than ${settings.limit} locks: see --limit, or give a prefix.`);
   return locks.length > 0 ? EXIT.ok : EXIT.no;
@@ -58,16 +58,15 @@ export async function inspect({ settings, terminal, locks }: Session, key: strin
 }
 
 function printLock(terminal: Terminal, state: LockState): void {
-  const now = Date.now();
   terminal.line(terminal.styled(shown(state.key), 'bold'));
   terminal.line(`${summaryOf(state)}; last fencing token: ${state.fencingToken || 'none is remembered'}`);
   if (state.holders.length > 0) {
     terminal.line();
-    terminal.table(holdersTable(state.holders, now));
+    terminal.table(holdersTable(state));
   }
   if (state.queue.length > 0) {
     terminal.line();
-    terminal.table(queueTable(state.queue, now));
+    terminal.table(queueTable(state));
   }
 }
 
@@ -122,7 +121,7 @@ function screenView({ settings, terminal }: Session, prefix: string): View {
   const paint = (next: string): void => {
     status = next;
     const { locks, hasMore } = last;
-    const lines = locks.length > 0 ? terminal.linesOf(locksTable(locks, Date.now())) : [noLocks(prefix)];
+    const lines = locks.length > 0 ? terminal.linesOf(locksTable(locks)) : [noLocks(prefix)];
     const more = hasMore ? [`More than ${settings.limit}: see --limit.`] : [];
     terminal.repaint([`${timeText(new Date())}  ${status}`, '', ...lines, ...more]);
   };

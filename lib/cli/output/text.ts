@@ -3,7 +3,7 @@ import { LockError } from '../../core/lock.errors.js';
 import { printable, UNPRINTABLE } from '../../core/printable.js';
 import { messageOf } from '../../core/reporter.js';
 import { type LockCaller } from '../../core/store/holder-text.js';
-import { type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
+import { type LockHolder, type LockState, readAt } from '../../core/store/lock-state.js';
 import { type Table } from './terminal.js';
 
 /** The advice of the module names its options; these are the options of the tool. */
@@ -63,16 +63,18 @@ export const instanceText = ({ host, pid }: { readonly host: string; readonly pi
 export const workText = ({ where, note }: Pick<LockCaller, 'where' | 'note'>): string =>
   shown([where, note && `"${note}"`].filter(Boolean).join(' '));
 
+/** `now`: by the clock that has set `since`. */
 const sinceText = (since: Date, now: number): string => `${timeText(since)} (${shortDuration(now - since.getTime())})`;
 
 /** The rest of the lease. A holder without a token has released the lock, which stays taken for a while. */
 const leaseText = ({ remainingMs, fencingToken }: LockHolder): string =>
   `${shortDuration(remainingMs)}${fencingToken === 0 ? ' (released)' : ''}`;
 
-/** The locks, one a line: only the first holder is shown. `now`: in milliseconds since the epoch. */
-export const locksTable = (locks: readonly LockState[], now: number): Table => ({
+/** The locks, one a line: only the first holder is shown. */
+export const locksTable = (locks: readonly LockState[]): Table => ({
   titles: ['KEY', 'MODE', 'HOLDER', 'METHOD', 'HELD SINCE', 'LEASE', 'WAITERS'],
-  rows: locks.map(({ key, mode, holders, waiters, problem }) => {
+  rows: locks.map((lock) => {
+    const { key, mode, holders, waiters, problem } = lock;
     const [first] = holders;
     if (!first) return [shown(key), mode, problem ?? '-', '-', '-', '-', problem ? '-' : String(waiters)];
     const more = holders.length > 1 ? ` (+${holders.length - 1})` : '';
@@ -81,35 +83,35 @@ export const locksTable = (locks: readonly LockState[], now: number): Table => (
       mode,
       instanceText(first) + more,
       workText(first),
-      sinceText(first.since, now),
+      sinceText(first.since, readAt(lock)),
       leaseText(first),
       String(waiters),
     ];
   }),
 });
 
-export const holdersTable = (holders: readonly LockHolder[], now: number): Table => ({
+export const holdersTable = (lock: LockState): Table => ({
   titles: ['HOLDER', 'METHOD', 'MODE', 'HELD SINCE', 'LEASE', 'TOKEN', 'OWNER'],
-  rows: holders.map((holder) => [
+  rows: lock.holders.map((holder) => [
     instanceText(holder),
     workText(holder),
     holder.mode,
-    sinceText(holder.since, now),
+    sinceText(holder.since, readAt(lock)),
     leaseText(holder),
     String(holder.fencingToken),
     shown(holder.owner === holder.attempt ? '' : holder.owner),
   ]),
 });
 
-export const queueTable = (queue: readonly LockWaiter[], now: number): Table => ({
+export const queueTable = (lock: LockState): Table => ({
   titles: ['PLACE', 'WAITER', 'METHOD', 'MODE', 'WAITS SINCE', 'GIVES UP'],
-  rows: queue.map((waiter) => [
+  rows: lock.queue.map((waiter) => [
     String(waiter.place),
     instanceText(waiter),
     workText(waiter),
     waiter.mode,
-    sinceText(waiter.since, now),
-    waiter.until === null ? '-' : `in ${shortDuration(waiter.until.getTime() - now)}`,
+    sinceText(waiter.since, readAt(lock)),
+    waiter.until === null ? '-' : `in ${shortDuration(waiter.until.getTime() - readAt(lock))}`,
   ]),
 });
 

@@ -1,3 +1,4 @@
+import { systemClock } from '../clock.js';
 import { isWellFormed } from '../key.js';
 import { type LockMode } from '../lock.errors.js';
 import { refuse } from '../read-options.js';
@@ -67,6 +68,9 @@ export interface LockState {
   /** Only in lists: why this lock cannot be read; its other fields are unknown then. `inspect` rejects. */
   readonly problem?: string;
 }
+
+/** When a lock was read, by the clock of its store, if it has one. */
+export const readAt = ({ readAt: at }: LockState): number => at?.getTime() ?? systemClock.wallNow();
 
 /** A key in a list whose data cannot be read, with the reason. */
 export interface UnreadableKey {

@@ -1,5 +1,13 @@
 import { cutTo, tableLines } from '../../../lib/cli/output/terminal.js';
-import { shortDuration, jsonLine, timeText } from '../../../lib/cli/output/text.js';
+import {
+  holdersTable,
+  jsonLine,
+  locksTable,
+  queueTable,
+  shortDuration,
+  timeText,
+} from '../../../lib/cli/output/text.js';
+import { type LockState } from '../../../lib/core/store/lock-state.js';
 
 describe('a readable duration', () => {
   it.each([
@@ -26,6 +34,36 @@ describe('a line of JSON', () => {
     const line = jsonLine(value);
     expect(line).toMatch(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+\n$/u);
     expect(JSON.parse(line)).toEqual(value);
+  });
+});
+
+describe('the tables of a lock', () => {
+  it('have ages by the clock of the server, whatever the clock of this machine', () => {
+    const at = (ms: number): Date => new Date(Date.UTC(2026, 2, 1) + ms);
+    const caller = {
+      host: 'web-1',
+      pid: 7,
+      where: '',
+      note: '',
+      owner: 'a',
+      attempt: 'a',
+      mode: 'write',
+      take: 1,
+    } as const;
+    const state: LockState = {
+      key: 'k',
+      mode: 'write',
+      holders: [{ ...caller, since: at(0), remainingMs: 5_000, fencingToken: 1 }],
+      waiters: 1,
+      queue: [{ ...caller, place: 1, since: at(0), until: at(3_660_000) }],
+      permits: null,
+      fencingToken: 1,
+      readAt: at(3_600_000),
+    };
+    for (const { rows } of [locksTable([state]), holdersTable(state), queueTable(state)]) {
+      expect(rows[0]).toContain('2026-03-01 00:00:00Z (1h 0m)');
+    }
+    expect(queueTable(state).rows[0]).toContain('in 1m 0s');
   });
 });
 
