@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { type Clock, systemClock } from './clock.js';
 import { type Randomness, systemRandomness } from './randomness.js';
 
@@ -10,11 +11,15 @@ export interface GarbageWatch<T> {
 /** Calls back at the end of this turn of the event loop. */
 export type AfterTurn = (callback: () => void) => void;
 
-// Taken now: the fake timers of a test runner replace it.
+// Taken now: the fake timers of a test runner replace them, also in the module of Node.
 const nextTick = process.nextTick.bind(process);
+const afterReads = setImmediate;
 
 /** `AfterTurn` of this process. */
 export const systemAfterTurn: AfterTurn = (callback) => nextTick(callback);
+
+/** Resolves in the next turn of the event loop. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => void afterReads(resolve));
 
 /** What the library takes from its process. No other code below the Nest layer may; a simulation passes its own runtime. */
 export interface Runtime {

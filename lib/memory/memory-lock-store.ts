@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers';
 import { type Clock, systemClock } from '../core/clock.js';
 import {
   isWanted,
@@ -11,6 +10,7 @@ import {
 import { encodeKey, inOrder, storedKey } from '../core/key.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { systemRandomness } from '../core/randomness.js';
+import { nextTurn } from '../core/runtime.js';
 import { newClientId } from '../core/store/attempt-ids.js';
 import {
   type AdoptingStore,
@@ -86,7 +86,7 @@ export class MemoryLockServer {
   /** Runs one command; internal. @throws LockStoreError while the server is stopped */
   async run<T>(subject: Subject, command: (locks: MemoryLocks) => T): Promise<T> {
     // As with a real server, nothing happens in the turn of the caller, and other calls have their turn before the reply.
-    await new Promise<void>((resolve) => void setImmediate(resolve));
+    await nextTurn();
     if (this.#isStopped) {
       throw new LockStoreError(`${commandText(subject)}: the MemoryLockServer is stopped. Call its start().`, {
         key: keyOfSubject(subject),

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { setImmediate } from 'node:timers';
 import { type Clock } from '../core/clock.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { nextTurn } from '../core/runtime.js';
 
 interface Timer {
   readonly at: number;
@@ -89,5 +89,5 @@ const TURNS = 10;
 
 /** Resolves when all pending work has run; works with the fake timers of a test runner. */
 export async function settled(): Promise<void> {
-  for (let turn = 0; turn < TURNS; turn += 1) await new Promise<void>((resolve) => void setImmediate(resolve));
+  for (let turn = 0; turn < TURNS; turn += 1) await nextTurn();
 }
