@@ -71,6 +71,8 @@ interface Node {
   readonly at: ServerAddress;
   readonly connection: SingleClient;
   isMaster: boolean;
+  /** Whether a command was redirected there since the last refresh while its slot moves: the answer lacks a node without slots. */
+  isAsked: boolean;
 }
 
 type Attach = (node: SingleClient) => () => void;
@@ -209,6 +211,7 @@ export class ClusterClient extends BaseClient {
         asking = redirect.isAsk;
         if (!asking) this.#masters[slot] = at;
         this.#add(at, true);
+        this.#nodes.get(addressText(at))!.isAsked ||= asking;
         this.#refreshSoon();
       }
     }
@@ -226,7 +229,7 @@ export class ClusterClient extends BaseClient {
       const connection = new SingleClient(this.plan.node(at), this.parts);
       // The slots of a removed node may have another master.
       connection.on('closed', () => this.#refreshSoon());
-      node = { at, connection, isMaster };
+      node = { at, connection, isMaster, isAsked: false };
       this.#nodes.set(name, node);
       for (const [attach, places] of this.#attached) places.set(connection, attach(connection));
     }
@@ -358,7 +361,10 @@ export class ClusterClient extends BaseClient {
       gone.delete(this.#add(master, true));
       for (const replica of replicas) gone.delete(this.#add(replica, false));
     }
-    for (const name of gone) void this.#remove(name);
+    for (const [name, node] of this.#nodes) {
+      if (gone.has(name) && !node.isAsked) void this.#remove(name);
+      node.isAsked = false;
+    }
     for (const [subscriber, at] of this.#subscribers) if (!this.#nodes.has(at)) subscriber.disconnect();
   }
 

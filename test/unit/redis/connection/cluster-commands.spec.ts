@@ -4,6 +4,7 @@ import { type Operands } from '../../../../lib/redis/client/redis-client.js';
 import { type ServerAddress } from '../../../../lib/redis/client/server-address.js';
 import { Connection } from '../../../../lib/redis/connection/connection.js';
 import { createLockScripts, withHashes } from '../../../../lib/redis/scripts/lock-scripts.js';
+import { NODE_INFO_TIMEOUT_MS, SLOTS_RETRY_MS } from '../../../../lib/redis/timing.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { type FakeSession, planOfFake, SILENT } from '../../../support/redis/fake-session.js';
@@ -48,6 +49,24 @@ const moved = (kind: string): Error =>
   Object.assign(new Error(`${kind} 15495 ${THREE}:${PORT}`), { name: 'ReplyError' });
 
 describe('a command to a cluster', () => {
+  it('reaches a node without slots to which its slot moves, however long a connection to it takes (ASK)', async () => {
+    const { clock, client, commands, of, close } = await start((host, [name]) => {
+      if (host === THREE && name === 'connect') return SILENT;
+      return host === ONE && name === 'evalsha' ? moved('ASK') : undefined;
+    });
+    const answer = commands.run({ ...call, timeoutMs: 2_500 });
+    // The query may ask this node first.
+    await clock.advance(SLOTS_RETRY_MS + NODE_INFO_TIMEOUT_MS + 1);
+    const [session] = of(THREE);
+    expect(session!.isWritable).toBe(true);
+    session!.listener.onReady();
+    expect(await answer).toEqual([THREE]);
+    // Until no command has gone there for one refresh.
+    for (let i = 0; i < 2; i += 1) await new Promise<void>((resolve) => client.refreshSlots(resolve));
+    expect(session!.isWritable).toBe(false);
+    await close();
+  });
+
   it('goes to another node when its own has left the cluster while it was down', async () => {
     let isDown = false;
     const gone = new Error('connect ECONNREFUSED');
