@@ -12,9 +12,13 @@ interface BlockedLock {
   readonly more: number;
 }
 
+/** Locks deeper than this are roots: a deeper tree cannot be built, sent or shown. */
+const MAX_DEPTH = 50;
+
 /**
  * Who blocks whom, for locks with waiters. A caller blocks others by the holds of its owner; without an owner, by all holds of its
- * instance, perhaps of other calls. Each lock is in the tree once: below the first caller that holds it and waits for another one.
+ * instance, perhaps of other calls. Each lock is in the tree once: below the first caller that holds it and waits for another one, or as
+ * another root.
  */
 export function blockingTree(states: readonly LockState[], shown: number): readonly BlockedLock[] {
   const heldBy = statesByName(states, ({ holders }) => holders);
@@ -22,7 +26,7 @@ export function blockingTree(states: readonly LockState[], shown: number): reado
   const placed = new Set<LockState>();
   /** The names below whose first caller are the locks that they hold. */
   const expanded = new Set<string>();
-  const nodeOf = (state: LockState): BlockedLock => {
+  const nodeOf = (state: LockState, depth = 1): BlockedLock => {
     placed.add(state);
     const { key, holders, queue } = state;
     const nowMs = readAt(state);
@@ -37,7 +41,8 @@ export function blockingTree(states: readonly LockState[], shown: number): reado
         if (!mentioned.has(one)) listed.push(one);
       }
       for (const one of listed) mentioned.add(one);
-      return listed.map((one) => (isFirst && !placed.has(one) ? nodeOf(one) : elsewhere(one)));
+      const isListed = isFirst && depth < MAX_DEPTH;
+      return listed.map((one) => (isListed && !placed.has(one) ? nodeOf(one, depth + 1) : elsewhere(one)));
     };
     const waiters = queue.slice(0, shown).map((waiter) => {
       const [caller, waitedMs] = callerView(waiter, nowMs);
@@ -56,7 +61,7 @@ export function blockingTree(states: readonly LockState[], shown: number): reado
       return waited.size > (waited.has(state) ? 1 : 0);
     });
   // Callers that block each other do not have a root: take any of them.
-  const first = states.filter((state) => !isHeldUp(state)).map(nodeOf);
+  const first = states.filter((state) => !isHeldUp(state)).map((state) => nodeOf(state));
   return [...first, ...states.flatMap((state) => (placed.has(state) ? [] : nodeOf(state)))];
 }
 

@@ -460,6 +460,21 @@ describe('the tree of who blocks whom', () => {
     expect(deepest).toBeLessThanOrEqual(5);
   });
 
+  it('continues as another tree where it would be too deep to send', async () => {
+    const [count, seen] = [5_000, new Set<string>()];
+    const locks = Array.from({ length: count }, (_, i) =>
+      held(`k${i}`, { host: `h${i}` }, waiter(`w${i}`, { host: `h${i + 1}` })),
+    );
+    let deepest = 0;
+    const visit = ({ key, isElsewhere, waiters }: any, depth: number): void => {
+      deepest = Math.max(deepest, depth);
+      if (!isElsewhere) seen.add(key);
+      for (const { holdsUp } of waiters) for (const one of holdsUp) visit(one, depth + 1);
+    };
+    for (const root of await rootsOf(locks)) visit(root, 1);
+    expect([seen.size, deepest]).toEqual([count, 51]);
+  });
+
   it('ends where callers block each other, and has each lock once', async () => {
     const roots = await rootsOf([
       held('a', { owner: 'one', host: 'x' }, waiter('w1', { owner: 'two', host: 'y' })),
