@@ -41,6 +41,28 @@ describe('The search for an order', () => {
     expect(linearize(many.flat(), COUNTER, 10)).toBeNull();
   });
 
+  describe('forgets one without an answer that can take no effect any more', () => {
+    /** Each writes what it has read, counted up. */
+    const register: Sequential<number, Access> = {
+      start: 0,
+      next: (state, { reads }, time) => (reads === state ? { state: state + 1, time } : undefined),
+      isPast: (state, { reads }) => reads! < state,
+    };
+    const after = (start: number) => Array.from({ length: 2_000 }, (_, i) => read(10 * i + 2, 10 * i + 5, start + i));
+
+    it.each([
+      ['took effect', 1],
+      ['never did', 0],
+    ])('if it %s', (_what, start) => {
+      expect(linearize([read(0, Infinity, 0), ...after(start)], register, 10)).toBeNull();
+    });
+
+    it('and finds a write that was lost later', () => {
+      const lost = [...after(1), read(30_000, 30_001, 2_000)];
+      expect(linearize([read(0, Infinity, 0), ...lost], register, 10)).toMatchObject({ isComplete: true });
+    });
+  });
+
   it('gives up after a number of steps, and reports that', () => {
     const many = Array.from({ length: 20 }, (_, i) => add(i / 100, 10));
     expect(linearize([...many, read(0, 10, 99)], COUNTER, 500)).toMatchObject({ isComplete: false });

@@ -9,6 +9,8 @@ export interface Sequential<S, O extends Operation> {
   readonly start: S;
   /** The state after an operation, which takes effect at the first possible moment from `time` on; undefined if it cannot be next. */
   next(state: S, operation: O, time: number): { readonly state: S; readonly time: number } | undefined;
+  /** Whether an operation without an answer can take no effect any more; the state shows whether it did. */
+  isPast?(state: S, operation: O): boolean;
 }
 
 /** The operation that has no place after the longest order that was found, and the state there. */
@@ -46,7 +48,11 @@ export function linearize<S, O extends Operation>(
   maxSteps = MAX_STEPS,
 ): Refutation<S, O> | null {
   const all = operations.toSorted((a, b) => a.from - b.from);
-  const ends = endsOf(all);
+  const isPast = (state: S, one: O | undefined): boolean =>
+    one?.to === Infinity && object.isPast?.(state, one) === true;
+  const ends = endsOf(
+    object.isPast ? all.map(({ to }) => (to === Infinity ? -Infinity : to)) : all.map(({ to }) => to),
+  );
   let deepest = stepOf(all, { first: 0, later: new Set(), state: object.start, time: -Infinity });
   let stack = [deepest];
   let known = new Map<string, number>();
@@ -56,11 +62,13 @@ export function linearize<S, O extends Operation>(
     if (i === undefined) stack.pop();
     const next = i !== undefined && object.next(step.state, all[i]!, Math.max(step.time, all[i]!.from));
     if (!next || next.time > all[i]!.to) continue;
-    const after = stepOf(all, { ...placed(step, i), ...next });
+    const after = stepOf(all, { ...placed(step, i, (at) => isPast(next.state, all[at])), ...next });
     if (after.first + after.later.size > deepest.first + deepest.later.size) deepest = after;
     const name = `${after.first}:${[...after.later].sort((a, b) => a - b).join()}`;
     if (known.get(name)! <= after.time) continue;
-    const isEndOfWindow = after.later.size === 0 && ends[after.first - 1]! < (all[after.first]?.from ?? Infinity);
+    const isEnd = after.later.size === 0 && ends[after.first - 1]! < (all[after.first]?.from ?? Infinity);
+    // After an operation without an answer, the state may be another one than without it.
+    const isEndOfWindow = isEnd && (all[i]!.to < Infinity || !object.isPast);
     if (isEndOfWindow) [stack, known] = [[after], new Map()];
     else stack.push(after);
     known.set(name, after.time);
@@ -69,15 +77,19 @@ export function linearize<S, O extends Operation>(
 }
 
 /** The latest end of each operation and those before it. */
-function endsOf(all: readonly Operation[]): number[] {
+function endsOf(ends: readonly number[]): number[] {
   let end = -Infinity;
-  return all.map(({ to }) => (end = Math.max(end, to)));
+  return ends.map((to) => (end = Math.max(end, to)));
 }
 
-function placed({ first, later }: Step<unknown>, i: number): Pick<Step<unknown>, 'first' | 'later'> {
+function placed(
+  { first, later }: Step<unknown>,
+  i: number,
+  isPast: (at: number) => boolean,
+): Pick<Step<unknown>, 'first' | 'later'> {
   const rest = new Set(later).add(i);
   let next = first;
-  while (rest.delete(next)) next += 1;
+  while (rest.delete(next) || isPast(next)) next += 1;
   return { first: next, later: rest };
 }
 
