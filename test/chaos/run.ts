@@ -186,7 +186,8 @@ function makeWorker(name: string, i: number, { options, recorder, resource, syst
     workload: options.client === OURS ? own : 'peers',
     lanes: options.lanes,
     minReplicas: options.minReplicas,
-    lingersMs: options.topology === 'cluster' ? REFRESH_MS : 0,
+    // ioredis keeps a timer until a socket that it closes reports its end.
+    lingersMs: options.topology === 'cluster' ? REFRESH_MS : 100,
     pauseMs: 30,
     does: options.client === OURS ? DEEDS : [],
     seed: options.seed * 100 + i,

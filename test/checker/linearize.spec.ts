@@ -41,7 +41,7 @@ describe('The search for an order', () => {
     expect(linearize(many.flat(), COUNTER, 10)).toBeNull();
   });
 
-  describe('forgets one without an answer that can take no effect any more', () => {
+  describe('forgets one without an answer that can no longer take effect', () => {
     /** Each writes what it has read, counted up. */
     const register: Sequential<number, Access> = {
       start: 0,

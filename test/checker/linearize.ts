@@ -9,7 +9,7 @@ export interface Sequential<S, O extends Operation> {
   readonly start: S;
   /** The state after an operation, which takes effect at the first possible moment from `time` on; undefined if it cannot be next. */
   next(state: S, operation: O, time: number): { readonly state: S; readonly time: number } | undefined;
-  /** Whether an operation without an answer can take no effect any more; the state shows whether it did. */
+  /** Whether an operation without an answer can no longer take effect; the state shows whether it did. */
   isPast?(state: S, operation: O): boolean;
 }
 
