@@ -13,7 +13,8 @@ const reportsOf = (sql: Sql): Report[] =>
   sql.prepare('SELECT instance, fencing_token AS token FROM reports ORDER BY id').all() as Report[];
 
 async function statusOf({ url }: Instance): Promise<LeaderStatus> {
-  const answer = await fetch(`${url}/reports/leader`);
+  // A connection that is kept may be closed by an instance that was stopped.
+  const answer = await fetch(`${url}/reports/leader`, { headers: { connection: 'close' } });
   return (await answer.json()) as LeaderStatus;
 }
 

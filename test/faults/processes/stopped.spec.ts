@@ -64,7 +64,9 @@ describe('a process that ends, or stops, in its turn', () => {
     expect([lock.held, said.grants]).toEqual([true, undefined]);
     await lock.release();
     await eventually(() => said.grants);
-    expect(said.failures).toEqual(['LOCK_LOST']);
+    // Calls of its grant that had handed the lock on without a proof are notified as well.
+    expect(new Set(said.failures)).toEqual(new Set(['LOCK_LOST']));
+    expect(said.failures!.length).toBeLessThanOrEqual(3);
     const tokens = said.grants!.map(({ token }) => token);
     expect(tokens.length).toBe(6);
     expect(tokens.filter((token) => token < lock.fencingToken)).toEqual(tokens.slice(0, 3));
