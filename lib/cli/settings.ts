@@ -285,10 +285,7 @@ function fileOf(path: string, option: string): string {
 function serverOf(text: string, name: string, access: Access, isVisible: boolean): RedisConnection {
   if (!text.includes('://')) return { ...addressOf(text, name, 6_379), ...access };
   if (isVisible && hasPassword(text)) {
-    throw new UsageError(
-      `A password on the command line can be read by other users of this machine: leave it out of ${name}, and set ` +
-        `REDIS_LOCK_PASSWORD, or set ${variableOf(name.slice('--'.length))} to the whole URL. Also change the password.`,
-    );
+    throw visiblePasswordError(name, `REDIS_LOCK_PASSWORD, or set ${variableOf(name.slice('--'.length))}`);
   }
   const { at, username, password, db, tls } = named(name, () => readPlainOptions(text, 'nestjs-redis-lock'));
   return {
@@ -300,6 +297,12 @@ function serverOf(text: string, name: string, access: Access, isVisible: boolean
     tls: tls || access.tls ? { ...tls, ...access.tls } : undefined,
   };
 }
+
+const visiblePasswordError = (option: string, instead: string): UsageError =>
+  new UsageError(
+    `A password on the command line can be read by other users of this machine: leave it out of ${option}, and set ` +
+      `${instead} to the whole URL. Also change the password.`,
+  );
 
 /** An unreadable URL may also contain a password. */
 const hasPassword = (text: string): boolean =>
@@ -356,10 +359,7 @@ function boardOf(given: Given, env: Environment): Board | undefined {
   if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError(`Expected ${name} to be a URL with http or https.`);
   const { username, password } = url;
   if (given.board !== undefined && password !== '') {
-    throw new UsageError(
-      'A password on the command line can be read by other users of this machine: leave it out of --board, and set ' +
-        'REDIS_LOCK_BOARD to the whole URL. Also change the password.',
-    );
+    throw visiblePasswordError('--board', 'REDIS_LOCK_BOARD');
   }
   // `fetch` refuses a URL that contains them.
   [url.username, url.password] = ['', ''];
