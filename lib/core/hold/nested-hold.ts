@@ -86,7 +86,11 @@ export class NestedHold extends Hold {
   }
 
   isPermit(key: string): boolean {
-    return this.mode === 'read' && (this.#permits > 0 || this.outer.isPermit(key));
+    if (this.mode !== 'read' || this.#permits > 0) return this.mode === 'read';
+    let { outer } = this;
+    // Without a recursion, as in `isInside`: the chain may have any depth.
+    while (outer instanceof NestedHold && outer.mode === 'read' && outer.#permits === 0) outer = outer.outer;
+    return outer instanceof NestedHold ? outer.mode === 'read' : outer.isPermit(key);
   }
 
   maxHoldersOf(key: string): number {
