@@ -61,7 +61,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
         ),
       );
     await under('k', (outermost) => descend(12_000, outermost));
-    await eventually(() => all.length === 12_001);
+    await eventually(() => all.length === 12_001, { timeoutMs: 50_000 });
     open();
     await Promise.all(all);
     await settled();
