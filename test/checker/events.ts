@@ -32,6 +32,8 @@ export interface CallEvent extends OfCall {
   readonly fair?: boolean | 'strict';
   /** The nominal time of the job's fire. */
   readonly fire?: number;
+  /** How long it keeps the lock at least, whenever it is released. */
+  readonly holdAtLeastMs?: number;
 }
 
 /** A process adopts a lock that another call has transferred, or tries to. */

@@ -14,7 +14,7 @@ const NONE: Latest = { token: 0, call: undefined };
  * began, or if the two holders exclude each other and it was proven first: the tokens are the order of the grants, and there is no
  * other one. In a quorum, two readers may have the same token, and a token may be smaller after a loss of data: the node forgets the
  * greater one that the clock of another node made, and the third node of a bare majority may never have heard of it. So may a server
- * whose clock was set back before it lost its data.
+ * that loses its data while its clock is set back (promise 8).
  */
 export const fencing =
   (isQuorum: boolean) =>
@@ -24,7 +24,9 @@ export const fencing =
     return [...grantsByKey(history)].flatMap(([key, grants]) => {
       const all = lossesOf(history, key).faults;
       const repeating = all.filter(
-        ({ from, to }) => isQuorum || stepsBack.some((step) => step.from <= to && from <= step.to + step.stepsBackMs),
+        ({ from, to }) =>
+          isQuorum ||
+          stepsBack.some((step) => step.from - step.stepsBackMs <= to && from <= step.to + step.stepsBackMs),
       );
       const joined = joining(history, key, owned);
       const conflicting = conflictsBefore(grants, key);

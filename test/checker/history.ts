@@ -56,6 +56,8 @@ export interface Call {
   readonly fire: number | undefined;
   readonly waitMs: number;
   readonly abortAfterMs: number | undefined;
+  /** How long it keeps the lock at least, whenever it is released. */
+  readonly holdAtLeastMs: number;
   /** The call whose lock it adopts. */
   readonly adopts: string | undefined;
   /** It is the term of a leader. */
@@ -111,7 +113,7 @@ export interface Fault extends Span {
 /** One process of a worker. */
 export interface Process {
   readonly name: string;
-  /** Its worker: the name without the number of the process. */
+  /** Its worker, by the begin of its name: `w0` of `w0.2`; in the simulation, `P0` of `P0b`. */
   readonly worker: string;
   readyAt?: number;
   /** What it does in addition to its calls. */
@@ -144,10 +146,26 @@ export interface Limits {
   readonly recoveryMs: number;
   /** Two reads of one clock. */
   readonly roundingMs: number;
+  /** What is added to a time limit: timers are late. Longer standstills of a process are recorded, and subtracted. */
+  readonly lateMs: number;
+  /** The time in which a call has certainly asked Redis. */
+  readonly asksWithinMs: number;
+  /** The time in which a waiter has certainly asked again: a third of its waiter lease, and the way to Redis. */
+  readonly wakeUpMs: number;
 }
 
-/** Of a busy machine. Places of dead waiters end with their leases (3 s here), and clients connect again within a second. */
-const BUSY: Limits = { tellingMs: 50, recoveryMs: 4_000, roundingMs: 1 };
+/**
+ * Of a busy machine, on which two cores run twenty processes. Places of dead waiters end with their leases (3 s here), and clients
+ * connect again within a second.
+ */
+const BUSY: Limits = {
+  tellingMs: 50,
+  recoveryMs: 4_000,
+  roundingMs: 1,
+  lateMs: 1_500,
+  asksWithinMs: 500,
+  wakeUpMs: 2_500,
+};
 
 /** A number of processes and servers, over the time of one run. Events of one process come in order. */
 export class History {
@@ -189,7 +207,7 @@ export class History {
   process(name: string): Process {
     const known = this.processes.get(name);
     if (known) return known;
-    const process: Process = { name, worker: name.replace(/\..*$/, ''), standstills: [], sleeps: [] };
+    const process: Process = { name, worker: /^[a-z]+\d+/i.exec(name)?.[0] ?? name, standstills: [], sleeps: [] };
     this.processes.set(name, process);
     return process;
   }
@@ -301,6 +319,7 @@ const callOf = ({ t: calledAt, p: process, ...asked }: CallEvent): Call => {
     fair: true,
     fire: undefined,
     abortAfterMs: undefined,
+    holdAtLeastMs: 0,
   } as const;
   const call = { ...defaults, adopts: undefined, leads: false, ...asked };
   return {

@@ -1,14 +1,16 @@
+import { CLOCK_DRIFT, commandTimeoutMs } from '../../lib/core/timing.js';
 import { callsByKey, faultsOf, groupBy, lengthOf, stoodStill, touches, turnsOf, union, without } from './spans.js';
 import { type Call, type History, type Process, type Span, standstillsOf, type Violation } from './history.js';
+
+/** A deadline that passes while a process stands still waits this long for an answer that may have arrived (`READ_MS` of the library). */
+const READ_MS = 60;
 
 /** A call has an answer from the store at least this long, however short its wait is. */
 const FIRST_ANSWER_MS = 1_000;
 
-/**
- * The time that a busy machine may add to a time limit: timers of Node and of Redis are late when two cores run twenty processes.
- * Longer standstills of a process are recorded, and subtracted.
- */
-const LATE_MS = 1_500;
+/** An adoption is one command. */
+const withinOf = ({ adopts, leaseMs, waitMs, abortAfterMs = Infinity }: Call): number =>
+  adopts === undefined ? Math.min(waitMs, abortAfterMs) : commandTimeoutMs(leaseMs);
 
 /** Every call settles in time: an acquisition within its wait, a call on a hold within the bound set by its caller. */
 export function callsSettle(history: History): Violation[] {
@@ -18,13 +20,14 @@ export function callsSettle(history: History): Violation[] {
     what: 'the call',
     from: call.calledAt,
     to: call.grantedAt ?? call.failedAt,
-    withinMs: Math.max(Math.min(call.waitMs, call.abortAfterMs ?? Infinity), FIRST_ANSWER_MS),
+    withinMs: Math.max(withinOf(call), FIRST_ANSWER_MS),
   }));
   return [...acquisitions, ...history.questions].flatMap(({ op, process, what, from, to, withinMs }) => {
     const { endedAt, stuckAt } = history.process(process);
     const until = to ?? stuckAt ?? endedAt ?? history.endedAt;
-    const overMs = until - from - withinMs - LATE_MS;
-    if (overMs <= 0 || overMs <= stoodStill(history, process, { from, to: until })) return [];
+    const stillMs = stoodStill(history, process, { from, to: until });
+    const lateMs = history.limits.lateMs + (stillMs > 0 ? stillMs + READ_MS : 0);
+    if (until - from <= withinMs * (1 + CLOCK_DRIFT) + lateMs) return [];
     const took = to === undefined ? 'has no end' : `took ${(to - from).toFixed(0)} ms`;
     const text = `${what} of ${op} ${took}; it had ${withinMs.toFixed(0)} ms`;
     return [{ rule: 'calls-settle' as const, t: from, text }];
@@ -33,9 +36,6 @@ export function callsSettle(history: History): Violation[] {
 
 /** Whether the call was still waiting at this moment, as far as its process knows. */
 const settledAt = ({ grantedAt, failedAt }: Call): number => grantedAt ?? failedAt ?? Infinity;
-
-/** A waiter asks again after a third of its waiter lease (1 s here); the rest is for a busy machine. */
-const WAKE_UP_MS = 2_500;
 
 /** A worker has several calls at a time, each of which waits for seconds, in a queue of a few others. */
 const GRANT_MS = 15_000;
@@ -60,17 +60,19 @@ function starvation(
   calls: readonly Call[],
   { quiet, anyFault }: { quiet: Map<string, Span[]>; anyFault: Span[] },
 ): Violation[] {
-  // A call for several keys holds back those behind it on a key that is free (docs/guarantees.md, promise 6).
+  const { wakeUpMs } = history.limits;
+  // A call for several keys, or for a fire, holds back those behind it on a key that is free (docs/guarantees.md, promise 6).
+  const holdsBack = ({ keys, fire }: Call): boolean => keys.length > 1 || fire !== undefined;
   const held = union([
     ...calls.flatMap((call) => possibleHold(history, call, anyFault)),
-    ...calls.filter((call) => call.keys.length > 1).map((call) => ({ from: call.calledAt, to: settledAt(call) })),
+    ...calls.filter(holdsBack).map((call) => ({ from: call.calledAt, to: settledAt(call) })),
   ]);
-  const gaps = without({ from: 0, to: history.stoppingAt }, held).filter(({ from, to }) => to - from > WAKE_UP_MS);
+  const gaps = without({ from: 0, to: history.stoppingAt }, held).filter(({ from, to }) => to - from > wakeUpMs);
   return gaps.flatMap((gap) => {
     const waiters = calls.flatMap((call) =>
       waitsIn(history, call, gap, quiet.get(history.process(call.process).worker)!),
     );
-    const starved = union(waiters).find(({ from, to }) => to - from > WAKE_UP_MS);
+    const starved = union(waiters).find(({ from, to }) => to - from > wakeUpMs);
     if (!starved) return [];
     const names = waiters.filter((waiter) => touches(waiter, starved)).map(({ call }) => call.op);
     const text = `${key} was free for ${(starved.to - starved.from).toFixed(0)} ms while ${names.join(', ')} waited`;
@@ -84,6 +86,7 @@ function possibleHold(history: History, call: Call, faults: readonly Span[]): Sp
   const { grantedAt, failedAt, lostAt, leaseMs, until } = call;
   // What was transferred is not released.
   const releasedAt = call.releasedAt ?? call.transferredAt;
+  const freeAt = Math.max(releasedAt ?? 0, (grantedAt ?? 0) + call.holdAtLeastMs);
   const finite = Number.isFinite(until) ? until : 0;
   if (grantedAt === undefined) {
     const settled = Math.min(failedAt ?? Infinity, endedAt);
@@ -95,7 +98,7 @@ function possibleHold(history: History, call: Call, faults: readonly Span[]): Sp
   }
   const leaseEnd = Math.max(finite, lostAt ?? 0, Math.min(releasedAt ?? Infinity, endedAt)) + leaseMs;
   const wasDisturbed = faults.some((fault) => touches(fault, { from: grantedAt, to: (releasedAt ?? leaseEnd) + 1 }));
-  return [{ from: grantedAt, to: releasedAt !== undefined && call.wasHeld && !wasDisturbed ? releasedAt : leaseEnd }];
+  return [{ from: grantedAt, to: releasedAt !== undefined && call.wasHeld && !wasDisturbed ? freeAt : leaseEnd }];
 }
 
 /** The parts of a gap in which a live call waited that no fault concerned. */
@@ -136,9 +139,6 @@ function barren(history: History, process: Process, granted: readonly Call[]): V
   });
 }
 
-/** The time in which a call has certainly asked Redis, also on a busy machine. */
-const ASKS_WITHIN_MS = 500;
-
 /**
  * First in, first out among the writers of a line, and among the turns of lines (docs/adr/022), unless a fault concerns who waits or
  * its process stands still.
@@ -152,10 +152,10 @@ export function firstInFirstOut(history: History): Violation[] {
   };
   return [...callsByKey(history.calls.values())].flatMap(([key, calls]) => {
     const inQueue = calls.filter(queues).toSorted((a, b) => a.calledAt - b.calledAt);
-    const places = new Places(calls.filter(stands));
+    const places = new Places(calls, history);
     let waiting: Call[] = [];
     return inQueue.flatMap((call) => {
-      waiting = waiting.filter((one) => waitedUntil(one) > call.calledAt);
+      waiting = waiting.filter((one) => waitedUntil(one, history) > call.calledAt);
       const passed = waiting.filter((one) => isPassed(history, places, one, call, disturbing(one)));
       waiting.push(call);
       return passed.map((one) => {
@@ -170,8 +170,8 @@ export function firstInFirstOut(history: History): Violation[] {
  * Until when a call has waited for sure. One whose wait is over has given its place back a little earlier than it fails; one that
  * fails in another way may have had no place.
  */
-const waitedUntil = ({ grantedAt, failedAt, failure }: Call): number =>
-  grantedAt ?? (failure === 'LOCK_WAIT_TIMEOUT' ? failedAt! - ASKS_WITHIN_MS : -Infinity);
+const waitedUntil = ({ grantedAt, failedAt, failure }: Call, { limits }: History): number =>
+  grantedAt ?? (failure === 'LOCK_WAIT_TIMEOUT' ? failedAt! - limits.asksWithinMs : -Infinity);
 
 /** Owners enter again, and a call for several keys waits for all of them. */
 const stands = ({ keys, owner, fair, waitMs }: Call): boolean =>
@@ -182,12 +182,13 @@ const queues = (call: Call): boolean => stands(call) && call.mode === 'write';
 
 function isPassed(history: History, places: Places, first: Call, later: Call, faults: readonly Span[]): boolean {
   const { grantedAt = Infinity } = later;
-  if (first.calledAt + ASKS_WITHIN_MS > later.calledAt || waitedUntil(first) < grantedAt) return false;
-  if (first.line !== later.line && places.latest(first, grantedAt) + ASKS_WITHIN_MS > places.earliest(later))
+  const { asksWithinMs } = history.limits;
+  if (first.calledAt + asksWithinMs > later.calledAt || waitedUntil(first, history) <= grantedAt) return false;
+  if (first.line !== later.line && places.latest(first, grantedAt) + asksWithinMs > places.earliest(later))
     return false;
   const span = { from: first.calledAt, to: grantedAt };
   if (faults.some((fault) => touches(fault, span))) return false;
-  return stoodStill(history, first.process, span) < ASKS_WITHIN_MS;
+  return stoodStill(history, first.process, span) < asksWithinMs;
 }
 
 /** When the lines of one key took their places in the queue in Redis: one place for each turn. */
@@ -195,21 +196,34 @@ class Places {
   readonly #lines: Map<string, Call[]>;
   readonly #turns = new Map<string, Call[][]>();
 
-  constructor(calls: readonly Call[]) {
-    this.#lines = groupBy(calls, ({ line }) => line);
+  constructor(
+    private readonly calls: readonly Call[],
+    private readonly history: History,
+  ) {
+    this.#lines = groupBy(calls.filter(stands), ({ line }) => line);
     for (const [line, members] of this.#lines) this.#turns.set(line, turnsOf(members));
   }
 
   /**
-   * When the line of a call that waits until `t` had a place at the latest: the one before it in the line had come to its end.
-   * A reader that still waits before it has the place.
+   * When the line of a call that waits until `t` had a place at the latest: those before it in the line had come to their end.
+   * A reader that still waits before it has the place. On a cluster, a call for keys of several slots asks for each as for one key.
    */
   latest(waiting: Call, t: number): number {
+    const isBehind = ({ keys, process, calledAt, releasedAt, failedAt }: Call): boolean =>
+      keys.length > 1 &&
+      process === waiting.process &&
+      calledAt <= waiting.calledAt &&
+      (releasedAt ?? failedAt ?? Infinity) > waiting.calledAt;
+    if (this.calls.some(isBehind)) return Infinity;
     const line = this.#lines.get(waiting.line)!;
-    const isAhead = (one: Call) => one.mode === 'read' && one.calledAt <= waiting.calledAt && waitedUntil(one) >= t;
+    const isAhead = (one: Call) =>
+      one.mode === 'read' && one.calledAt <= waiting.calledAt && waitedUntil(one, this.history) >= t;
     if (line.some(isAhead)) return Infinity;
-    const served = line.filter(({ grantedAt = Infinity }) => grantedAt < t);
-    const ends = served.map(({ releasedAt, transferredAt }) => releasedAt ?? transferredAt ?? Infinity);
+    const isBefore = ({ grantedAt, failedAt = Infinity, calledAt }: Call): boolean =>
+      grantedAt === undefined ? failedAt < t && calledAt <= waiting.calledAt : grantedAt < t;
+    const ends = line
+      .filter(isBefore)
+      .map(({ releasedAt, transferredAt, failedAt }) => releasedAt ?? transferredAt ?? failedAt ?? Infinity);
     return Math.max(waiting.calledAt, ...ends);
   }
 

@@ -237,6 +237,8 @@ class Simulation implements Stage {
     if (this.#apps[process.slot] === app) this.#apps[process.slot] = undefined;
     process.kill();
     this.#network.abandon(process);
+    const { pending } = this.#facts;
+    for (const call of pending) if (call.process === process) pending.delete(call);
   }
 
   #start(slot: number): void {
@@ -295,6 +297,7 @@ class Simulation implements Stage {
 
   async #endCampaigns(): Promise<void> {
     const { leads = [] } = this.plan;
+    this.#facts.history.stoppingAt = this.#world.now;
     if (leads.length === 0) return;
     this.#campaigner.end();
     await this.#world.run(this.#world.now + END_OF_LEADS_MS);

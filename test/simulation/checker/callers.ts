@@ -6,10 +6,12 @@ import { exclusion } from '../../checker/locks.js';
 import { lossTold } from '../../checker/losses.js';
 import { fencing } from '../../checker/fencing.js';
 import { fencedWrites, Resource } from '../../checker/registers.js';
+import { callsSettle, firstInFirstOut, noLostWakeUp } from '../../checker/waits.js';
 import { type Candidate } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type HolderStep } from '../workload/plan.js';
 import { type SimProcess } from '../world/sim-process.js';
+import { PATIENCE_MS, RECOVERY_MS, START_MS } from './facts.js';
 import { Scope, type Rule } from './rule.js';
 
 /** The share of a lease that is there for sure after a transfer: the extension was sent a little earlier, and clocks drift. */
@@ -29,17 +31,23 @@ export class Callers extends Scope implements Rule {
   readonly #read = new Map<Call, number>();
 
   onCall(call: Call): void {
-    if (!call.outer) this.#noteCall(call);
+    if (!call.outer) return this.#noteCall(call);
+    // It may have waited for its siblings, and needs a first answer then.
+    const withinMs = call.waitMs + PATIENCE_MS + this.facts.givingBackMs(call);
+    this.#note({ ...this.#of(call.outer), e: 'asks', what: call.text, withinMs });
   }
 
   #noteCall(call: Call): void {
-    const { mode = 'write', owner, ...options } = call.plan.options;
-    const asked = { ...termsOf(call), fair: options.fair ?? true, waitMs: call.waitMs };
-    this.#note({ ...this.#of(call), ...asked, e: 'call', t: call.startedAt, mode, ...ownerOf(owner) });
+    const { mode = 'write', owner, holdAtLeastMs = 0, fair = true } = call.plan.options;
+    const waitMs = call.waitMs + this.facts.givingBackMs(call);
+    const fire = call.plan.claim && { fire: call.plan.claim.ms };
+    const asked = { ...termsOf(call), ...ownerOf(owner), ...fire, fair, holdAtLeastMs, mode };
+    this.#note({ ...this.#of(call), ...asked, e: 'call', t: call.startedAt, waitMs });
   }
 
   onSettled(call: Call, outcome: string): void {
-    if (outcome !== 'granted') this.#note({ ...this.#of(call), e: 'failed', code: outcome });
+    if (call.outer) this.#note({ ...this.#of(call.outer), e: 'answered', what: call.text });
+    if (outcome !== 'granted') this.#note({ ...this.#of(call), e: 'failed', code: codeOf(outcome) });
   }
 
   /** A nested call counts only if it has a separate hold. */
@@ -75,13 +83,17 @@ export class Callers extends Scope implements Rule {
 
   onReleasing(held: Held): void {
     this.#write(held);
-    this.#note({ ...this.#of(held.call), e: 'releasing' });
+    const { call } = held;
+    this.#note({ ...this.#of(call), e: 'releasing' });
+    // The end of a dropped handle is not reported.
+    if (!call.plan.isDropped) this.#note({ ...this.#of(call), e: 'asks', what: 'release', withinMs: PATIENCE_MS });
   }
 
   /** A release that is not waited for may come to the server at any time of the lease. */
   onReleased({ call }: Held, wasHeld: boolean): void {
     const isConfirmed = wasHeld && call.plan.options.awaitRelease !== false && !call.plan.nested;
     this.#note({ ...this.#of(call), e: 'released', wasHeld: isConfirmed });
+    this.#note({ ...this.#of(call), e: 'answered', what: 'release' });
   }
 
   onTransferred({ call, lock }: Held, wasHeld: boolean, asked: number): void {
@@ -97,7 +109,7 @@ export class Callers extends Scope implements Rule {
 
   onNotAdopted(from: Held, call: Call, error: string): void {
     this.#noteAdoption(from, call, from.lock.mode);
-    this.#note({ ...this.#of(call), e: 'failed', code: error === 'LockLostError' ? 'LOCK_LOST' : error });
+    this.#note({ ...this.#of(call), e: 'failed', code: codeOf(error) });
   }
 
   #noteAdoption(from: Held, call: Call, mode: 'read' | 'write'): void {
@@ -149,14 +161,34 @@ export class Callers extends Scope implements Rule {
     const { facts } = this;
     const history = this.#history;
     history.endedAt = facts.world.now;
-    for (const { name, stops, diedAt } of this.#processes) {
+    history.stoppingAt = Math.min(history.stoppingAt, facts.world.now);
+    for (const { name, stops, diedAt, bornAt } of this.#processes) {
       const process = history.process(name);
+      // It connects first.
+      const start = { from: bornAt, to: bornAt + START_MS - RECOVERY_MS };
+      history.faults.push({
+        id: 0,
+        kind: 'start',
+        worker: process.worker,
+        forgets: undefined,
+        stepsBackMs: 0,
+        ...start,
+      });
       process.standstills.push(...stops);
       process.sleeps.push(...stops.filter(({ isSleep }) => isSleep));
       if (diedAt < Infinity) process.endedAt = diedAt;
     }
     for (const [key, totals] of this.#resource.totals()) history.resources.set(key, totals);
-    const rules = [exclusion, fencing(facts.isQuorum), fencedWrites, lossTold, transfers, leaders];
+    const rules = [
+      exclusion,
+      fencing(facts.isQuorum),
+      fencedWrites,
+      lossTold,
+      transfers,
+      leaders,
+      callsSettle,
+      ...(facts.isQuorum ? [] : [noLostWakeUp, firstInFirstOut]),
+    ];
     for (const { rule, t, text } of rules.flatMap((rule) => rule(history))) facts.world.violate(rule, text, t);
   }
 
@@ -177,6 +209,13 @@ export class Callers extends Scope implements Rule {
     this.#history.add({ t: this.facts.world.now, ...event });
   }
 }
+
+/** The code of an error: LOCK_WAIT_TIMEOUT of a LockWaitTimeoutError. */
+const codeOf = (name: string): string =>
+  name
+    .replace(/Error$/, '')
+    .replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`)
+    .toUpperCase();
 
 /** What a call asks for, and the longest lease that it may get. */
 function termsOf({ plan, leaseMs }: Call) {

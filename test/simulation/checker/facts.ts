@@ -1,3 +1,4 @@
+import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { type FailoverWatch } from '../server/topology.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Hold, lockOn, type LockView, type Waiter } from '../../support/lua/lock-view.js';
@@ -132,10 +133,20 @@ class Failovers implements FailoverWatch {
  */
 export const RECOVERY_MS = 14_000;
 
+/** A process connects when it starts, which is normal, but takes a moment. */
+export const START_MS = 1_000;
+
 export const KEY_PREFIX = 'lock:';
 
 /** As in lib/core/timing.ts: how long a place is kept without a word; a waiter polls after a third of that. */
-export const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
+export const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, MOST_WAITER_LEASE_MS));
+const MOST_WAITER_LEASE_MS = 6_000;
+
+/** A timer may be 1.2 ms late (`SimProcess`), and one that fired too early is set again, for a millisecond at least. */
+const LATE_MS = 4;
+
+/** A first answer may take that long, whatever `waitMs` is; so may the answer to a release (lib/core/timing.ts). */
+export const PATIENCE_MS = 1_000;
 
 /** What the rules know about a run. */
 export class Facts {
@@ -151,7 +162,7 @@ export class Facts {
   readonly counts = new Map<string, number>();
   readonly failovers = new Failovers(this);
   /** What callers see. */
-  readonly history = new History({ tellingMs: 5, recoveryMs: RECOVERY_MS, roundingMs: 0 });
+  readonly history: History;
   /** When something else was last stored under the name of a lock. */
   readonly foreignUntil = new Map<string, number>();
   /** How often each method of the public API was called. */
@@ -164,7 +175,18 @@ export class Facts {
     readonly world: World,
     readonly network: Network,
     readonly plan: Plan,
-  ) {}
+  ) {
+    const { delayMax, resendMax } = plan.profile.network;
+    const wayMs = 4 * (delayMax + resendMax) + 30;
+    this.history = new History({
+      tellingMs: 5,
+      recoveryMs: RECOVERY_MS,
+      roundingMs: 0,
+      lateMs: LATE_MS,
+      asksWithinMs: wayMs,
+      wakeUpMs: (MOST_WAITER_LEASE_MS / 3) * 1.02 + wayMs,
+    });
+  }
 
   get isQuorum(): boolean {
     return this.plan.profile.servers > 1;
@@ -216,8 +238,7 @@ export class Facts {
   #lastTrouble(process: SimProcess): number {
     const { bornAt, slot } = process;
     const own = Math.max(this.#troubledUntil.get(process) ?? -Infinity, this.#troubledUntil.get(slot) ?? -Infinity);
-    // It connects when it starts, which is normal, but takes a moment.
-    return Math.max(own, this.#allTroubledUntil, bornAt - RECOVERY_MS + 1_000);
+    return Math.max(own, this.#allTroubledUntil, bornAt + START_MS - RECOVERY_MS);
   }
 
   /** Whether nothing is promised of this hold on this server: its data, or its time, was tampered with. */
@@ -239,6 +260,12 @@ export class Facts {
   /** A lock on the server that counts for it. */
   lockThatCounts(key: string): LockView {
     return this.lockOf(this.authorityOf(KEY_PREFIX + key), key);
+  }
+
+  /** How long a call may give back what it has locked in other slots of a cluster, before it fails. */
+  givingBackMs({ plan: { keys } }: Call): number {
+    const slots = new Set(keys.map((key) => slotOf(KEY_PREFIX + key)));
+    return this.plan.profile.topology === 'cluster' && slots.size > 1 ? PATIENCE_MS : 0;
   }
 
   /** The servers that decide about a lock. */
