@@ -1,4 +1,5 @@
 // Changes the TypeScript of the kernel in small ways, and checks that a test notices each change: see docs/verification.md.
+import { fork } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import process from 'node:process';
@@ -92,27 +93,27 @@ function chosen(all, { file, sample = Infinity, only }, seed) {
 }
 
 /** Runs a command to its end, or for this time; its status is null if it was ended. */
-async function runFor(args, env, limitMs = NIGHT_MS) {
-  const start = performance.now();
-  const status = await follow(process.execPath, args, { cwd: root, env: { ...process.env, ...env }, limitMs, out: [] });
-  return { status, ms: performance.now() - start };
+function runFor(args, env, limitMs = NIGHT_MS) {
+  return follow(process.execPath, args, { cwd: root, env: { ...process.env, ...env }, limitMs, out: [] });
 }
 
-class Suite {
+/** Tests of Jest, which run in one process for each mutant. */
+class Tests {
   #known;
 
-  constructor(suite, folder) {
-    Object.assign(this, suite);
-    this.folder = folder;
+  constructor({ name, paths }, folder) {
+    Object.assign(this, { name, paths, folder });
   }
+
+  end() {}
 
   /** 'killed' or 'timeout' if a test notices the mutant. */
   async try(mutant) {
-    this.#known ??= this.script ? this.#time() : this.#cover();
+    this.#known ??= this.#cover();
     const { args, ms, TIMES } = (await this.#known)(mutant);
     if (!args) return undefined;
-    const env = { MUTANTS: this.folder, MUTANT: String(mutant.id), ...(TIMES && { TIMES }) };
-    const { status } = await runFor(args, env, Math.max(LEAST_LIMIT_MS, SLOWER * ms));
+    const env = { MUTANTS: this.folder, MUTANT: String(mutant.id), TIMES };
+    const status = await runFor(args, env, Math.max(LEAST_LIMIT_MS, SLOWER * ms));
     if (status === null) return 'timeout';
     return status === 0 ? undefined : 'killed';
   }
@@ -134,12 +135,43 @@ class Suite {
       return { args: [...JEST, ...options, ...by.map(({ path }) => path)], ms, TIMES: REACHED };
     };
   }
+}
 
-  /** How long the script takes without a mutant. */
-  async #time() {
-    const { status, ms } = await runFor([this.script], { MUTANTS: this.folder });
-    if (status !== 0) throw new UsageError(`${this.script} fails without a mutant.`);
-    return () => ({ args: [this.script], ms });
+/** A script that is sent the numbers of mutants, one after the other. */
+class Plans {
+  #idle = [];
+
+  constructor({ name, script }, folder) {
+    Object.assign(this, { name, script, folder });
+  }
+
+  /** 'killed' or 'timeout' if a plan notices the mutant. */
+  async try({ id }) {
+    const child = this.#idle.pop() ?? this.#start();
+    const timer = setTimeout(() => child.kill('SIGKILL'), LEAST_LIMIT_MS);
+    const answer = new Promise((resolve) => {
+      child.once('message', resolve);
+      child.once('exit', (_code, signal) => resolve(signal ? { isLate: true } : { rule: 'the process ended' }));
+    });
+    child.send(id);
+    const { rule, left, isLate } = await answer;
+    clearTimeout(timer);
+    if (left) throw new Error(`${this.script}: ${left} breaks a rule after mutant ${id}, without one.`);
+    child.removeAllListeners();
+    if (child.connected) this.#idle.push(child);
+    if (isLate) return 'timeout';
+    return rule && 'killed';
+  }
+
+  #start() {
+    const child = fork(this.script, { cwd: root, env: { ...process.env, MUTANTS: this.folder } });
+    // It may be in a loop.
+    process.once('exit', () => child.kill('SIGKILL'));
+    return child;
+  }
+
+  end() {
+    for (const child of this.#idle) child.kill();
   }
 }
 
@@ -179,7 +211,9 @@ await runCommand({ usage, options }, async (values) => {
   const { seed = newSeed(), jobs, least } = values;
   endOnSignals();
   await withFolder(async (folder) => {
-    const suites = suitesOf(values).map((suite) => new Suite(suite, folder));
+    const suites = suitesOf(values).map((suite) =>
+      suite.script ? new Plans(suite, folder) : new Tests(suite, folder),
+    );
     const mutants = chosen(writeCopies(folder), values, seed);
     console.log(`${mutants.length} mutants, seed ${seed}`);
     const redis = await provideRedis();
@@ -200,6 +234,7 @@ await runCommand({ usage, options }, async (values) => {
     try {
       await Promise.all(Array.from({ length: jobs }, work));
     } finally {
+      for (const suite of suites) suite.end();
       await redis.stop();
     }
     if (print(results) < least) process.exitCode = 1;
