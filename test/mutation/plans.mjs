@@ -1,5 +1,5 @@
 // Runs plans of the simulation on mutated sources, one mutant after the other (MUTANTS): is sent the number of a mutant, and sends
-// the rule that it breaks, if any. A run leaves nothing: its time is virtual, and it loads the library anew.
+// the rule that it breaks, if any. A run leaves nothing: its time is virtual, and it loads the library again.
 import process from 'node:process';
 import { setImmediate } from 'node:timers/promises';
 import { createLoader } from '../simulation/library/typescript-loader.mjs';
