@@ -64,6 +64,17 @@ describe('The checker', () => {
       expect(rulesOf(story(9))).toEqual(['fencing']);
     });
 
+    it('lets an owner enter the hold of a dead call of it that was granted the place it had left', () => {
+      const enters = (t: number) =>
+        new Story()
+          .call(90, 'w0.1:1', { owner: 'alice', leaseMs: 1_000 })
+          .nemesis(100, 'exit', { of: 'w0.1', code: null, signal: 'SIGKILL' })
+          .held(900, 910, 'w1.1:1', 10, { owner: 'alice' })
+          .held(t, t + 10, 'w2.1:1', 10, { owner: 'alice' });
+      expect(rulesOf(enters(1_900))).toEqual([]);
+      expect(rulesOf(enters(2_200))).toEqual(['fencing']);
+    });
+
     it('finds a reader with the token of another one, unless they are of one owner', () => {
       const beside = (owner: string) =>
         new Story()

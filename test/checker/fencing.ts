@@ -119,7 +119,9 @@ function endOf(history: History, call: Call): End {
   if (transferredAt !== undefined) return { calledAt, at: until + leaseMs, isOfLease: false };
   if (releasedAt !== undefined && wasHeld) return { calledAt, at: releasedAt, isOfLease: false };
   const { endedAt = Infinity } = history.process(call.process);
-  return { calledAt, at: Math.min(releasedAt ?? Infinity, failedAt, endedAt) + leaseMs, isOfLease: true };
+  // A dead process leaves its place, which may be granted until it ends.
+  const lastsMs = call.grantedAt === undefined ? 2 * leaseMs : leaseMs;
+  return { calledAt, at: Math.min(releasedAt ?? Infinity, failedAt, endedAt) + lastsMs, isOfLease: true };
 }
 
 /**
