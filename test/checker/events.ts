@@ -61,7 +61,8 @@ export type WorkerEvent =
   /** `until`: how long the holder can prove its lease; null if its client never reports it. A token per key. */
   | (OfCall & { readonly e: 'granted'; readonly tokens: readonly number[] | null; readonly until: number | null })
   | (OfCall & { readonly e: 'proof'; readonly until: number })
-  | (OfCall & { readonly e: 'failed'; readonly code: string })
+  /** `text`: why Redis could not serve it, for the reader of a history. */
+  | (OfCall & { readonly e: 'failed'; readonly code: string; readonly text?: string })
   /** The holder was notified of the loss. */
   | (OfCall & { readonly e: 'lost'; readonly reason: string })
   /** The holder looked, and no longer held the lock. */

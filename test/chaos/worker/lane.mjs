@@ -38,7 +38,7 @@ export class Lane {
     } catch (error) {
       // An error of the library after the grant is the loss that the signal has reported.
       if (settled) logStray(log, `call ${op}`, error);
-      else log('failed', { op, code: codeOf(error) });
+      else log('failed', { op, code: codeOf(error), ...(error?.code === 'LOCK_STORE' && { text: error.message }) });
       if (!settled && error?.code !== 'LOCK_BUSY') await sleep(5);
     }
   }
