@@ -105,8 +105,6 @@ class Tests {
     Object.assign(this, { name, paths, folder });
   }
 
-  end() {}
-
   /** 'killed' or 'timeout' if a test notices the mutant. */
   async try(mutant) {
     this.#known ??= this.#cover();
@@ -140,9 +138,11 @@ class Tests {
 /** A script that is sent the numbers of mutants, one after the other. */
 class Plans {
   #idle = [];
+  #all = new Set();
 
   constructor({ name, script }, folder) {
     Object.assign(this, { name, script, folder });
+    process.once('exit', () => this.end());
   }
 
   /** 'killed' or 'timeout' if a plan notices the mutant. */
@@ -158,20 +158,21 @@ class Plans {
     clearTimeout(timer);
     if (left) throw new Error(`${this.script}: ${left} breaks a rule after mutant ${id}, without one.`);
     child.removeAllListeners();
-    if (child.connected) this.#idle.push(child);
+    if (child.exitCode === null && child.signalCode === null) this.#idle.push(child);
+    else this.#all.delete(child);
     if (isLate) return 'timeout';
     return rule && 'killed';
   }
 
   #start() {
     const child = fork(this.script, { cwd: root, env: { ...process.env, MUTANTS: this.folder } });
-    // It may be in a loop.
-    process.once('exit', () => child.kill('SIGKILL'));
+    this.#all.add(child);
     return child;
   }
 
+  /** They may be in a loop. */
   end() {
-    for (const child of this.#idle) child.kill();
+    for (const child of this.#all) child.kill('SIGKILL');
   }
 }
 
@@ -234,7 +235,7 @@ await runCommand({ usage, options }, async (values) => {
     try {
       await Promise.all(Array.from({ length: jobs }, work));
     } finally {
-      for (const suite of suites) suite.end();
+      for (const suite of suites) suite.end?.();
       await redis.stop();
     }
     if (print(results) < least) process.exitCode = 1;
