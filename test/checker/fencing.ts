@@ -120,7 +120,8 @@ function endOf(history: History, call: Call): End {
   if (releasedAt !== undefined && wasHeld) return { calledAt, at: releasedAt, isOfLease: false };
   const { endedAt = Infinity } = history.process(call.process);
   // A dead process leaves its place, which may be granted until it ends.
-  const lastsMs = call.grantedAt === undefined ? 2 * leaseMs : leaseMs;
+  const isLeft = call.grantedAt === undefined && call.failedAt === undefined;
+  const lastsMs = isLeft ? 2 * leaseMs : leaseMs;
   return { calledAt, at: Math.min(releasedAt ?? Infinity, failedAt, endedAt) + lastsMs, isOfLease: true };
 }
 

@@ -219,6 +219,8 @@ export class History {
   }
 
   #addToCall(event: Extract<ChaosEvent, { op: string }>): void {
+    if (event.e === 'asks') return this.#ask(event);
+    if (event.e === 'answered') return this.#answer(event);
     const call = this.calls.get(event.op);
     if (!call) return;
     const { t } = event;
@@ -239,8 +241,6 @@ export class History {
     else if (event.e === 'transferred') transfer(call, event);
     else if (event.e === 'spent') call.isHeldAfterTransfer = event.isHeld;
     else if (event.e === 'demoted') demote(call, event);
-    else if (event.e === 'asks') this.#ask(event);
-    else if (event.e === 'answered') this.#answer(event);
   }
 
   #ask({ op, p, what, withinMs, t }: Extract<ChaosEvent, { e: 'asks' }>): void {

@@ -5,8 +5,8 @@ import { type Call, type History, type Process, type Span, standstillsOf, type V
 /** A deadline that passes while a process stands still waits this long for an answer that may have arrived (`READ_MS` of the library). */
 const READ_MS = 60;
 
-/** A call has an answer from the store at least this long, however short its wait is. */
-const FIRST_ANSWER_MS = 1_000;
+/** A first answer of the store may take this long, however short the wait of a call is; so may the answer to a release. */
+export const FIRST_ANSWER_MS = 1_000;
 
 /** An adoption is one command. */
 const withinOf = ({ adopts, leaseMs, waitMs, abortAfterMs = Infinity }: Call): number =>
@@ -86,7 +86,6 @@ function possibleHold(history: History, call: Call, faults: readonly Span[]): Sp
   const { grantedAt, failedAt, lostAt, leaseMs, until } = call;
   // What was transferred is not released.
   const releasedAt = call.releasedAt ?? call.transferredAt;
-  const freeAt = Math.max(releasedAt ?? 0, (grantedAt ?? 0) + call.holdAtLeastMs);
   const finite = Number.isFinite(until) ? until : 0;
   if (grantedAt === undefined) {
     const settled = Math.min(failedAt ?? Infinity, endedAt);
@@ -98,7 +97,8 @@ function possibleHold(history: History, call: Call, faults: readonly Span[]): Sp
   }
   const leaseEnd = Math.max(finite, lostAt ?? 0, Math.min(releasedAt ?? Infinity, endedAt)) + leaseMs;
   const wasDisturbed = faults.some((fault) => touches(fault, { from: grantedAt, to: (releasedAt ?? leaseEnd) + 1 }));
-  return [{ from: grantedAt, to: releasedAt !== undefined && call.wasHeld && !wasDisturbed ? freeAt : leaseEnd }];
+  const isFree = releasedAt !== undefined && call.wasHeld && !wasDisturbed;
+  return [{ from: grantedAt, to: isFree ? Math.max(releasedAt, grantedAt + call.holdAtLeastMs) : leaseEnd }];
 }
 
 /** The parts of a gap in which a live call waited that no fault concerned. */

@@ -248,6 +248,7 @@ class Simulation implements Stage {
     this.#starts[slot]! += 1;
     const rng = new Rng(plan.seed, 'process', name);
     const process = new SimProcess(this.#world, name, slot, plan.slots[slot]!.rate, rng);
+    this.#facts.started(process);
     this.#world.after(0, process, 'plan', () => {
       const app = new Application(process, this.library, this.#network, plan);
       this.#world.log(() => `${name} starts as ${app.store.clientId}`);

@@ -6,12 +6,11 @@ import { exclusion } from '../../checker/locks.js';
 import { lossTold } from '../../checker/losses.js';
 import { fencing } from '../../checker/fencing.js';
 import { fencedWrites, Resource } from '../../checker/registers.js';
-import { callsSettle, firstInFirstOut, noLostWakeUp } from '../../checker/waits.js';
+import { callsSettle, FIRST_ANSWER_MS, firstInFirstOut, noLostWakeUp } from '../../checker/waits.js';
 import { type Candidate } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type HolderStep } from '../workload/plan.js';
 import { type SimProcess } from '../world/sim-process.js';
-import { PATIENCE_MS, RECOVERY_MS, START_MS } from './facts.js';
 import { Scope, type Rule } from './rule.js';
 
 /** The share of a lease that is there for sure after a transfer: the extension was sent a little earlier, and clocks drift. */
@@ -32,21 +31,26 @@ export class Callers extends Scope implements Rule {
 
   onCall(call: Call): void {
     if (!call.outer) return this.#noteCall(call);
-    // It may have waited for its siblings, and needs a first answer then.
-    const withinMs = call.waitMs + PATIENCE_MS + this.facts.givingBackMs(call);
-    this.#note({ ...this.#of(call.outer), e: 'asks', what: call.text, withinMs });
+    const withinMs = Math.max(this.#waitMs(call), FIRST_ANSWER_MS);
+    this.#note({ ...this.#of(call), e: 'asks', what: 'the nested call', withinMs });
+  }
+
+  /** A nested call may have waited for its siblings, and needs a first answer then; a call that does not wait fails before. */
+  #waitMs(call: Call): number {
+    const firstAnswerMs = call.outer && call.waitMs > 0 ? FIRST_ANSWER_MS : 0;
+    return call.waitMs + Math.max(firstAnswerMs, this.facts.givingBackMs(call));
   }
 
   #noteCall(call: Call): void {
     const { mode = 'write', owner, holdAtLeastMs = 0, fair = true } = call.plan.options;
-    const waitMs = call.waitMs + this.facts.givingBackMs(call);
+    const waitMs = this.#waitMs(call);
     const fire = call.plan.claim && { fire: call.plan.claim.ms };
     const asked = { ...termsOf(call), ...ownerOf(owner), ...fire, fair, holdAtLeastMs, mode };
     this.#note({ ...this.#of(call), ...asked, e: 'call', t: call.startedAt, waitMs });
   }
 
   onSettled(call: Call, outcome: string): void {
-    if (call.outer) this.#note({ ...this.#of(call.outer), e: 'answered', what: call.text });
+    if (call.outer) this.#note({ ...this.#of(call), e: 'answered', what: 'the nested call' });
     if (outcome !== 'granted') this.#note({ ...this.#of(call), e: 'failed', code: codeOf(outcome) });
   }
 
@@ -86,7 +90,7 @@ export class Callers extends Scope implements Rule {
     const { call } = held;
     this.#note({ ...this.#of(call), e: 'releasing' });
     // The end of a dropped handle is not reported.
-    if (!call.plan.isDropped) this.#note({ ...this.#of(call), e: 'asks', what: 'release', withinMs: PATIENCE_MS });
+    if (!call.plan.isDropped) this.#note({ ...this.#of(call), e: 'asks', what: 'release', withinMs: FIRST_ANSWER_MS });
   }
 
   /** A release that is not waited for may come to the server at any time of the lease. */
@@ -162,18 +166,8 @@ export class Callers extends Scope implements Rule {
     const history = this.#history;
     history.endedAt = facts.world.now;
     history.stoppingAt = Math.min(history.stoppingAt, facts.world.now);
-    for (const { name, stops, diedAt, bornAt } of this.#processes) {
+    for (const { name, stops, diedAt } of this.#processes) {
       const process = history.process(name);
-      // It connects first.
-      const start = { from: bornAt, to: bornAt + START_MS - RECOVERY_MS };
-      history.faults.push({
-        id: 0,
-        kind: 'start',
-        worker: process.worker,
-        forgets: undefined,
-        stepsBackMs: 0,
-        ...start,
-      });
       process.standstills.push(...stops);
       process.sleeps.push(...stops.filter(({ isSleep }) => isSleep));
       if (diedAt < Infinity) process.endedAt = diedAt;

@@ -3,6 +3,7 @@ import { type FailoverWatch } from '../server/topology.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Hold, lockOn, type LockView, type Waiter } from '../../support/lua/lock-view.js';
 import { type Fault, History } from '../../checker/history.js';
+import { FIRST_ANSWER_MS } from '../../checker/waits.js';
 import { type Change } from './rule.js';
 import { type Network } from '../network/network.js';
 import { MOST_LAG_MS } from '../server/member.js';
@@ -134,19 +135,16 @@ class Failovers implements FailoverWatch {
 export const RECOVERY_MS = 14_000;
 
 /** A process connects when it starts, which is normal, but takes a moment. */
-export const START_MS = 1_000;
+const START_MS = 1_000;
 
 export const KEY_PREFIX = 'lock:';
 
+const MOST_WAITER_LEASE_MS = 6_000;
 /** As in lib/core/timing.ts: how long a place is kept without a word; a waiter polls after a third of that. */
 export const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, MOST_WAITER_LEASE_MS));
-const MOST_WAITER_LEASE_MS = 6_000;
 
 /** A timer may be 1.2 ms late (`SimProcess`), and one that fired too early is set again, for a millisecond at least. */
 const LATE_MS = 4;
-
-/** A first answer may take that long, whatever `waitMs` is; so may the answer to a release (lib/core/timing.ts). */
-export const PATIENCE_MS = 1_000;
 
 /** What the rules know about a run. */
 export class Facts {
@@ -176,16 +174,25 @@ export class Facts {
     readonly network: Network,
     readonly plan: Plan,
   ) {
-    const { delayMax, resendMax } = plan.profile.network;
-    const wayMs = 4 * (delayMax + resendMax) + 30;
     this.history = new History({
       tellingMs: 5,
       recoveryMs: RECOVERY_MS,
       roundingMs: 0,
       lateMs: LATE_MS,
-      asksWithinMs: wayMs,
-      wakeUpMs: (MOST_WAITER_LEASE_MS / 3) * 1.02 + wayMs,
+      asksWithinMs: this.wayMs,
+      wakeUpMs: this.pollMs(MOST_WAITER_LEASE_MS),
     });
+  }
+
+  /** How long a message, a command and its reply take, with some room. */
+  get wayMs(): number {
+    const { delayMax, resendMax } = this.plan.profile.network;
+    return 4 * (delayMax + resendMax) + 30;
+  }
+
+  /** Within which time a poll of a place with this lease is answered. */
+  pollMs(waiterLease: number): number {
+    return (waiterLease / 3) * 1.02 + this.wayMs;
   }
 
   get isQuorum(): boolean {
@@ -222,8 +229,14 @@ export class Facts {
     const worker = whose === undefined ? undefined : `P${typeof whose === 'number' ? whose : whose.slot}`;
     const span = { from: this.world.now, to: until };
     this.history.faults.push({ id: 0, kind: 'trouble', worker, forgets: undefined, stepsBackMs: 0, ...span });
-    if (whose !== undefined) this.#troubledUntil.set(whose, Math.max(this.#troubledUntil.get(whose) ?? 0, until));
+    if (whose !== undefined)
+      this.#troubledUntil.set(whose, Math.max(this.#troubledUntil.get(whose) ?? -Infinity, until));
     else this.#allTroubledUntil = Math.max(this.#allTroubledUntil, until);
+  }
+
+  /** A process starts now. */
+  started(process: SimProcess): void {
+    this.trouble(this.world.now + START_MS - RECOVERY_MS, process);
   }
 
   /** Until when the last fault of a process lasts, or lasted; with the time that it takes to recover. */
@@ -236,9 +249,8 @@ export class Facts {
   }
 
   #lastTrouble(process: SimProcess): number {
-    const { bornAt, slot } = process;
-    const own = Math.max(this.#troubledUntil.get(process) ?? -Infinity, this.#troubledUntil.get(slot) ?? -Infinity);
-    return Math.max(own, this.#allTroubledUntil, bornAt + START_MS - RECOVERY_MS);
+    const own = [process, process.slot].map((whose) => this.#troubledUntil.get(whose) ?? -Infinity);
+    return Math.max(...own, this.#allTroubledUntil);
   }
 
   /** Whether nothing is promised of this hold on this server: its data, or its time, was tampered with. */
@@ -265,7 +277,7 @@ export class Facts {
   /** How long a call may give back what it has locked in other slots of a cluster, before it fails. */
   givingBackMs({ plan: { keys } }: Call): number {
     const slots = new Set(keys.map((key) => slotOf(KEY_PREFIX + key)));
-    return this.plan.profile.topology === 'cluster' && slots.size > 1 ? PATIENCE_MS : 0;
+    return this.plan.profile.topology === 'cluster' && slots.size > 1 ? FIRST_ANSWER_MS : 0;
   }
 
   /** The servers that decide about a lock. */

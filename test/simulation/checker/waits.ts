@@ -70,10 +70,8 @@ export class Waiting extends Scope implements Rule {
   }
 
   #checkPoll(server: SimServer, key: string, call: Call, since: number, leases: readonly number[]): void {
-    const { world, plan } = this.facts;
-    const { delayMax, resendMax } = plan.profile.network;
-    const longest = Math.max(waiterLeaseMs(call.leaseMs), ...leases);
-    const boundMs = (longest / 3) * 1.02 + 4 * (delayMax + resendMax) + 30;
+    const { world } = this.facts;
+    const boundMs = this.facts.pollMs(Math.max(waiterLeaseMs(call.leaseMs), ...leases));
     const waitedMs = world.now - Math.max(since, call.startedAt, this.facts.recoveredAt(call.process));
     if (waitedMs <= boundMs) return;
     const text = `${key} is free for ${waitedMs.toFixed(0)} ms, and ${call.text} waits: ${this.facts.show(server, key)}`;
@@ -126,9 +124,7 @@ export class Turns extends Scope implements Rule {
   #checkCall(call: Call): void {
     const { attempt = '' } = call;
     const waitedMs = this.#waited(attempt, this.#isLive(call) && this.#hasTurn(call, attempt), call);
-    const { delayMax, resendMax } = this.facts.plan.profile.network;
-    const boundMs = (waiterLeaseMs(call.leaseMs) / 3) * 1.02 + 4 * (delayMax + resendMax) + 30;
-    if (waitedMs <= boundMs) return;
+    if (waitedMs <= this.facts.pollMs(waiterLeaseMs(call.leaseMs))) return;
     const text = `${call.text} is the first for ${waitedMs.toFixed(0)} ms, and ${call.plan.keys.join()} free`;
     this.facts.world.violate('6: a free lock is granted within the poll', text);
   }

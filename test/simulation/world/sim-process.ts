@@ -64,7 +64,6 @@ export class SimProcess {
   /** What the library takes from this process. */
   readonly runtime: Runtime;
   readonly garbage = new SimGarbage((callback) => void this.clock.setTimer(callback, 0));
-  readonly bornAt: number;
   /** How much its wall clock was set, and when last. */
   wallOffset: number;
   wallSetAt = -Infinity;
@@ -86,7 +85,6 @@ export class SimProcess {
     rng: Rng,
   ) {
     this.#rng = rng;
-    this.bornAt = world.now;
     this.#monoAt = world.now;
     this.#mono = rng.float(1, 1_000_000);
     this.wallOffset = rng.float(-1_000_000, 1_000_000);
