@@ -124,10 +124,16 @@ export const isWanted = (
   { key, before }: Pick<LockHistoryQuery, 'key' | 'before'>,
 ): boolean => (key === undefined || event === 'dropped' || keys.includes(key)) && (!before || at < before);
 
-/** The newest entries first; entries of the same time stay in the given order. A repeated entry counts once. */
+/**
+ * The newest entries first; entries of the same time stay in the given order. A repeated entry counts once, at its earliest time: a
+ * read with `before` that returns any copy of it then agrees with a read without.
+ */
 export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number): readonly LockHistoryEntry[] {
   const byId = new Map<string, LockHistoryEntry>();
-  for (const entry of entries) if (!byId.has(entry.id)) byId.set(entry.id, entry);
+  for (const entry of entries) {
+    const known = byId.get(entry.id);
+    if (!known || entry.at < known.at) byId.set(entry.id, entry);
+  }
   return [...byId.values()].sort((a, b) => b.at.getTime() - a.at.getTime()).slice(0, limit);
 }
 

@@ -69,6 +69,23 @@ describe('the history of a quorum', () => {
     expect((await reading).map(({ id }) => id)).toEqual(['a.2', 'a.1']);
   });
 
+  it('has an entry at the earliest of its times, in whatever order the masters answer', async () => {
+    // Each master adds an entry at its own time. Asked for entries before a time, each filters by that time.
+    const early = [entryOf('a.2', 19), entryOf('a.1', 10)];
+    const late = [entryOf('a.2', 20), entryOf('a.1', 11)];
+    for (const answers of [
+      [early, late, late],
+      [late, early, late],
+      [late, late, early],
+    ]) {
+      const entries = await quorumOf(...answers).history.read({ limit: 10 });
+      expect(entries.map(({ id, at }) => [id, at.getTime()])).toEqual([
+        ['a.2', 19],
+        ['a.1', 10],
+      ]);
+    }
+  });
+
   it('is awaited for the time of several commands, until a majority has answered', async () => {
     const slow = gate();
     const late = slow.opened.then(() => [entryOf('a.1', 1)]);
