@@ -320,8 +320,7 @@ async function askBoard(
     const init = { method: 'POST', headers, body: JSON.stringify(body), redirect: 'manual', signal } as const;
     const response = await fetch(address, init);
     const { status } = response;
-    const answer: unknown = await response.json().catch(() => undefined);
-    const { error, isRunning } = (answer ?? {}) as { readonly error?: unknown; readonly isRunning?: unknown };
+    const { error, isRunning } = objectIn(await response.text());
     return {
       status,
       isRunning: response.ok && typeof isRunning === 'boolean' ? isRunning : undefined,
@@ -332,7 +331,18 @@ async function askBoard(
       throw new LockStoreError(`The board at ${address.origin} has not answered in time: the job may run.`);
     }
     const { cause = error } = error as Error;
-    throw new LockStoreError(`The board at ${address.origin} cannot be reached: ${messageOf(cause)}`);
+    // An error of several addresses has no text, but a code.
+    const reason = messageOf(cause) || String((cause as NodeJS.ErrnoException).code);
+    const what = `The board at ${address.origin} cannot be reached, or the connection was closed: ${reason}`;
+    throw new LockStoreError(`${what}. The job may run if the request has arrived.`);
+  }
+}
+
+function objectIn(json: string): { readonly error?: unknown; readonly isRunning?: unknown } {
+  try {
+    return (JSON.parse(json) as object | null) ?? {};
+  } catch {
+    return {};
   }
 }
 

@@ -160,6 +160,21 @@ describe('run', () => {
     });
   });
 
+  it('reports a board whose answer does not end as a run that may have begun', async () => {
+    const { address } = await startBoard(202, null);
+    const args = ['run', 'report', '--job', 'A', '--url', url, '--board', `http://${address}`];
+    expect(await cli([...args, '--timeout', '100'])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('has not answered in time: the job may run'),
+    });
+    const { end, ended } = startCli([...args, '--timeout', '30000']);
+    setTimeout(end, 100);
+    expect(await ended).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('The job may run if the request has arrived.'),
+    });
+  });
+
   it.each([
     ['a password that is not encoded', { REDIS_LOCK_BOARD: 'http://ann:50%secret@127.0.0.1:1/' }, 'percent-encoded'],
     [
