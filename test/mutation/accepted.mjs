@@ -26,4 +26,22 @@ export const ACCEPTED = [
     becomes: 'this.#byKey.get(hold.key)?.handOn(hold)',
     why: 'The only caller asks whether there is a hold.',
   },
+  {
+    file: 'lib/core/acquire/local-queue.ts',
+    was: 'other.nr < call.nr',
+    becomes: 'other.nr <= call.nr',
+    why: 'A call that waits here does not ask, so it is not compared with itself.',
+  },
+  {
+    file: 'lib/core/acquire/local-queue.ts',
+    was: 'other.nr < nr',
+    becomes: 'other.nr <= nr',
+    why: 'A call that waits here does not ask, so it is not compared with itself.',
+  },
+  {
+    file: 'lib/core/acquire/local-queue.ts',
+    was: 'remainingAt(hold, now) >= this.#leastProvenMs',
+    becomes: 'remainingAt(hold, now) > this.#leastProvenMs',
+    why: 'With exactly half of its lease, which is a matter of rounding, the lock is released in the store instead: slower, and as safe.',
+  },
 ];

@@ -134,14 +134,14 @@ export class AcquireCall {
     this.context.events.emit('timedOut', () => ({ ...eventOf(this.request), waitedMs, holder }));
   }
 
-  stop(): void {
+  #stop(): void {
     this.#stopListening?.();
     this.#limit?.cancel();
   }
 
   fail(error: unknown): void {
     const { events, awaited, clock } = this.context;
-    this.stop();
+    this.#stop();
     awaited.end();
     const failed = () => failedEvent(this.request, clock.now(), error, this.hasWaited);
     this.inContext(() => events.emit('acquireFailed', failed));
@@ -151,7 +151,7 @@ export class AcquireCall {
   /** Ends with the lock; `from`: the hold of the call that has handed it on. */
   succeed(grant: Grant, from?: StoreHold): StoreHold {
     const { holds, events, awaited } = this.context;
-    this.stop();
+    this.#stop();
     awaited.end();
     // Nothing of it depends on the context of the caller, except for listeners.
     const hold = holds.add(grant, from);

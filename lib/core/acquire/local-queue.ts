@@ -63,9 +63,9 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     const now = this.context.clock.now();
     if (!this.#standsBehind(request) && this.#mayAsk(call, now)) return this.#ask(call);
     const refusal = this.#refusalOf(request);
-    if (!refusal) return this.#wait(call, now);
-    call.fail(refusal);
-    this.#closeIfUnused();
+    // A call is refused only while others want the key.
+    if (refusal) call.fail(refusal);
+    else this.#wait(call, now);
   }
 
   onBusy(): void {
@@ -109,10 +109,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     const next = this.#first();
     if (!next || !handsOnTo(call.request, next.request)) return null;
     this.#endAsking(call);
-    if (this.#isExcluded(next)) {
-      this.#addAsking(call);
-      return null;
-    }
+    if (this.#isExcluded(next)) return null;
     this.#waiting.delete(next);
     this.#addAsking(next);
     return next;
@@ -157,7 +154,6 @@ export class LocalQueue implements WaitingPlace, CallQueue {
     const error = this.#limitError(call);
     // Before a listener may cancel it, or release the lock.
     this.#waiting.delete(call);
-    call.stop();
     call.tellTimedOut(error);
     call.fail(error);
     this.#goOn();
@@ -276,10 +272,7 @@ export class LocalQueue implements WaitingPlace, CallQueue {
    */
   #awaitEnd(now: number): void {
     if (this.#waiting.size === 0 || !this.#isHandedOn(now)) return;
-    this.#end ??= this.context.timers.schedule(this.#handOnUntil, () => {
-      this.#end = null;
-      this.#goOn();
-    });
+    this.#end ??= this.context.timers.schedule(this.#handOnUntil, () => this.#goOn());
   }
 
   /** Returns the error of a call that would have to wait for a permit of its process, but must not. */
@@ -398,11 +391,11 @@ export class LocalQueues {
    * for all of them; one that needs an answer of the store before it waits (`waitMs: 0`, `maxWaiters`, a fire); one with another
    * order (`fair`). Without reserved tokens, each call asks directly.
    */
-  #standsInQueue({ keys, callerKeys, isPart, claim, options }: LockRequest): boolean {
+  #standsInQueue({ callerKeys, isPart, claim, options }: LockRequest): boolean {
     if (options.perInstance > 0) return true;
     const { fair, waitMs, maxWaiters } = options;
     const wantsAnswer = waitMs === 0 || maxWaiters > 0 || claim !== undefined;
-    return this.reservesTokens && keys.length === 1 && !callerKeys && !isPart && fair === true && !wantsAnswer;
+    return this.reservesTokens && !callerKeys && !isPart && fair === true && !wantsAnswer;
   }
 }
 

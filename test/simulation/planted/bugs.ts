@@ -201,7 +201,7 @@ const ROWS: readonly Row[] = [
     'else return;\n    this.#goOn();', 'else return;',
     ['6: a process asks for its calls that wait'], 'turns', 3],
   ['core/acquire/local-queue', 'no call asks while another one holds the lock for long',
-    'this.#end = null;\n      this.#goOn();', 'this.#end = null;',
+    'schedule(this.#handOnUntil, () => this.#goOn());', 'schedule(this.#handOnUntil, () => undefined);',
     ['6: a process asks for its calls that wait'], 'turnsServer', 9, 5],
   ['core/acquire/local-queue', 'no call asks when the one that asked has failed',
     'this.#freePermits(call.request);\n    this.#goOn();', 'this.#freePermits(call.request);',

@@ -109,7 +109,46 @@ describe('a call that its process has no permit for', () => {
   });
 });
 
+describe('a call with a permit of its process', () => {
+  it('has a second for the first answer of the store, although other calls have the lock', async () => {
+    const { clock, store, call, hold } = startGates();
+    await hold();
+    store.onAcquire = null;
+    const second = call({ waitMs: 50 });
+    await clock.advance(999);
+    expect(second).toEqual({});
+    await clock.advance(1);
+    expect(second.error).toMatchObject({ code: 'LOCK_STORE' });
+  });
+});
+
+describe('a call that gets a permit of its process late', () => {
+  it('has a second more for the first answer of the store than its `waitMs`', async () => {
+    const { clock, store, call, first } = await startFull(0);
+    const waiting = call({ waitMs: 500 });
+    await clock.advance(400);
+    store.onAcquire = null;
+    await first.release();
+    await clock.advance(999);
+    expect(waiting).toEqual({});
+    await clock.advance(101);
+    expect(waiting.error).toMatchObject({ code: 'LOCK_STORE' });
+  });
+});
+
 describe('a permit of a process', () => {
+  it('is free again when a listener of `acquired` releases the lock', async () => {
+    const { locker, call, asked, finish } = startGates();
+    const release = (): void => {
+      for (const hold of locker.holds) void hold.release();
+    };
+    locker.events.on('acquired', release);
+    const [first, second] = [call({ perInstance: 1 }), call({ perInstance: 1 })];
+    await settled();
+    expect([asked(), first.value?.held, second.value?.held]).toEqual([2, false, false]);
+    await finish();
+  });
+
   it('is free again when its call stops waiting in the store', async () => {
     const { store, answer, call, calls, asked, finish } = startGates();
     store.onAcquire = () => busy();

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LockEventName } from '../../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
+import { type LockState } from '../../../../lib/core/store/lock-state.js';
 import { NOTHING } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy } from '../../../support/core/fake-store.js';
@@ -74,6 +75,13 @@ describe('a call that waits behind others of its process', () => {
     }
   });
 
+  it('counts as a waiter of its key', async () => {
+    const { locker, calls } = await startHeld();
+    calls(2);
+    const waiters = (key: string) => locker.withWaiters({ key, waiters: 3 } as LockState).waiters;
+    expect([waiters('k'), waiters('other')]).toEqual([5, 3]);
+  });
+
   it('also counts those before it in the store', async () => {
     const { clock, call } = await startWaiting();
     const [, third] = [call(), call({ waitMs: 50 })];
@@ -81,6 +89,49 @@ describe('a call that waits behind others of its process', () => {
     expect(third.error).toMatchObject({ ...TIMEOUT, holder: 'host:2' });
     // One in the queue of the store, then the call that waits there, then the second.
     expect(third.error.message).toContain('held by host:2, with 3 waiting ahead.');
+  });
+
+  it('waits behind all readers that ask the store, and is announced as such', async () => {
+    const { store, call, heard, sent } = startTurns();
+    store.onAcquire = () => busy({ holder: 'host:2' });
+    const aborts = [0, 1, 2].map(() => new AbortController());
+    for (const { signal } of aborts) call({ mode: 'read', signal });
+    await settled();
+    const waiting = heard('waiting');
+    call();
+    for (const abort of aborts) {
+      expect([sent()[0], waiting]).toMatchObject([3, [{ ahead: 3 }]]);
+      abort.abort();
+      await settled();
+    }
+    expect(sent()[0]).toBe(4);
+  });
+
+  it('lets the readers behind it ask the store when it times out', async () => {
+    const { clock, call, attempts } = await startWaiting({ mode: 'read' });
+    const writer = call({ waitMs: 20 });
+    call({ mode: 'read' });
+    expect(new Set(attempts()).size).toBe(1);
+    await clock.advance(20);
+    expect([writer.error, new Set(attempts()).size]).toMatchObject([TIMEOUT, 2]);
+  });
+
+  it('does not hold back a call whose owner may have the lock', async () => {
+    const { store, answer, call, attempts, first } = await startWaiting();
+    call();
+    store.onAcquire = answer;
+    const own = call({ owner: 'me' });
+    await settled();
+    expect([first, own.value?.held, new Set(attempts()).size]).toEqual([{}, true, 2]);
+  });
+
+  it('ends at its time although the event loop was blocked then: it awaits no answer', async () => {
+    const { clock, call } = await startHeld();
+    const second = call({ waitMs: 3 });
+    clock.jump(4.5);
+    clock.turn();
+    await settled();
+    expect(second.error).toMatchObject(TIMEOUT);
   });
 
   it.each<[string, number, number, object]>([
@@ -113,9 +164,13 @@ describe('a call that waits behind others of its process', () => {
     expect([first, fourth.error]).toMatchObject([{}, TIMEOUT]);
   });
 
-  it('has no more than its waitMs when it asks for a lock that is known to be busy', async () => {
+  it.each([
+    ['waits for it before', 0],
+    ['does not', 20],
+  ])('has no more than its waitMs when it asks for a lock that is known to be busy, whether it %s', async (_if, ms) => {
     const { clock, store, call } = await startHeld();
     store.onAcquire = null;
+    clock.jump(ms);
     const second = call({ waitMs: 50 });
     await clock.advance(49);
     expect([store.acquires.length, second]).toEqual([2, {}]);
@@ -145,6 +200,15 @@ describe('a call that asks the store for others, and is cancelled', () => {
 });
 
 describe('a call that gets the lock for which a cancelled one has asked', () => {
+  it('asks for those that come after it', async () => {
+    const { call, abort, attempts } = await startWaiting();
+    call();
+    abort.abort();
+    call();
+    await settled();
+    expect(new Set(attempts()).size).toBe(1);
+  });
+
   it('gives the store its own name with the first renewal', async () => {
     const { clock, store, call, abort, push, finish } = await startWaiting();
     const second = call({ note: 'second' });
@@ -179,6 +243,16 @@ describe('a shutdown', () => {
       expect([sent(), acquired.length, locker.live, clock.keptAlive]).toEqual([[1, 1], isHeld ? 1 : 0, NOTHING, 0]);
     },
   );
+});
+
+describe('a listener that releases the lock during a shutdown', () => {
+  it('hands it to no call', async () => {
+    const { locker, calls, lock, acquired } = await startHeld();
+    const waiting = calls(2);
+    locker.events.on('acquireFailed', () => void lock.release());
+    await locker.close(2_000);
+    expect([waiting.map(({ error }) => error), acquired.length]).toMatchObject([[SHUTDOWN, SHUTDOWN], 1]);
+  });
 });
 
 describe('the events of a lock that is handed on', () => {
@@ -273,6 +347,32 @@ describe('the events of a lock that is handed on', () => {
       ['acquired', 'd'],
       ['work', 'd'],
     ]);
+  });
+});
+
+describe('the listener of `acquired`', () => {
+  it('runs in the async context of the call that the lock is handed to', async () => {
+    const caller = new AsyncLocalStorage<string>();
+    const { locker, call, lock } = await startHeld();
+    const seen: unknown[] = [];
+    locker.events.on('acquired', () => void seen.push(caller.getStore()));
+    caller.run('b', () => call());
+    await caller.run('a', () => lock.release());
+    expect(seen).toEqual(['b']);
+  });
+
+  it.each([1, 2])('that releases the lock at once hands it on (calls in a row: %s)', async (inARow) => {
+    const { locker, calls, lock, finish } = await startHeld();
+    let left = inARow;
+    locker.events.on('acquired', () => {
+      if (left > 0) for (const hold of locker.holds) void hold.release();
+      left -= 1;
+    });
+    const all = calls(inARow + 1);
+    await lock.release();
+    await settled();
+    expect(all.map(({ value }) => value?.held)).toEqual([...Array.from({ length: inARow }, () => false), true]);
+    await finish();
   });
 });
 

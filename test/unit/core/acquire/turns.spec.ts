@@ -55,6 +55,14 @@ describe('the calls of one process for one key', () => {
   });
 });
 
+describe('the calls of one process for one key of a store that reserves no tokens', () => {
+  it('each ask it', () => {
+    const { calls, sent } = startCalls();
+    calls(3);
+    expect(sent()).toEqual([3, 0]);
+  });
+});
+
 describe('thousands of readers that ask together', () => {
   /** How often the readers are looked at until all calls are granted; `calls` come after the readers. */
   async function looksOf(count: number, calls: readonly Options[]): Promise<number> {
@@ -208,6 +216,18 @@ describe('a turn', () => {
     ]);
   });
 
+  it('ends in the middle of the work also after a turn that a loss has ended', async () => {
+    const { clock, store, answer, lock, second, sent, reply } = await startHeld();
+    store.onAcquire = null;
+    clock.jump(1);
+    lock.lose('taken');
+    await reply(answer(store.acquires[1]!.request));
+    await clock.advance(4.5);
+    expect([second.value!.held, sent()[0]]).toEqual([true, 2]);
+    await clock.advance(1);
+    expect(sent()[0]).toBe(3);
+  });
+
   it('is over after a listener of `acquired` that took as long as the lease', async () => {
     for (const clockOf of ['monotonic', 'wall']) {
       const { clock, locker, calls, local } = startTurns();
@@ -323,6 +343,52 @@ describe('a turn is joined', () => {
     expect(sent()).toEqual([4, 0]);
     await releaseAll(both);
     expect(local()).toEqual([false, false, false, false]);
+  });
+});
+
+describe('a call with `perInstance` among others', () => {
+  const OF_TWO: Options = { mode: 'read', permits: 20, perInstance: 2 };
+
+  it.each<[string, Options]>([
+    ['does not wait', { waitMs: 0 }],
+    ['gives up the order', { fair: false }],
+    ['names its owner', { owner: 'me' }],
+  ])('asks at once if it %s, although others wait', async (_what, options) => {
+    const { store, call, sent } = startTurns();
+    store.onAcquire = null;
+    call();
+    call();
+    expect(sent()).toEqual([1, 0]);
+    call({ ...OF_TWO, ...options });
+    expect(sent()).toEqual([2, 0]);
+  });
+
+  it('has no more permits after the failure of a call without it', async () => {
+    const { store, call, sent } = startTurns();
+    const gates = [call(OF_TWO), call(OF_TWO)];
+    await settled();
+    store.onAcquire = () => busy();
+    const owned = call({ mode: 'read', permits: 20, owner: 'me', waitMs: 50 });
+    const abort = new AbortController();
+    const plain = call({ mode: 'read', signal: abort.signal });
+    await settled();
+    abort.abort();
+    await settled();
+    call(OF_TWO);
+    expect([servedOf(gates), owned, plain.error, sent()[0]]).toEqual([[true, true], {}, abort.signal.reason, 4]);
+  });
+
+  it.each<[string, Options, Options]>([
+    ['a writer', {}, OF_TWO],
+    ['a call with `perInstance`', OF_TWO, {}],
+  ])('is not reported as the cause when a call waits behind %s', async (_what, ahead, behind) => {
+    const { clock, store, call } = startTurns();
+    store.onAcquire = () => busy({ holder: 'host:2' });
+    call(ahead);
+    await settled();
+    const late = call({ ...behind, waitMs: 20 });
+    await clock.advance(20);
+    expect(late.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', holder: 'host:2', perInstance: undefined });
   });
 });
 
