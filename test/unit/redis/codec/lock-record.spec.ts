@@ -1,6 +1,6 @@
-import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { readRuns, readLockState } from '../../../../lib/redis/codec/replies.js';
 
+const UNREADABLE = expect.objectContaining({ code: 'LOCK_STORE', key: 'k', retryable: false });
 const NOW = 1_700_000_000_000;
 const TOKEN = 1_700_000_000_000_001;
 
@@ -9,6 +9,21 @@ const holdOf = (
   remainingMs: number,
   { mode = 'w', owner = '-', token = TOKEN, text = 'web-1:42' } = {},
 ) => ['hold', attempt, NOW + remainingMs, 3_000, token, mode, 1, 0, NOW - 500, owner, 0, text].map(String);
+
+const runOf = (job: string, fire: number, ended: string, outcome: string, instance = 'web-1:42') => [
+  'job',
+  job,
+  String(fire),
+  'c.1',
+  String(NOW - 500),
+  ended,
+  outcome,
+  instance,
+  '-',
+  '-',
+  '-',
+  '-',
+];
 
 /** The reply of the script for a lock that was granted before. */
 const replyOf = (...records: string[][]) => [String(NOW), String(TOKEN), '', ...records.flat()];
@@ -90,26 +105,21 @@ describe('the record of a lock', () => {
     ['of another mode', holdOf('c.1', 10).with(5, 'write')],
     ['with another deadline', holdOf('c.1', 10).with(2, 'soon')],
     ['that is cut off', holdOf('c.1', 10).slice(0, -1)],
-  ])('refuses a record %s', (_what, record) => {
-    expect(() => read(record)).toThrow(LockStoreError);
+  ])('refuses a record %s, which no retry changes', (_what, record) => {
+    expect(() => read(record)).toThrow(UNREADABLE);
+  });
+
+  it('has its holders in the order of their grants, for any order of the reply', () => {
+    const readerAt = (since: number, token: number) =>
+      holdOf(`c.${token}`, 900, { mode: 'r', token }).with(8, String(NOW - since));
+    const all = [readerAt(500, 8), readerAt(700, 9), readerAt(500, 7), readerAt(100, 6)];
+    for (const records of [all, all.toReversed()]) {
+      expect(read(...records).holders.map(({ fencingToken }) => fencingToken)).toEqual([9, 7, 8, 6]);
+    }
   });
 });
 
 describe('the last run of a job', () => {
-  const runOf = (job: string, fire: number, ended: string, outcome: string, instance = 'web-1:42') => [
-    'job',
-    job,
-    String(fire),
-    'c.1',
-    String(NOW - 500),
-    ended,
-    outcome,
-    instance,
-    '-',
-    '-',
-    '-',
-    '-',
-  ];
   const run = (ended: string, outcome: string, ...records: string[][]) =>
     readRuns('k', replyOf(runOf('Jobs.run', 60_000, ended, outcome), ...records))[0];
   const by = { job: 'Jobs.run', instance: 'web-1:42', attempt: 'c.1' };
@@ -125,6 +135,17 @@ describe('the last run of a job', () => {
     const records = names.map((name, i) => runOf(encodeURIComponent(name), 60_000 + i, '0', '-', `web-${i}:42`));
     const read = readRuns('k', replyOf(...records)).map(({ job, fire, instance }) => [job, fire.getTime(), instance]);
     expect(read).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
+  });
+
+  it('has the name that is stored, if that is not one of ours', () => {
+    expect(readRuns('k', replyOf(runOf('100 %', 60_000, '0', '-')))).toMatchObject([{ job: '100 %' }]);
+  });
+
+  it.each([2, 4, 5])('is refused if one of its times is not a time (part %i)', (part) => {
+    const record = runOf('Jobs.run', 60_000, String(NOW), 'done');
+    for (const text of ['noon', '9007199254740991']) {
+      expect(() => readRuns('k', replyOf(record.with(part, text)))).toThrow(UNREADABLE);
+    }
   });
 
   it.each(['done', 'failed'])('has ended when its outcome is known: %s', (outcome) => {

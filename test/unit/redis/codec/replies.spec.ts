@@ -1,8 +1,10 @@
 import { LockKeyError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { MAX_LEASE_MS } from '../../../../lib/core/lock.options.js';
 import {
+  isListenedTo,
   isTooLate,
   readAcquireReply,
+  readAdoptReply,
   readForceReleaseReply,
   readReleaseReply,
   readRenewReply,
@@ -12,6 +14,8 @@ import {
 } from '../../../../lib/redis/codec/replies.js';
 
 const [SEVERAL, ONE] = [{ keys: ['a', 'b', 'c'] }, { keys: ['k'] }];
+
+const RENEWAL = { key: 'k' };
 
 const read = (text: string, several = false) => readAcquireReply(several ? SEVERAL : ONE, text.split(' '));
 
@@ -59,9 +63,50 @@ describe('a refusal', () => {
   });
 });
 
-const RENEWAL = { key: 'k' };
+describe('a busy reply', () => {
+  it.each([
+    ['0', false],
+    ['1', true],
+    ['', true],
+  ])('shows whether the server has the subscriber of this process (%j: %p)', (text, isListened) => {
+    expect(isListenedTo(['busy', 'c.1', '5', '30', '2', '', '', text, '77'])).toBe(isListened);
+  });
+});
+
+describe('a reply of a command that ends or continues a hold', () => {
+  it.each([
+    ['0', false],
+    ['1', true],
+  ])('shows whether an operator has revoked it (%s)', (text, revoked) => {
+    const reply = ['lost', 'c.1', '5', '7', text];
+    const lost = { outcome: 'lost', lastToken: 7, revoked };
+    expect([readRenewReply(RENEWAL, reply), readAdoptReply('k', reply)]).toEqual([lost, lost]);
+  });
+
+  it.each([
+    [['revoked', '', '5', '2'], true],
+    [['revoked', '', '5', '0'], false],
+    [['again', '', '5', '0'], true],
+    [['again', '', '5', '1'], true],
+  ])('shows whether a forced release has ended a hold: %j', (reply, hasEnded) => {
+    expect(readForceReleaseReply('k', reply)).toBe(hasEnded);
+  });
+});
 
 describe('a reply that none of our scripts can send', () => {
+  it('may be one that a retry replaces, and is shown with the keys', () => {
+    const text =
+      'Redis sent a reply for the lock "a, b, c" that none of its scripts can send: "nil c.1". Check what answers at its address, ' +
+      'and whether something else writes to its keys.';
+    const expected = expect.objectContaining({ key: 'a, b, c', retryable: true, message: text });
+    expect(() => read('nil c.1', true)).toThrow(expected);
+  });
+
+  it('is not an adoption', () => {
+    expect(readAdoptReply('k', ['adopted', 'c.1', '5', '900'])).toEqual({ outcome: 'adopted', remainingMs: 900 });
+    expect(() => readAdoptReply('k', ['adopted', 'c.1', '', '900'])).toThrow(LockStoreError);
+  });
+
   it.each([
     'nil', 'OK c.1', 'granted', 'granted c.1 5', 'granted c.1 5 900 1 ', 'granted c.1 5 900 1  0', 'granted c.1 5 900 1  NaN',
     'granted c.1 5 900 1  -7', 'granted c.1 5 0 1  7', 'granted c.1 5 -900 1  7', 'granted c.1 5 1e300 1  7',
