@@ -137,7 +137,7 @@ describe('the last run of a job', () => {
     expect(read).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
   });
 
-  it('has the name that is stored, if that is not one of ours', () => {
+  it('has the name that is stored, if that is not percent-encoded', () => {
     expect(readRuns('k', replyOf(runOf('100 %', 60_000, '0', '-')))).toMatchObject([{ job: '100 %' }]);
   });
 
