@@ -197,6 +197,18 @@ describe('an acquire', () => {
   });
 });
 
+describe('a grant that replicas have to confirm', () => {
+  it('is not withdrawn', async () => {
+    const { sent, withdrawn, acquirer, begin, answer } = setUp(undefined, {
+      replicas: { confirm: () => new Promise(() => undefined) },
+    } as object);
+    await begin();
+    sent[0]!.batch = { sent: {} } as never;
+    await answer(GRANTED);
+    expect([acquirer.withdraw('c.a'), withdrawn]).toEqual([false, []]);
+  });
+});
+
 describe('a grant that replicas do not confirm', () => {
   const confirm = () => Promise.reject(new LockStoreError('no replica'));
   it.each([true, false])(
