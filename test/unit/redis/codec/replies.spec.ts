@@ -63,6 +63,29 @@ describe('a refusal', () => {
   });
 });
 
+describe('a refused acquire', () => {
+  it.each<[readonly string[], object]>([
+    [['claimed', 'c.7'], { reason: 'claimed', claimedBy: 'c.7' }],
+    [['claimed', ''], { reason: 'claimed', claimedBy: undefined }],
+    [['permits', '3'], { reason: 'permits', permits: 3 }],
+  ])('has its reason: %j', (parts, refusal) => {
+    expect(readAcquireReply(ONE, ['refused', 'c.1', '5', ...parts])).toStrictEqual({ outcome: 'refused', ...refusal });
+  });
+});
+
+describe('a release that finds no hold', () => {
+  it.each([
+    ['unknown', 'again'],
+    ['expired', 'again'],
+    ['lost', 'lost'],
+  ])('may be the second copy of one that has ended it: %s', (outcome, again) => {
+    const outcomes = [false, true].map((isRepeated) =>
+      readReleaseReply('k', [outcome, 'c.1', '5', '0', '7'], isRepeated),
+    );
+    expect(outcomes).toEqual([outcome, again].map((name) => ({ outcome: name, holds: 0, lastToken: 7 })));
+  });
+});
+
 describe('a busy reply', () => {
   it.each([
     ['0', false],
@@ -163,6 +186,7 @@ describe('a part of a reply', () => {
 
   it('is a fencing token, unless it is zero; of one that is too great, another error says that no retry helps', () => {
     expect(tokenOf('1')).toMatchObject({ fencingTokens: [1] });
+    expect(tokenOf('9007199254740991')).toMatchObject({ fencingTokens: [Number.MAX_SAFE_INTEGER] });
     expect(() => tokenOf('0')).toThrow(LockStoreError);
     for (const text of ['9007199254740993', '9'.repeat(400)]) expect(() => tokenOf(text)).toThrow(LockKeyError);
   });
