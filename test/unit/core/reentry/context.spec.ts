@@ -1,7 +1,15 @@
 import { AsyncResource } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Hold } from '../../../../lib/core/hold/hold.js';
-import { assertLocked, currentLock, findCurrentHold, runHolding } from '../../../../lib/core/reentry/context.js';
+import {
+  assertLocked,
+  currentLock,
+  findCurrentHold,
+  isInside,
+  runHolding,
+  runUnlocked,
+} from '../../../../lib/core/reentry/context.js';
+import { UnlockedHandle } from '../../../../lib/core/reentry/unlocked-run.js';
 import { type FakeClock } from '../../../support/core/fake-clock.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
 import { startLocker } from '../../../support/core/core-parts.js';
@@ -75,6 +83,43 @@ describe('the lock of a chain of calls', () => {
     const lock = await lockOf('k');
     expect(copy.currentLock).not.toBe(currentLock);
     expect(runHolding(lock, () => copy.currentLock())).toBe(lock);
+  });
+});
+
+describe('a chain of calls', () => {
+  it('is inside a lock until that has ended, also after its release', async () => {
+    const { enter, locker } = startLocker();
+    const [outer, nested] = [await enter('k'), gate()];
+    const keeper = locker.holds;
+    const look = () => [isInside('k', keeper), isInside('other', keeper), isInside('k', {})];
+    const seen = [look()];
+    await runHolding(outer, async () => {
+      seen.push(look());
+      const inner = await enter('k');
+      void runHolding(inner, () => nested.opened).finally(() => inner.release());
+      const released = outer.release();
+      seen.push(look());
+      nested.open();
+      await released;
+      seen.push(look());
+    });
+    const [inside, outside] = [
+      [true, false, false],
+      [false, false, false],
+    ];
+    expect(seen).toEqual([outside, inside, inside, outside]);
+  });
+
+  it('is inside a method that runs without its lock until that has ended', async () => {
+    const run = new UnlockedHandle(['k', 'j'], 'write');
+    const look = () => [isInside('j', {}), isInside('other', {}), findCurrentHold('k')];
+    const current = () => thrownBy(() => currentLock('j'));
+    runUnlocked(run, () => {
+      expect([look(), currentLock(), currentLock<'run-unlocked'>('j')]).toEqual([[true, false, undefined], run, run]);
+      run.isEnded = true;
+      expect([look(), current()]).toMatchObject([[false, false, undefined], { code: 'LOCK_NOT_HELD' }]);
+    });
+    expect(look()).toEqual([false, false, undefined]);
   });
 });
 
