@@ -147,7 +147,7 @@ export function assertLocked(key?: string): void {
 function requireCurrentLock(key: string | undefined): Hold | UnlockedHandle {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const lock = scope.lock ?? scope.unlocked;
-    const isOver = scope.lock?.isReleased ?? scope.unlocked?.isEnded ?? true;
+    const isOver = scope.lock?.isReleased ?? scope.unlocked?.isEnded;
     if (lock && !isOver && (key === undefined || lock.keys.includes(key))) return lock;
   }
   throw notHeldHereError(key);

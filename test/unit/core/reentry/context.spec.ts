@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { channel } from 'node:diagnostics_channel';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Hold } from '../../../../lib/core/hold/hold.js';
 import {
@@ -8,6 +9,7 @@ import {
   isInside,
   runHolding,
   runUnlocked,
+  separateRequests,
 } from '../../../../lib/core/reentry/context.js';
 import { UnlockedHandle } from '../../../../lib/core/reentry/unlocked-run.js';
 import { type FakeClock } from '../../../support/core/fake-clock.js';
@@ -120,6 +122,52 @@ describe('a chain of calls', () => {
       expect([look(), current()]).toMatchObject([[false, false, undefined], { code: 'LOCK_NOT_HELD' }]);
     });
     expect(look()).toEqual([false, false, undefined]);
+  });
+});
+
+describe('a method that runs without its lock', () => {
+  it('is found again after a lock that it has acquired and released', async () => {
+    const [run, lock] = [new UnlockedHandle(['k'], 'write'), await lockOf('other')];
+    const found = runUnlocked(run, () =>
+      runHolding(lock, async () => {
+        await lock.release();
+        return currentLock();
+      }),
+    );
+    expect(await found).toBe(run);
+  });
+});
+
+describe('a released lock that a nested call keeps', () => {
+  it('does not concern another module', async () => {
+    const [a, b] = [startLocker(), startLocker()];
+    const outer = await a.enter('k');
+    await runHolding(outer, async () => {
+      const inner = await a.enter('k');
+      const other = runHolding(inner, () => {
+        void outer.release();
+        return b.enter('k');
+      });
+      expect((await other).held).toBe(true);
+      await (await other).release();
+      await inner.release();
+    });
+  });
+});
+
+describe('a request to a server that began to listen under a lock', () => {
+  it('is outside of it, until the module closes', async () => {
+    const lock = await lockOf('k');
+    const request = () =>
+      runHolding(lock, () => {
+        channel('http.server.request.start').publish({});
+        return findCurrentHold();
+      });
+    const stop = separateRequests();
+    const separated = request();
+    stop();
+    expect([separated, request()]).toEqual([undefined, lock]);
+    await lock.release();
   });
 });
 
