@@ -228,6 +228,9 @@ export const KNOWN_GAMES: readonly Game[] = [
   game(any, writes, waits('-', 'write'), permits(0), release(2)),
   // The permits of an operator limit a request that has none.
   game(any, permits(1), reads, reads),
+  // Many holds are revoked at once: each holder learns it, also after further revocations or changes of the permits.
+  game(any, ...times(17, () => [reads]), revoke(17), ...times(17, (i) => [release(8 * i + 8)])),
+  game(any, writes, revoke(1), ...times(40, (i) => [permits(i)]), after(30_000, release(8))),
   // A change of the permits that is sent again does not undo a later one.
   game(any, permits(5), permits(2), again(0)),
   // Seven attempts that have ended are remembered.

@@ -70,8 +70,10 @@ interface Rules {
 
 const idOf = (attempt: string): string => attempt.slice(-8);
 const hasId = (ids: readonly string[], id: string): boolean => ids.some((one) => one.startsWith(id));
-const ring = (ids: readonly string[], id: string, mark = ''): string[] =>
-  hasId(ids, id) ? [...ids] : [...ids, id + mark].slice(-7);
+const ring = (ids: readonly string[], id: string, most: number, mark = ''): string[] =>
+  hasId(ids, id) ? [...ids] : [...ids, id + mark].slice(-most);
+/** How many attempts are remembered that ended, and that were revoked. */
+const [ENDED, REVOKED] = [7, 32];
 
 /** The rules of the locks on one server: what each command does, in its order, and which messages it sends. */
 export class ReferenceModel {
@@ -407,7 +409,7 @@ class Turn {
 
   #remember(id: string, mayCome: boolean, mark = ''): void {
     const { lock } = this;
-    lock.ended = ring(lock.ended, id, mark);
+    lock.ended = ring(lock.ended, id, ENDED, mark);
     if (!mayCome || this.#isLate(id)) return;
     lock.late.push({ id, at: this.micros });
     if (lock.late.length > 16) lock.floor = lock.late.shift()!.at;
@@ -499,10 +501,10 @@ class Turn {
     const live = ended.flatMap(({ token, attempt }) => (token > 0 ? [attempt] : []));
     for (const attempt of live.sort()) {
       this.#tell(attempt, 'revoked');
-      this.#remember(idOf(attempt), true);
-      lock.revoked = ring(lock.revoked, idOf(attempt));
+      this.#remember(idOf(attempt), true, ':');
+      lock.revoked = ring(lock.revoked, idOf(attempt), REVOKED);
     }
-    if (ended.length > 0) lock.revoked = ring(lock.revoked, this.id);
+    if (ended.length > 0) lock.revoked = ring(lock.revoked, this.id, REVOKED);
     return { outcome: 'revoked', holds: ended.length };
   }
 
@@ -510,7 +512,7 @@ class Turn {
     const { lock } = this;
     const wanted = permits === '-' ? undefined : permits;
     if (lock.revoked.includes(this.id)) return { outcome: 'set' };
-    lock.revoked = ring(lock.revoked, this.id);
+    lock.revoked = ring(lock.revoked, this.id, REVOKED);
     if (wanted !== lock.permits) {
       lock.permits = wanted;
       lock.head = lock.first;

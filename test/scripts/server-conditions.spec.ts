@@ -228,6 +228,24 @@ describe('the scripts on a server', () => {
     expect(await run(all)).toEqual(['revoked', 'op.force001', `${now}`, '4500']);
   });
 
+  it('report to each of many holders that an operator has ended their holds, also after changes of the permits', async () => {
+    const outcomes = async (ns: readonly number[]) => {
+      const all: (string | undefined)[] = [];
+      for (const n of ns) all.push((await release(n))[0]);
+      return [...new Set(all)];
+    };
+    const readers = Array.from({ length: 17 }, (_, i) => 10 + i);
+    for (const n of readers) await acquire(n, { mode: 'read' });
+    await run(calls.forceRelease('a', 'op.force001', Number.MAX_SAFE_INTEGER));
+    expect(await outcomes(readers)).toEqual(['revoked']);
+    now += 1_000;
+    await acquire(1);
+    await run(calls.forceRelease('a', 'op.force002', Number.MAX_SAFE_INTEGER));
+    for (let n = 1; n <= 40; n++) await run(calls.setPermits('a', `op.${`permits${n}`.slice(-8)}`, n));
+    now += 30_000;
+    expect(await outcomes([1])).toEqual(['lost']);
+  });
+
   describe('leave in the hash of a lock', () => {
     it('only the token and the released attempts once all holders are gone, in any way', async () => {
       await acquire(1);

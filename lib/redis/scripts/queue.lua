@@ -25,10 +25,11 @@ function Lock.drop(lock, hold)
   if hold == lock.slot then lock.slot = false else redis.call('HDEL', lock.key, hold.attempt) end
 end
 
--- Puts an attempt into a ring, `ended` or `revoked`; seven fit. A colon marks one whose release found no trace of it.
+-- Puts an attempt into a ring: seven fit into `ended`, and 32 into `revoked`, more than into `late`, whose attempts count as released. A
+-- colon marks one whose release found no trace of it, or finds none.
 function Lock.put_into(lock, ring, attempt, mark)
   if lock:has(ring, attempt) then return end
-  lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. (mark or ';'), #lock[ring] > 54 and 10 or 1)
+  lock[ring] = string.sub(lock[ring] .. string.sub(attempt, -8) .. (mark or ';'), #lock[ring] > (ring == 'ended' and 54 or 279) and 10 or 1)
 end
 
 -- Remembers an attempt that has ended; and if an acquire of it `may_come` and must then be refused, in `late`: with the time, and

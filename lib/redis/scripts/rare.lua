@@ -128,7 +128,7 @@ function Lock.revoke(lock, attempt, own)
   table.sort(live)
   for _, one in ipairs(live) do
     lock:publish(one, 'revoked ' .. one)
-    lock:remember(one, true)
+    lock:remember(one, true, ':')
     lock:put_into('revoked', one)
   end
   if ended > 0 then
