@@ -91,7 +91,7 @@ export class Watchdog {
     const sent = sentNow(lock, leaseMs, moment(this.clock));
     lock.isExtended = true;
     const renewal = await this.ask(lock, leaseMs);
-    if (lock.bucket) this.#apply(sent, renewal);
+    this.#apply(sent, renewal);
     return renewal;
   }
 

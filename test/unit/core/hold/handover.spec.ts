@@ -120,6 +120,16 @@ describe('a call that hands the lock on', () => {
     expect([statuses(), lost]).toEqual([['LOCK_LOST', '-'], [[101, 'max-hold', [100]]]]);
   });
 
+  it('rejects if an extension finds that the lock is gone, also when the last one has already held it for too long', async () => {
+    const { clock, locker, answer, statuses, lost } = await startRow(2, forEver, { maxHoldMs: 50 });
+    const [hold] = locker.holds;
+    const extension = outcomeOf(hold!.extend(5_000));
+    await clock.advance(50);
+    await answer(1, gone(100));
+    expect([extension.error, ...statuses()]).toMatchObject([{ reason: 'max-hold' }, 'LOCK_LOST', '-']);
+    expect(lost).toEqual([[101, 'max-hold', [100]]]);
+  });
+
   it.each<[string, RenewReply, string]>([
     ['resolves', RENEWED, 'done'],
     ['rejects', gone(100), 'LOCK_LOST'],
