@@ -161,16 +161,17 @@ function checkTexts(given: Given, name: string): void {
   throw new LockConfigurationError(`Expected \`${wrong}\` of ${name} to be a text, got ${got}.`);
 }
 
-/** A certificate or a cipher that Node cannot use would count as an outage. */
+/** A certificate or a cipher that Node cannot use would count as an outage. The error of Node may end with the value: a passphrase. */
 function checkTls(given: Given, name: string): void {
   for (const option of ['tls', 'sentinelTLS']) {
     const tls = given[option] as SecureContextOptions & { readonly secureContext?: unknown };
     if (typeof tls !== 'object' || tls === null || tls.secureContext !== undefined) continue;
     try {
       createSecureContext(tls);
-    } catch (cause) {
-      const text = `Expected \`${option}\` of ${name} to be options of \`tls.connect\`, which refuses them: ${reasonOf(cause)}.`;
-      throw new LockConfigurationError(text, { cause });
+    } catch (error) {
+      const reason = reasonOf(error).replace(/\. Received .*/s, '');
+      const text = `Expected \`${option}\` of ${name} to be options of \`tls.connect\`, which refuses them: ${reason}.`;
+      throw new LockConfigurationError(text);
     }
   }
 }

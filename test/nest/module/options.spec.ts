@@ -274,6 +274,16 @@ describe('a wrong option stops the app, with its name, its value and what was ex
       expect(inspect(error, { depth: 9 })).not.toContain('secret');
     }
   });
+
+  it.each([{ passphrase: 271_828 }, { key: [{ pem: 'a', passphrase: 271_828 }] }, { key: 271_828 }])(
+    'without a secret of TLS of another type: %j',
+    async (tls) => {
+      const error = await errorOf({ connection: { host: 'a', tls: { key: 'a', ...tls } } });
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(/which refuses them: The "options.*must be of type string/);
+      expect(inspect(error, { depth: 9 })).not.toContain('271828');
+    },
+  );
 });
 
 describe('a connection that was not given', () => {
