@@ -67,8 +67,8 @@ const NUMBERS: Readonly<Record<string, { readonly expected: string; readonly acc
   connectTimeout: LIMIT, disconnectTimeout: LIMIT, socketTimeout: LIMIT, commandTimeout: LIMIT, sentinelCommandTimeout: LIMIT,
   keepAlive: LIMIT, slotsRefreshInterval: LIMIT,
   family: { expected: '0, 4 or 6', accepts: (value) => value === 0 || value === 4 || value === 6 },
-  // It may come from the environment, as a text.
-  db: { expected: 'a whole number from 0', accepts: (value) => /^\d{1,9}$/.test(String(value)) },
+  // It may come from the environment, as a text. Redis refuses `01`.
+  db: { expected: 'a whole number from 0', accepts: (value) => /^(0|[1-9]\d{0,8})$/.test(String(value)) },
 }; // prettier-ignore
 
 /**

@@ -159,6 +159,7 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     ['redis://a/12345678901', '`db` to be a whole number from 0', '`12345678901` (number)'],
     [{ host: 'a', db: -1 }, '`db`', '`-1` (number)'],
     [{ host: 'a', db: 1.5 }, '`db`', '`1.5` (number)'],
+    [{ host: 'a', db: '01' }, '`db` to be a whole number from 0', '`01` (string)'],
     [{ cluster: ['a:1'], slotsRefreshInterval: -1 }, '`slotsRefreshInterval`', '`-1` (number)'],
     [{ cluster: ['a:1'], slotsRefreshInterval: '5' }, '`slotsRefreshInterval`', '`5` (string)'],
     [{ cluster: ['a:1'], redisOptions: { keepAlive: -1 } }, '`keepAlive`', '`-1` (number)'],
