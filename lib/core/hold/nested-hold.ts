@@ -7,9 +7,10 @@ import { Hold, type HoldModule } from './hold.js';
 /** The hold of a nested call: it shares the outer hold, and takes its own turn under it. */
 export class NestedHold extends Hold {
   readonly mode: LockMode;
-  readonly #permits: number;
   /** The outermost hold, which the store has: reading it takes no stack, however deep the call is nested. */
   readonly #root: Hold;
+  /** The hold that decides whether this one is a permit: of a reader without `permits`, the one in which it is nested. */
+  readonly #source: Hold;
 
   /** The caller must call `addNestedCall` of the outer hold, and `enter` or `tryEnter` for each key. */
   constructor(
@@ -19,8 +20,9 @@ export class NestedHold extends Hold {
   ) {
     super(keys);
     this.mode = mode;
-    this.#permits = permits;
-    this.#root = outer instanceof NestedHold ? outer.#root : outer;
+    const [root, source] = outer instanceof NestedHold ? [outer.#root, outer.#source] : [outer, outer];
+    this.#root = root;
+    this.#source = mode === 'read' && permits === 0 ? source : this;
   }
 
   /** Enters the slot of `key` if it is free; returns whether it did. */
@@ -46,7 +48,7 @@ export class NestedHold extends Hold {
   }
 
   get fencingTokens(): readonly number[] {
-    const { keys, fencingTokens } = this.outer;
+    const { keys, fencingTokens } = this.#root;
     return this.keys.map((key) => fencingTokens[keys.indexOf(key)]!);
   }
 
@@ -86,16 +88,18 @@ export class NestedHold extends Hold {
   }
 
   isPermit(key: string): boolean {
-    if (this.mode !== 'read' || this.#permits > 0) return this.mode === 'read';
-    let { outer } = this;
-    // Without a recursion, as in `isInside`: the chain may have any depth.
-    while (outer instanceof NestedHold && outer.mode === 'read' && outer.#permits === 0) outer = outer.outer;
-    return outer instanceof NestedHold ? outer.mode === 'read' : outer.isPermit(key);
+    const source = this.#source;
+    return source instanceof NestedHold ? source.mode === 'read' : source.isPermit(key);
   }
 
   maxHoldersOf(key: string): number {
     if (this.mode === 'write') return 1;
-    return this.isPermit(key) ? this.outer.maxHoldersOf(key) : Infinity;
+    if (!this.isPermit(key)) return Infinity;
+    let { outer } = this;
+    // Without a recursion, as in `isInside`: the chain may have any depth.
+    while (outer instanceof NestedHold && outer.isPermit(key))
+      outer = outer.#source === outer ? outer.outer : outer.#source;
+    return outer.maxHoldersOf(key);
   }
 
   override isInside(hold: Hold): boolean {

@@ -45,28 +45,31 @@ describe('a nested call on a key that its chain of calls holds', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  it('ends all outer calls of any depth that did not await it, and finds each of them', async () => {
-    const { under, underNow, locker } = start();
-    const { opened, open } = gate();
-    const all: Promise<unknown>[] = [];
-    const descend = (depth: number, outermost: Hold): void =>
-      void all.push(
-        underNow(
-          (lock) => {
+  it.each<[string, Partial<ResolvedLockOptions>, Partial<ResolvedLockOptions>]>([
+    ['reads under a writer', {}, { mode: 'read' }],
+    ['uses a permit', { mode: 'read', permits: 2 }, { mode: 'read', permits: 2 }],
+  ])(
+    'ends all outer calls of any depth that did not await it, and finds each of them: it %s',
+    async (_what, outer, own) => {
+      const { under, underNow, locker } = start();
+      const { opened, open } = gate();
+      const all: Promise<unknown>[] = [];
+      const descend = (depth: number, outermost: Hold): void =>
+        void all.push(
+          underNow((lock) => {
             if (depth > 0) return descend(depth - 1, outermost);
-            expect(lock.isInside(outermost)).toBe(true);
+            expect([lock.isInside(outermost), lock.fencingToken]).toEqual([true, outermost.fencingToken]);
             return opened;
-          },
-          { mode: 'read' },
-        ),
-      );
-    await under('k', (outermost) => descend(12_000, outermost));
-    await eventually(() => all.length === 12_001, { timeoutMs: 50_000 });
-    open();
-    await Promise.all(all);
-    await settled();
-    expect(locker.live).toEqual(NOTHING);
-  });
+          }, own),
+        );
+      await under('k', (outermost) => descend(12_000, outermost), outer);
+      await eventually(() => all.length === 12_001, { timeoutMs: 50_000 });
+      open();
+      await Promise.all(all);
+      await settled();
+      expect(locker.live).toEqual(NOTHING);
+    },
+  );
 
   it('keeps its turn until a thenable has settled, whose `then` is read once', async () => {
     const { under, underNow, enterNow } = start();
