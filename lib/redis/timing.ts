@@ -10,9 +10,12 @@ export const CONNECT_TIMEOUT_MS = 3_000;
 /** Below the longest timer of Node, by more than the connection adds to a time limit; a longer timer fires at once. */
 export const MAX_LIMIT_MS = 2_000_000_000;
 
-/** A duration that an application has chosen. `null`, 0 and Infinity mean no limit: a silent host would be waited for indefinitely. */
+/**
+ * A duration that an application has chosen. `null`, 0 and Infinity mean no limit: a silent host would be waited for indefinitely; below
+ * 0, there would be no pause.
+ */
 export const chosenMs = (chosen: number | null | undefined, otherwise: number): number =>
-  chosen && chosen !== Infinity ? Math.min(chosen, MAX_LIMIT_MS) : otherwise;
+  chosen! > 0 && chosen !== Infinity ? Math.min(chosen!, MAX_LIMIT_MS) : otherwise;
 
 /** The default of ioredis, which means that the application has not set one. */
 export const IOREDIS_CONNECT_TIMEOUT_MS = 10_000;

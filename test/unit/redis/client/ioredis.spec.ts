@@ -51,7 +51,7 @@ describe.each([ioredisLibrary, iovalkeyLibrary])('a connection by $name', (libra
     await server.close();
   });
 
-  it.each([0, Infinity])(
+  it.each([0, -1, Infinity])(
     'asks a cluster for its slots after the usual pause where that of the application is %d',
     async (slotsRefreshInterval) => {
       let port = 0;
