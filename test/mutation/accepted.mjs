@@ -50,4 +50,28 @@ export const ACCEPTED = [
     becomes: 'worksOnStack > MAX_ON_STACK',
     why: 'The limit is far from the size of a stack: one more call on it has no effect.',
   },
+  {
+    file: 'lib/core/hold/watchdog.ts',
+    was: 'now.at',
+    becomes: '0',
+    why: 'A renewal that is due at a time in the past is sent in this turn, as one that is due now.',
+  },
+  {
+    file: 'lib/core/hold/watchdog.ts',
+    was: 'this.#maxHolds.get(lock)?.at ?? Infinity',
+    becomes: 'this.#maxHolds.get(lock)?.at',
+    why: 'No time is greater than `undefined`; the compiler does not accept it.',
+  },
+  {
+    file: 'lib/core/hold/watchdog.ts',
+    was: 'lock.deadline > this.#missedAt',
+    becomes: 'lock.deadline >= this.#missedAt',
+    why: 'A lease that ends at this instant is lost in this turn, in the wheel or by the renewal that is due.',
+  },
+  {
+    file: 'lib/core/hold/watchdog.ts',
+    was: 'reply.remainingMs < shortest.remainingMs',
+    becomes: 'reply.remainingMs <= shortest.remainingMs',
+    why: 'Of two leases of one length, either is the shortest.',
+  },
 ];

@@ -342,7 +342,7 @@ describe('the watchdog and a thousand locks', () => {
     ['one in each turn', 4, 100],
     ['and none once all are released', 1, MANY],
   ])('sends those that are due at the same time in slices, %s', async (_what, turns, releasedMeanwhile) => {
-    const { clock, store, locker, locks } = await startMany({ spreadMs: 0 });
+    const { clock, store, locker, locks, enter } = await startMany({ spreadMs: 0 });
     clock.jump(10_000);
     const sizes: number[] = [];
     for (let turn = 0; turn < turns; turn += 1) {
@@ -357,6 +357,10 @@ describe('the watchdog and a thousand locks', () => {
     expect(locker.live).toEqual(NOTHING);
     await clock.advance(60_000);
     expect(store.renews).toEqual([]);
+    // Nothing is left of them that delays the renewals of the next lock.
+    await enter('next', { leaseMs: LONG_LEASE_MS });
+    await clock.advance(LONG_LEASE_MS);
+    expect(store.renews).toHaveLength(3);
   });
 
   it('reports every loss in the first turn after a pause', async () => {
