@@ -74,4 +74,10 @@ export const ACCEPTED = [
     becomes: 'reply.remainingMs <= shortest.remainingMs',
     why: 'Of two leases of one length, either is the shortest.',
   },
+  {
+    file: 'lib/redis/codec/script-calls.ts',
+    was: 'at < 0',
+    becomes: 'at <= 0',
+    why: 'The first terms are then looked for by their text, which is found at the same place: slower, and the same command.',
+  },
 ];

@@ -7,6 +7,7 @@ import {
 import { type Operands } from '../../../../lib/redis/client/redis-client.js';
 import { RedisKeys } from '../../../../lib/redis/codec/redis-keys.js';
 import { type Operation, ScriptCalls } from '../../../../lib/redis/codec/script-calls.js';
+import { OPERATOR_TIMEOUT_MS } from '../../../../lib/redis/timing.js';
 import { createLockScripts } from '../../../../lib/redis/scripts/lock-scripts.js';
 import { lockCalls } from '../../../support/redis/lock-commands.js';
 
@@ -131,6 +132,19 @@ describe('the text of a command', () => {
     expect([count, rest.slice(0, 5).flat()]).toEqual([['5'], ['lock:k', 'lock:k', 'lock:k', 'lock:k', 'lock:j']]);
     expect(rest.slice(5, 8)).toEqual([['5'], ['9'], ['1 c.1', '2 c.1', '1 c.2', '1 c.4', '3 c.3', '']]);
     expect(rest.slice(8)).toEqual([write, read, release].map(({ terms }) => terms.text.split('\n')));
+  });
+
+  it('has the time limit of an operator by default, or the given one', () => {
+    const options = { keepMs: 5, channelPrefix: 'c', countReceivers: true };
+    const calls = new ScriptCalls(createLockScripts(), new RedisKeys('lock:'), { ...options, operatorTimeoutMs: 77 });
+    const limits = [lockCalls, calls].map((all) => [
+      all.inspect('k').timeoutMs,
+      all.setPermits('k', 'c.1', 1).timeoutMs,
+    ]);
+    expect(limits).toEqual([
+      [OPERATOR_TIMEOUT_MS, OPERATOR_TIMEOUT_MS],
+      [77, 77],
+    ]);
   });
 
   it('reports whether the sender counts the receivers of its messages', () => {
