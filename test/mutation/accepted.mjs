@@ -58,8 +58,8 @@ export const ACCEPTED = [
   },
   {
     file: 'lib/core/hold/watchdog.ts',
-    was: 'this.#maxHolds.get(lock)?.at ?? Infinity',
-    becomes: 'this.#maxHolds.get(lock)?.at',
+    was: 'lock.maxHoldEnd?.at ?? Infinity',
+    becomes: 'lock.maxHoldEnd?.at',
     why: 'No time is greater than `undefined`; the compiler does not accept it.',
   },
   {

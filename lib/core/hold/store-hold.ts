@@ -5,6 +5,7 @@ import { type LockLostError, type LockLostReason, type LockMode } from '../lock.
 import { type GrantedFire } from '../store/fires.js';
 import { noteIn } from '../store/holder-text.js';
 import { type HoldRef, type LostReply } from '../store/lock-store.js';
+import { type ScheduledCall } from '../timer-queue.js';
 import { type Ending } from './ending.js';
 import { type Grant } from './grant.js';
 import { type Handover } from './handover.js';
@@ -49,6 +50,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   isExtended = false;
   /** Whether the watchdog renews it when its time on the wheel comes. */
   awaitsRenewal = false;
+  /** The timer of `maxHoldMs`. */
+  maxHoldEnd: ScheduledCall | null = null;
   readonly request: LockRequest;
   readonly attempt: string;
   readonly fire: GrantedFire | undefined;

@@ -18,8 +18,6 @@ import { Wheel } from './wheel.js';
 export class Watchdog {
   /** Each hold that is watched: until its next renewal, or until its deadline if none will be due before. */
   readonly #wheel: Wheel<StoreHold>;
-  /** The timers of the holds with `maxHoldMs`. */
-  readonly #maxHolds = new Map<StoreHold, ScheduledCall>();
   /** The holds that are renewed next. */
   #due: StoreHold[] = [];
   #nextRenewals: ScheduledCall | undefined;
@@ -39,34 +37,20 @@ export class Watchdog {
     this.#wheel = new Wheel(timers, (lock) => this.#onDue(lock));
   }
 
-  /** The holds whose leases are renewed. For tests. */
-  get locks(): Iterable<StoreHold> {
-    return this.#wheel;
-  }
-
-  /** The number of these holds. For tests of leaks. */
-  get size(): number {
-    return this.#wheel.size;
-  }
-
   /** Begins now, when the grant has just arrived. */
   watch(lock: StoreHold, now: Moment): void {
     const { sentAt } = lock;
     const { maxHoldMs } = lock.request.options;
     if (maxHoldMs < Infinity) {
-      const end = this.timers.schedule(sentAt + maxHoldMs, () => this.#lose(lock, 'max-hold'));
-      this.#maxHolds.set(lock, end);
+      lock.maxHoldEnd = this.timers.schedule(sentAt + maxHoldMs, () => this.#lose(lock, 'max-hold'));
     }
     this.#awaitRenewal(lock, this.#dueAt(lock, sentAt, now), now.at);
   }
 
   unwatch(lock: StoreHold): void {
     this.#wheel.remove(lock);
-    if (lock.request.options.maxHoldMs < Infinity) {
-      this.#maxHolds.get(lock)?.cancel();
-      this.#maxHolds.delete(lock);
-    }
-    if (this.size > 0) return;
+    lock.maxHoldEnd?.cancel();
+    if (this.#wheel.size > 0) return;
     this.#nextRenewals?.cancel();
     this.#due = [];
   }
@@ -140,7 +124,7 @@ export class Watchdog {
 
   #onDue(lock: StoreHold): void {
     const now = this.clock.now();
-    if (now >= (this.#maxHolds.get(lock)?.at ?? Infinity)) return this.#lose(lock, 'max-hold');
+    if (now >= (lock.maxHoldEnd?.at ?? Infinity)) return this.#lose(lock, 'max-hold');
     if (now >= lock.deadline) return this.#lose(lock);
     if (lock.awaitsRenewal && this.#due.push(lock) === 1) this.#renewSoon();
     // During the renewal, or without one, the wheel finds the end of the lease.

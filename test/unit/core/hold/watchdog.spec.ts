@@ -190,6 +190,16 @@ describe('a downgrade', () => {
   });
 });
 
+describe('a lock that is not renewed', () => {
+  it('is not renewed either after an extension that had no answer', async () => {
+    const { clock, store, lock, reply } = await hold('k', { renew: false });
+    const extension = outcomeOf(lock.extend(60_000));
+    await reply(UNKNOWN);
+    await clock.advance(1_000);
+    expect([extension.error, store.renews.length]).toMatchObject([{ code: 'LOCK_STORE' }, 1]);
+  });
+});
+
 /** A lock whose renewals the test answers. */
 async function hold(keys: string | readonly string[] = 'k', options: Partial<ResolvedLockOptions> = {}) {
   const started = startLocker();
