@@ -197,7 +197,7 @@ export class QuorumLockStore implements LockStore {
   async runs(key: string): Promise<readonly LastRun[]> {
     const reports = await this.#answers(key, (store) => store.runs(key));
     const jobs = new Set(reports.flat().map(({ job }) => job));
-    return [...jobs].flatMap((job) => mergeRuns(this.#nodes, reports, job) ?? []);
+    return [...jobs].map((job) => mergeRuns(this.#nodes, reports, job)!);
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -211,14 +211,14 @@ export class QuorumLockStore implements LockStore {
   /** As long as a majority answers, each lock that a majority holds is on one of the answering nodes. */
   async *scan(prefix: string, contains?: string): AsyncGenerator<string> {
     const seen = new Set<string>();
-    const votes: Vote<true>[] = [];
+    const votes: Vote<undefined>[] = [];
     for (const node of this.#nodes) {
       try {
         for await (const key of await node.ask(async (store) => store.scan(prefix, contains))) {
           if (!seen.has(key)) yield key;
           seen.add(key);
         }
-        votes.push({ node, value: true });
+        votes.push({ node, value: undefined });
       } catch (error) {
         votes.push({ node, error });
       }
@@ -237,7 +237,7 @@ export class QuorumLockStore implements LockStore {
     return valuesOf(votes);
   }
 
-  #gather<T>(ballot: Partial<Ballot<T>> & Pick<Ballot<T>, 'ask' | 'timeoutMs'>): Promise<readonly Vote<T>[]> {
-    return gather(this.#clock, { nodes: this.#nodes, isDecided: () => false, ...ballot });
+  #gather<T>(ballot: Omit<Ballot<T>, 'nodes'>): Promise<readonly Vote<T>[]> {
+    return gather(this.#clock, { nodes: this.#nodes, ...ballot });
   }
 }
