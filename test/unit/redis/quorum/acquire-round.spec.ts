@@ -271,6 +271,12 @@ describe('a round without a majority of answers', () => {
     expect(errorOf(answers).retryable).toBe(retryable);
   });
 
+  it.each<[boolean, string, Answer[]]>([
+    [false, 'all are known to be away', [AWAY, AWAY, AWAY]],
+    [true, 'one answered', [B, AWAY, AWAY]],
+    [true, 'one may have it', [AWAY, LOST, AWAY]],
+  ])('was sent: %s, when %s', (wasSent, _when, answers) => expect(errorOf(answers).wasSent).toBe(wasSent));
+
   it('keeps the places of a waiting attempt: nothing is given back, and the same attempt asks again', () => {
     const nodes = nodesOf(3);
     const request = acquireRequest({ waiterLeaseMs: 3_000 });
