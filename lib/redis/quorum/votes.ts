@@ -52,9 +52,9 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
       count();
     };
     const waitMore = (): void => {
-      const { ms, canWin } = ballot.extra ?? { ms: 0, canWin: () => false };
-      if (!canWin(votes)) return countSilent(timeoutMs);
-      cancel = setDeadline(clock, () => countSilent(timeoutMs + ms), ms);
+      const { extra } = ballot;
+      if (!extra?.canWin(votes)) return countSilent(timeoutMs);
+      cancel = setDeadline(clock, () => countSilent(timeoutMs + extra.ms), extra.ms);
     };
     let cancel = setDeadline(clock, waitMore, timeoutMs);
     const take = (vote: Vote<T>): void => {
