@@ -72,6 +72,20 @@ describe('votes', () => {
     expect(told(outcome.value)).toEqual(['n2 yes', `n1 ${silent}`, `n3 ${silent}`, `n4 ${silent}`]);
   });
 
+  it.each([
+    ['after the extension of the time limit, while they can win', true, 80],
+    ['at the time limit, once they cannot win', false, 50],
+  ])('are counted %s', async (_when, canWin, atMs) => {
+    const extra = { ms: 30, canWin: (votes: readonly Vote<string>[]) => votes.length === 1 && canWin };
+    const { questions, outcome, clock } = ask(2, { isDecided: never, extra });
+    await questions[0]!.answer('yes');
+    await clock.advance(atMs - 1);
+    expect(outcome).toEqual({});
+    await clock.advance(1);
+    expect(told(outcome.value)).toEqual(['n1 yes', `n2 Error: no answer within ${atMs} ms`]);
+    expect(clock.timers).toBe(0);
+  });
+
   it('may be failures to send, and the other nodes are asked anyway', async () => {
     const asked: string[] = [];
     const throwing = (node: QuorumNode): Promise<string> => {
