@@ -7,7 +7,7 @@ import { type LeadsToMaster, type SingleClient } from './client/redis-client.js'
 import { type ServerAddress, addressText } from './client/server-address.js';
 import { type ScriptCall } from './connection/command.js';
 import { Connection } from './connection/connection.js';
-import { isRetryable, readRedirect } from './connection/redis-errors.js';
+import { readRedirect } from './connection/redis-errors.js';
 import { MAX_REDIRECTS, WAIT_ROUND_TRIP_MS } from './timing.js';
 
 interface ReplicaAcksOptions {
@@ -147,7 +147,7 @@ class AckConnection {
     };
     await Promise.all(batch.map((one) => write(one).catch((error: unknown) => one.fail(error))));
     if (granted.length === 0) return;
-    const acks = await this.#acks(granted[0]!.one.call).catch((error: Error) => error);
+    const acks = await this.#acks(granted[0]!.one.call).catch((error: LockStoreError) => error);
     for (const { one, reply } of granted) {
       const error = this.#errorOf(one.call.key, acks, epoch);
       if (error) one.fail(error);
@@ -168,13 +168,13 @@ class AckConnection {
     return this.commands.send(wait, { subject: key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
   }
 
-  #errorOf(key: string, acks: number | Error, epoch: number): LockStoreError | null {
+  #errorOf(key: string, acks: number | LockStoreError, epoch: number): LockStoreError | null {
     const { minReplicas, durable } = this.options;
     if (typeof acks !== 'number') {
       const who = durable ? 'The disk' : 'Replicas';
-      const cause = (acks.cause ?? acks) as Error;
-      const text = `${who} did not confirm the lock "${key}": ${cause.message}. It was given back.`;
-      return new LockStoreError(text, { key, cause: acks, retryable: isRetryable(cause) });
+      const { cause, retryable } = acks;
+      const text = `${who} did not confirm the lock "${key}": ${(cause as Error).message}. It was given back.`;
+      return new LockStoreError(text, { key, cause: acks, retryable });
     }
     // A new connection has no writes: there, WAIT counts all replicas at once.
     if (this.commands.epoch !== epoch) {
