@@ -233,6 +233,13 @@ describe('the watchdog, when the store does not answer', () => {
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
   });
 
+  it('also takes an answer without a cause for none', async () => {
+    const { clock, lock, store } = await holdGranted();
+    store.onRenew = (all) => all.map(() => ({ outcome: 'unknown', cause: undefined }));
+    await clock.advance(LEASE_MS);
+    expect(lock.lost).toMatchObject({ reason: 'unreachable', cause: { message: 'no answer' } });
+  });
+
   it('takes a store that throws for one without an answer', async () => {
     const { clock, store, lock } = await holdGranted();
     store.renew = () => {
@@ -274,6 +281,15 @@ describe('the watchdog, when the lock is lost', () => {
     clock.jump(60_000);
     clock.turn();
     expect(lock.lost).toMatchObject({ reason: 'max-hold' });
+  });
+
+  it('watches a lock no longer that was held for too long', async () => {
+    const { clock, locker, enter, store } = startLocker();
+    const lock = await enter('k', { maxHoldMs: 50 });
+    await clock.advance(50);
+    expect([lock.lost?.reason, locker.live.timers]).toEqual(['max-hold', 0]);
+    await clock.advance(10_000);
+    expect(store.renews).toEqual([]);
   });
 
   it('ignores a reply that comes after the release', async () => {

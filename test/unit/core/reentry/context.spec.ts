@@ -98,7 +98,7 @@ describe('a chain of calls', () => {
     await runHolding(outer, async () => {
       seen.push(look());
       const inner = await enter('k');
-      void runHolding(inner, () => nested.opened).finally(() => inner.release());
+      void runHolding(inner, () => nested.opened).finally(() => void inner.release());
       const released = outer.release();
       seen.push(look());
       nested.open();

@@ -1,9 +1,4 @@
-import {
-  type AcquireRequest,
-  type AdoptRequest,
-  type ReleaseRequest,
-  type RenewRequest,
-} from '../../../../lib/core/store/lock-store.js';
+import { type AcquireRequest, type ReleaseRequest, type RenewRequest } from '../../../../lib/core/store/lock-store.js';
 import { type Operands } from '../../../../lib/redis/client/redis-client.js';
 import { RedisKeys } from '../../../../lib/redis/codec/redis-keys.js';
 import { type Operation, ScriptCalls } from '../../../../lib/redis/codec/script-calls.js';
@@ -102,7 +97,7 @@ describe('the text of a command', () => {
     ],
     [
       'an adoption',
-      lockCalls.adopt({ ...RENEW, attempt: 'c.2', from: 'c.1', unanswered: true } as AdoptRequest, 500),
+      lockCalls.adopt({ ...RENEW, attempt: 'c.2', from: 'c.1', unanswered: true }, 500),
       '1 c.2 7',
       `d ${HEAD}\nc.1 9000 1\nweb-1:42`,
     ],
