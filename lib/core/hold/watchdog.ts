@@ -42,7 +42,7 @@ export class Watchdog {
     const { sentAt } = lock;
     const { maxHoldMs } = lock.request.options;
     if (maxHoldMs < Infinity) {
-      lock.maxHoldEnd = this.timers.schedule(sentAt + maxHoldMs, () => this.#lose(lock, 'max-hold'));
+      lock.maxHoldEnd = this.timers.schedule(sentAt + maxHoldMs, () => lock.lose('max-hold'));
     }
     this.#awaitRenewal(lock, this.#dueAt(lock, sentAt, now), now.at);
   }
@@ -124,8 +124,8 @@ export class Watchdog {
 
   #onDue(lock: StoreHold): void {
     const now = this.clock.now();
-    if (now >= (lock.maxHoldEnd?.at ?? Infinity)) return this.#lose(lock, 'max-hold');
-    if (now >= lock.deadline) return this.#lose(lock);
+    if (now >= (lock.maxHoldEnd?.at ?? Infinity)) return lock.lose('max-hold');
+    if (now >= lock.deadline) return lock.expire();
     if (lock.awaitsRenewal && this.#due.push(lock) === 1) this.#renewSoon();
     // During the renewal, or without one, the wheel finds the end of the lease.
     this.#awaitRenewal(lock, Infinity);
@@ -185,7 +185,6 @@ export class Watchdog {
     if (renewal.outcome === 'renewed') lock.handover?.prove(ended);
     if (renewal.outcome === 'lost') {
       if (lock.isEnded) return;
-      this.unwatch(lock);
       // Also if this process noticed a loss before: that loss was not reported to the calls that have handed it on.
       return lock.loseInStore(renewal.reason);
     }
@@ -205,13 +204,6 @@ export class Watchdog {
     }
     // A listener may have released the lock.
     if (!lock.isOver) this.#awaitRenewal(lock, renewAt);
-  }
-
-  /** Stops watching a lock that is lost; without a `reason`, its lease ended. */
-  #lose(lock: StoreHold, reason?: LockLostReason): void {
-    this.unwatch(lock);
-    if (reason === undefined) lock.expire();
-    else lock.lose(reason);
   }
 }
 
