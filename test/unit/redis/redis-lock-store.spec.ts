@@ -144,6 +144,7 @@ describe('the store on Redis', () => {
     await store.close();
     store = open(0, proxy.url);
     await acquire(request(['a']), 10_000);
+    proxy.delayMs = 800;
     const calls = ['b', 'c'].map((key) => acquire(request([key]), 700));
     for (const call of calls) await expect(call).rejects.toThrow(/no answer within \d+ ms/);
     await eventually(() => late.length > 1);
