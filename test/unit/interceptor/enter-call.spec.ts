@@ -1,5 +1,6 @@
 import { ModulesContainer } from '@nestjs/core';
 import { Interval } from '@nestjs/schedule';
+import { systemRandomness } from '../../../lib/core/randomness.js';
 import { type FireClaim } from '../../../lib/core/store/fires.js';
 import { currentLock, Locked, type LockedOptions, runNow } from '../../../lib/index.js';
 import { LockInterceptor } from '../../../lib/interceptor/lock.interceptor.js';
@@ -57,7 +58,8 @@ describe('the delay before a claim', () => {
     ['nearly nothing at the least', 0.002, {}, 0.1],
     ['up to spreadMs', 0.75, { spreadMs: 36 }, 27],
   ])('is %s (at random %d)', async (_what, random, options, delayMs) => {
-    jest.spyOn(Math, 'random').mockReturnValue(random);
+    // Not `Math.random`: Nest would make the ids of modules from it, here and in later tests.
+    jest.spyOn(systemRandomness, 'fraction').mockReturnValue(random);
     for (const oncePer of [HOUR, 'fire'] as const) {
       const { clock, store } = startModule();
       const done = runOf({ oncePer, ...options });
