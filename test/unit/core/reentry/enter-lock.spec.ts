@@ -7,7 +7,7 @@ import { settled } from '../../../support/core/fake-clock.js';
 import { eventually } from '../../../support/waiting/eventually.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
-import { thrownBy } from '../../../support/waiting/rejection.js';
+import { rejection, thrownBy } from '../../../support/waiting/rejection.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
 import { type LockError } from '../../../../lib/core/lock.errors.js';
 
@@ -332,6 +332,41 @@ describe('a nested call that waits for its sibling', () => {
     open();
     expect(sibling.error).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
     await expect(outer).rejects.toMatchObject({ message: (sibling.error as LockError).message });
+  });
+});
+
+describe('a nested call', () => {
+  it.each([
+    ['write', 1],
+    ['read', 2],
+  ] as const)('that locks to %s runs %i of its own nested calls at a time', async (mode, most) => {
+    const { under } = startLocker();
+    let [inside, seen] = [0, 0];
+    const work = async (): Promise<void> => {
+      seen = Math.max(seen, (inside += 1));
+      await settled();
+      inside -= 1;
+    };
+    const both = () => Promise.all([under('k', work, { mode }), under('k', work, { mode })]);
+    await under('k', () => under('k', both, { mode }), { mode });
+    expect(seen).toBe(most);
+  });
+
+  it('is not downgraded under a writer, and not after the loss of the hold', async () => {
+    const { under } = startLocker();
+    const errors: unknown[] = [];
+    const downgrade = async (inner: Hold): Promise<void> => {
+      errors.push((await rejection<LockError>(inner.downgrade())).code);
+    };
+    const done = under('k', (outer) =>
+      under('k', async (inner) => {
+        await downgrade(inner);
+        outer.lose('taken');
+        await downgrade(inner);
+      }),
+    );
+    expect((await rejection<LockError>(done)).code).toBe('LOCK_LOST');
+    expect(errors).toEqual(['LOCK_REENTRY', 'LOCK_LOST']);
   });
 });
 
