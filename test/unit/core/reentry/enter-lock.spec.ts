@@ -339,7 +339,7 @@ describe('a nested call', () => {
   it.each([
     ['write', 1],
     ['read', 2],
-  ] as const)('that locks to %s runs %i of its own nested calls at a time', async (mode, most) => {
+  ] as const)('that locks to %s runs %i of the calls inside it at a time', async (mode, most) => {
     const { under } = startLocker();
     let [inside, seen] = [0, 0];
     const work = async (): Promise<void> => {
