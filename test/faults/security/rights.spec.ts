@@ -24,7 +24,8 @@ const POLL_MS = 2_000;
 async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings: () => string[]): Promise<boolean> {
   const key = freshKey();
   const first = await holder.locks.acquire(key);
-  const second = waiter.locks.acquire(key, { waitMs: 30_000 });
+  // Less than the lease: when that ends, the reply differs.
+  const second = waiter.locks.acquire(key, { waitMs: 15_000 });
   await Promise.race([eventually(async () => (await queued(admin, key)) === 1), second]);
   const place = Object.entries(await hashOf(admin, key)).find(([field]) => field.startsWith('queue:'));
   const channel = `lock:wake:${/([^ .]+)\.\S+$/.exec(place![1])![1]}`;
