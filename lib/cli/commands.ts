@@ -4,6 +4,7 @@ import { systemClock } from '../core/clock.js';
 import { MAX_HISTORY_ENTRIES, NO_FACTS } from '../core/history/history-entry.js';
 import { LockError, LockStoreError } from '../core/lock.errors.js';
 import { printable } from '../core/printable.js';
+import { objectIn } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { ownHost } from '../core/store/holder-text.js';
 import { byStart, type JobOfKey, type LastRun, type LockState, type UnreadableKey } from '../core/store/lock-state.js';
@@ -320,7 +321,8 @@ async function askBoard(
     const init = { method: 'POST', headers, body: JSON.stringify(body), redirect: 'manual', signal } as const;
     const response = await fetch(address, init);
     const { status } = response;
-    const { error, isRunning } = objectIn(await response.text());
+    const answer: { readonly error?: unknown; readonly isRunning?: unknown } = objectIn(await response.text()) ?? {};
+    const { error, isRunning } = answer;
     return {
       status,
       isRunning: response.ok && typeof isRunning === 'boolean' ? isRunning : undefined,
@@ -335,14 +337,6 @@ async function askBoard(
     const reason = messageOf(cause) || String((cause as NodeJS.ErrnoException).code);
     const what = `The board at ${address.origin} cannot be reached, or the connection was closed: ${reason}`;
     throw new LockStoreError(`${what}. The job may run if the request has arrived.`);
-  }
-}
-
-function objectIn(json: string): { readonly error?: unknown; readonly isRunning?: unknown } {
-  try {
-    return (JSON.parse(json) as object | null) ?? {};
-  } catch {
-    return {};
   }
 }
 

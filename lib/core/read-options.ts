@@ -9,6 +9,16 @@ const MAX_SHOWN = 100;
 export const shortened = (text: string): string =>
   printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
 
+/** Returns the object or the list that a text of JSON is; undefined for any other text. */
+export function objectIn(json: string | undefined): object | undefined {
+  try {
+    const value: unknown = JSON.parse(json ?? '');
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether a text is a URL, or a part of one. */
 export const mayBeSecret = (text: string): boolean => /:\/\/|@/.test(text);
 

@@ -11,6 +11,7 @@ import {
   newestFirst,
 } from '../core/history/history-entry.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { objectIn } from '../core/read-options.js';
 import { READING_HISTORY, type Task, WRITING_HISTORY } from '../core/store/subject.js';
 import { type Operands } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
@@ -167,7 +168,7 @@ function entriesIn(texts: readonly string[]): LockHistoryEntry[] {
 
 /** Undefined for an entry of a newer version, or of another program. */
 function entryOf([id, time, host = '', pid, key = '', list, json]: readonly string[]): LockHistoryEntry | undefined {
-  const facts = objectIn(json);
+  const facts: Partial<Record<keyof Facts, unknown>> | undefined = objectIn(json);
   const at = new Date(wholeNumber(time));
   if (!id || !facts || Number.isNaN(at.getTime())) return undefined;
   const { event, mode } = facts;
@@ -197,15 +198,6 @@ function keysIn(list: string | undefined): readonly string[] | undefined {
   const keys = objectIn(list);
   const isList = Array.isArray(keys) && keys.every((key) => typeof key === 'string');
   return isList ? keys : undefined;
-}
-
-function objectIn(json: string | undefined): Partial<Record<keyof Facts, unknown>> | undefined {
-  try {
-    const facts: unknown = JSON.parse(json ?? '');
-    return typeof facts === 'object' && facts !== null ? facts : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 const unreadableError = ({ task }: Task): LockStoreError =>

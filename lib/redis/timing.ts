@@ -15,7 +15,7 @@ export const MAX_LIMIT_MS = 2_000_000_000;
  * 0, there would be no pause.
  */
 export const chosenMs = (chosen: number | null | undefined, otherwise: number): number =>
-  chosen! > 0 && chosen !== Infinity ? Math.min(chosen!, MAX_LIMIT_MS) : otherwise;
+  chosen && chosen > 0 && chosen !== Infinity ? Math.min(chosen, MAX_LIMIT_MS) : otherwise;
 
 /** The default of ioredis, which means that the application has not set one. */
 export const IOREDIS_CONNECT_TIMEOUT_MS = 10_000;
