@@ -14,7 +14,7 @@ import { startBrowser, visit } from '../../support/processes/browser.js';
 /** The page of a board without an app: it shows the states that a test sends. */
 interface FakeBoard {
   readonly url: string;
-  /** Sends an event to the page, as soon as it shows the view. */
+  /** Sends an event to the page, as soon as it asks for the view: `waits` for the list of the waiters. */
   readonly tell: (name: 'state' | 'failed' | 'again' | 'alive', data: object, view?: string) => Promise<void>;
   /** The questions of the streams so far. */
   readonly asked: URLSearchParams[];
@@ -58,7 +58,8 @@ async function startFakeBoard(refreshMs: number): Promise<FakeBoard> {
     all += 1;
     const { searchParams } = new URL(url, 'http://board');
     asked.push(searchParams);
-    streams.set(response, searchParams.get('view'));
+    // Two views ask for locks, and the stream of one may still be open when the page shows the other.
+    streams.set(response, searchParams.get('mode') === 'waited' ? 'waits' : searchParams.get('view'));
     response.on('close', () => streams.delete(response));
     response.write(eventText('board', { connection: null, refreshMs, canForceRelease: true, canRunNow: true }));
   };
@@ -197,7 +198,7 @@ describe('the page of the board', () => {
         /At least 2 locks are held, 24 calls wait \(.*count as one\)\. There are more than the 2 locks that were searched/,
       );
       await page.getByRole('link', { name: 'Waiting' }).click();
-      await tell('state', many);
+      await tell('state', many, 'waits');
       await shows('and 1 more');
       await shows('3 calls wait without their own place in the queue');
       expect(await page.getByRole('row').last().textContent()).toContain('and 1 more');
@@ -288,6 +289,7 @@ describe('the page of the board', () => {
       await tell(
         'state',
         listOf([lockView('order:7', [holderView('a', { where: '', note: 'by hand' })], [waiterView('w')])]),
+        'waits',
       );
       await page.getByRole('cell', { name: 'host:7 by hand', exact: true }).waitFor({ timeout: 20_000 });
       await page.getByRole('link', { name: 'Blocking' }).click();
@@ -365,7 +367,7 @@ describe('the page of the board', () => {
       const states: [string, string, object][] = [
         ['', 'locks', listOf([lock], { next: '5 order:7' })],
         ['lock/order%3A7', 'lock', { lock, ...historyOf([entryView('1')], { older: '5 a' }) }],
-        ['waits', 'locks', listOf([lock])],
+        ['waits', 'waits', listOf([lock])],
         ['blocking', 'blocking', { ...listOf([]), roots: [tree] }],
         ['instances', 'instances', { ...listOf([]), instances: [] }],
         ['jobs', 'jobs', { jobs: [{ ...job, isOwn: true }], hasMore: false }],
@@ -411,9 +413,12 @@ describe('the page of the board', () => {
       await shows(
         '1 lock is held, 20 calls wait (calls of one process that hand a lock to each other count as one). Updated',
       );
-      for (const view of ['Held', 'Waiting']) {
-        await page.getByRole('link', { name: view, exact: true }).click();
-        await tell('state', listOf([lockView('order:7', HOLDERS, QUEUE)]));
+      for (const [name, view] of [
+        ['Held', 'locks'],
+        ['Waiting', 'waits'],
+      ] as const) {
+        await page.getByRole('link', { name, exact: true }).click();
+        await tell('state', listOf([lockView('order:7', HOLDERS, QUEUE)]), view);
         await page.getByRole('row').nth(1).waitFor();
         expect(await page.locator('main').textContent()).not.toMatch(/more|at least|without a place/);
       }
@@ -482,7 +487,7 @@ describe('the page of the board', () => {
     'says of a waiter whose limit is past that it is overdue',
     async () => {
       const { tell, shows } = await open('waits');
-      await tell('state', listOf([lockView('order:7', [], [waiterView('a', { leftMs: 0 })])]));
+      await tell('state', listOf([lockView('order:7', [], [waiterView('a', { leftMs: 0 })])]), 'waits');
       await shows('overdue');
     },
     LIMIT_MS,
