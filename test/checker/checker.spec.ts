@@ -271,10 +271,10 @@ describe('The checker', () => {
   });
 
   describe('the order of waiters', () => {
-    const passed = (fair = true, story = new Story()) =>
+    const passed = (fair = true, story = new Story(), isNested = false) =>
       story
         .held(100, 3_000, 'w0.1:1', 10)
-        .call(200, 'w1.1:1')
+        .call(200, 'w1.1:1', { isNested })
         .call(1_000, 'w2.1:1', { fair })
         .granted(3_010, 'w2.1:1', 11)
         .released(3_050, 'w2.1:1')
@@ -285,8 +285,9 @@ describe('The checker', () => {
       expect(rulesOf(passed())).toEqual(['first-in-first-out']);
     });
 
-    it('binds no call that is not fair, and no quorum', () => {
+    it('binds no call that is not fair, none that may have waited in a hold of its chain first, and no quorum', () => {
       expect(rulesOf(passed(false))).toEqual([]);
+      expect(rulesOf(passed(true, new Story(), true))).toEqual([]);
       expect(rulesOf(passed(), true)).toEqual([]);
     });
 
@@ -323,6 +324,17 @@ describe('The checker', () => {
       it('has a new place after each of its turns', () => {
         const story = serve(serve(first(), 3_010, 'w1.1:1', 2_000), 3_020, 'w2.1:1', 3_000);
         expect(rulesOf(serve(serve(story, 3_030, 'w1.1:2', 4_000), 3_040, 'w2.1:2', 5_000))).toEqual([]);
+      });
+
+      it('has no place while a call of an owner ahead of it asks', () => {
+        const waits = (askedAt: number) => {
+          const story = first().call(askedAt, 'w3.1:1', { owner: 'bob' }).call(300, 'w3.1:2');
+          const others = serve(serve(story, 3_010, 'w3.1:1', 2_000), 3_020, 'w1.1:1', 3_000);
+          const turn = serve(serve(others, 3_025, 'w1.1:2', 3_001), 3_030, 'w2.1:1', 4_000);
+          return rulesOf(serve(serve(turn, 3_035, 'w2.1:2', 4_001), 3_040, 'w3.1:2', 5_000));
+        };
+        expect(waits(250)).toEqual([]);
+        expect(waits(350)).toEqual(['first-in-first-out', 'first-in-first-out']);
       });
 
       it.each([

@@ -34,6 +34,8 @@ export interface CallEvent extends OfCall {
   readonly fire?: number;
   /** How long it keeps the lock at least, whenever it is released. */
   readonly holdAtLeastMs?: number;
+  /** It began inside a hold of its chain of calls, and may have waited in that before it asked for a hold for itself. */
+  readonly isNested?: boolean;
 }
 
 /** A process adopts a lock that another call has transferred, or tries to. */

@@ -58,6 +58,8 @@ export interface Call {
   readonly abortAfterMs: number | undefined;
   /** How long it keeps the lock at least, whenever it is released. */
   readonly holdAtLeastMs: number;
+  /** It may have waited in the hold of its chain of calls, before it waited for the lock. */
+  readonly isNested: boolean;
   /** The call whose lock it adopts. */
   readonly adopts: string | undefined;
   /** It is the term of a leader. */
@@ -320,6 +322,7 @@ const callOf = ({ t: calledAt, p: process, ...asked }: CallEvent): Call => {
     fire: undefined,
     abortAfterMs: undefined,
     holdAtLeastMs: 0,
+    isNested: false,
   } as const;
   const call = { ...defaults, adopts: undefined, leads: false, ...asked };
   return {

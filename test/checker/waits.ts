@@ -177,8 +177,8 @@ const waitedUntil = ({ grantedAt, failedAt, failure }: Call, { limits }: History
 const stands = ({ keys, owner, fair, waitMs }: Call): boolean =>
   keys.length === 1 && owner === undefined && fair !== false && waitMs > 0;
 
-/** Readers share a grant. */
-const queues = (call: Call): boolean => stands(call) && call.mode === 'write';
+/** Readers share a grant, and a nested call may have waited in its hold first. */
+const queues = (call: Call): boolean => stands(call) && call.mode === 'write' && !call.isNested;
 
 function isPassed(history: History, places: Places, first: Call, later: Call, faults: readonly Span[]): boolean {
   const { grantedAt = Infinity } = later;
@@ -205,7 +205,8 @@ class Places {
   }
 
   /**
-   * When the line of a call that waits until `t` had a place at the latest: those before it in the line had come to their end.
+   * When the line of a call that waits until `t` had a place at the latest: those before it in the line had come to their end, and
+   * those of an owner had their answer, since each asks on its own.
    * A reader that still waits before it has the place. On a cluster, a call for keys of several slots asks for each as for one key.
    */
   latest(waiting: Call, t: number): number {
@@ -215,6 +216,13 @@ class Places {
       calledAt <= waiting.calledAt &&
       (releasedAt ?? failedAt ?? Infinity) > waiting.calledAt;
     if (this.calls.some(isBehind)) return Infinity;
+    const asksAhead = ({ keys, process, owner, fair, calledAt }: Call): boolean =>
+      keys.length === 1 &&
+      owner !== undefined &&
+      fair === true &&
+      process === waiting.process &&
+      calledAt <= waiting.calledAt;
+    const answers = this.calls.filter(asksAhead).map(settledAt);
     const line = this.#lines.get(waiting.line)!;
     const isAhead = (one: Call) =>
       one.mode === 'read' && one.calledAt <= waiting.calledAt && waitedUntil(one, this.history) >= t;
@@ -224,7 +232,7 @@ class Places {
     const ends = line
       .filter(isBefore)
       .map(({ releasedAt, transferredAt, failedAt }) => releasedAt ?? transferredAt ?? failedAt ?? Infinity);
-    return Math.max(waiting.calledAt, ...ends);
+    return Math.max(waiting.calledAt, ...answers, ...ends);
   }
 
   /**

@@ -46,7 +46,8 @@ export class Callers extends Scope implements Rule {
     const waitMs = this.#waitMs(call);
     const fire = call.plan.claim && { fire: call.plan.claim.ms };
     const asked = { ...termsOf(call), ...ownerOf(owner), ...fire, fair, holdAtLeastMs, mode };
-    this.#note({ ...this.#of(call), ...asked, e: 'call', t: call.startedAt, waitMs });
+    const isNested = call.outer !== null;
+    this.#note({ ...this.#of(call), ...asked, isNested, e: 'call', t: call.startedAt, waitMs });
   }
 
   onSettled(call: Call, outcome: string): void {
