@@ -43,20 +43,20 @@ type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
  */
 export class Acquisition implements WaitingPlace, WokenAcquisition {
   #state: State = 'waiting';
-  /** The id of the present attempt. When the store has used it up, the next attempt begins. */
+  /** The id of the present attempt. When the store has used it up, `#beginAttempt` sets it, and the flags of the attempt. */
   #attempt = '';
   /** When the command under way was sent; null if there is none: one command is under way at a time. */
   #sentAt: number | null = null;
   /** A call that was cancelled has asked with the attempt, so the store may have its name. */
-  #isInherited = false;
+  #isInherited!: boolean;
   /** A wake-up came while an answer was awaited, so the answer may be out of date. */
   #isWoken = false;
   /** A command of the attempt had no answer, so the store may still execute it, however late. */
-  #isUnanswered = false;
+  #isUnanswered!: boolean;
   /** An operator revoked what the attempt was granted. The message may come before the reply that grants it. */
-  #isRevoked = false;
+  #isRevoked!: boolean;
   /** A quorum gave some grants of the attempt back: the attempt keeps its places in the queues, but can no longer be granted. */
-  #isSpent = false;
+  #isSpent!: boolean;
   #cancelPause: (() => void) | undefined;
   /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
@@ -141,7 +141,6 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
 
   /** Asks again. */
   #ask(): void {
-    this.call.keepContext();
     this.#cancelPause?.();
     if (this.#isSpent) this.#replaceAttempt();
     this.#send();

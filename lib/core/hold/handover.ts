@@ -40,16 +40,12 @@ export class Handover<H extends EndedHold> {
 
   /** The store has answered that the hold is gone: each call that ended since the last proof may have lost it. */
   lose(reason: LockLostReason): void {
-    this.#proven = this.count;
-    for (const { hold, ending } of this.#ended.splice(0)) {
-      hold.loseAfterEnd(reason);
-      ending.settle(false);
-    }
+    for (const { hold } of this.#ended) hold.loseAfterEnd(reason);
+    this.giveUp();
   }
 
-  /** No proof will come: the same as a release without an answer. */
+  /** No proof will come: the same as a release without an answer. Nothing is handed on any more. */
   giveUp(): void {
-    this.#proven = this.count;
     for (const { ending } of this.#ended.splice(0)) ending.settle(false);
   }
 }

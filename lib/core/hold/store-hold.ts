@@ -66,10 +66,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   readonly handedOn: number;
   /** Whether the store may have the text of another call of this process. */
   readonly hasNewHolder: boolean;
-  /**
-   * For how much longer than the proven lease the store may keep it; 0 only while no renewal was sent since the grant. (V8
-   * allocates no object for a whole number.)
-   */
+  /** For how much longer than the proven lease the store may keep it. (V8 allocates no object for a whole number.) */
   #keptPastMs = 0;
   /** Created late: most holds are never lost, and their signals are never read. */
   #loss: Loss | null = null;
@@ -284,7 +281,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   keepUntil(at: number): void {
-    this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline), 1);
+    this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline));
   }
 
   // Not a `#` name: each object would have a field for the set of private methods.

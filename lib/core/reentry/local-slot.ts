@@ -21,14 +21,9 @@ export class LocalSlot {
   #closed = false;
   readonly #queue: Waiter[] = [];
 
-  /** Whether a nested call that writes is inside. */
-  get isWritten(): boolean {
-    return this.#inside.write > 0;
-  }
-
   /** Whether a nested call that writes is inside, or waits for its turn. */
   get hasWriter(): boolean {
-    return this.isWritten || this.#queue.some(({ use }) => use === 'write');
+    return this.#inside.write > 0 || this.#queue.some(({ use }) => use === 'write');
   }
 
   /** Enters if the slot is free; returns whether it did. */

@@ -1,4 +1,6 @@
-import { systemClock } from '../../../lib/core/clock.js';
+import { systemClock, wasHeldUp } from '../../../lib/core/clock.js';
+import { LATE_MS } from '../../../lib/core/timing.js';
+import { FakeClock } from '../../support/core/fake-clock.js';
 
 describe('the clock of the process', () => {
   it('keeps the process alive until the last of its callers is done', () => {
@@ -10,5 +12,16 @@ describe('the clock of the process', () => {
     counts.push(alive());
     again();
     expect([...counts, alive()].map((count) => count - before)).toEqual([1, 1, 0, 1, 0]);
+  });
+});
+
+describe('a timer', () => {
+  it('was held up when it fires later than a timer may', () => {
+    const clock = new FakeClock();
+    const at = clock.now();
+    clock.jump(LATE_MS);
+    expect(wasHeldUp(clock, at)).toBe(false);
+    clock.jump(1);
+    expect(wasHeldUp(clock, at)).toBe(true);
   });
 });

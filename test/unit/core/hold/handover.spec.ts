@@ -4,7 +4,7 @@ import { type RenewReply } from '../../../../lib/core/store/lock-store.js';
 import { RELEASE_PATIENCE_MS } from '../../../../lib/core/timing.js';
 import { NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
-import { gone } from '../../../support/core/fake-store.js';
+import { gone, granted } from '../../../support/core/fake-store.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
@@ -70,9 +70,42 @@ describe('a call that hands the lock on', () => {
     expect(counts).toEqual([0, 1, 1, 1, 2, 3]);
   });
 
+  it('does not resolve with a proof that was requested before its end, next to an earlier one', async () => {
+    const { clock, store, under } = startLocker({ reservesTokens: true });
+    store.onAcquire = () => granted(10, 100);
+    store.onRenew = null;
+    const ends = [0, 1, 2, 3].map(() => gate());
+    const calls: Call[] = ends.map(({ opened }) => outcomeOf(under('k', () => opened, { leaseMs: 10 })));
+    const step = async (what: () => unknown): Promise<boolean[]> => {
+      what();
+      await settled();
+      return calls.map((call) => 'value' in call);
+    };
+    await step(() => ends[0]!.open());
+    await step(() => ends[1]!.open());
+    // The renewal of the third call, at a third of the lease.
+    await clock.advance(3);
+    expect(store.renews.length).toBe(2);
+    await step(() => store.renews[0]!.reply([RENEWED]));
+    await step(() => ends[2]!.open());
+    expect(await step(() => store.renews[1]!.reply([RENEWED]))).toEqual([true, true, false, false]);
+  });
+
   it('resolves with the release of the last one, if that is answered first', async () => {
     const { store, statuses, finish } = await startRow(3);
     expect([statuses(), store.renews.length, store.releases.length]).toEqual([['done', 'done', 'done'], 1, 1]);
+    finish();
+  });
+
+  it('resolves at once when the release of the last one fails for good', async () => {
+    const { opened, open } = gate();
+    const { store, statuses, finish } = await startRow(2, () => opened);
+    store.onRelease = () => {
+      throw new LockStoreError('WRONGPASS', { retryable: false });
+    };
+    open();
+    await settled();
+    expect(statuses()).toEqual(['done', 'done']);
     finish();
   });
 

@@ -233,6 +233,18 @@ describe('the watchdog, when the store does not answer', () => {
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
   });
 
+  it('retries sooner towards the end of the lease', async () => {
+    const { clock, store } = await hold();
+    const times: number[] = [];
+    store.onRenew = (requests) => {
+      times.push(clock.now());
+      return requests.map(() => UNKNOWN);
+    };
+    await clock.advance(PROVEN_MS);
+    const pauses = times.slice(1).map((at, i) => at - times[i]!);
+    expect([pauses[0], pauses.at(-1)]).toEqual([148, 20]);
+  });
+
   it('also takes an answer without a cause for none', async () => {
     const { clock, lock, store } = await holdGranted();
     store.onRenew = (all) => all.map(() => ({ outcome: 'unknown', cause: undefined }));

@@ -211,6 +211,8 @@ describe('a nested call for several keys', () => {
     await under(['a', 'b'], async () => {
       const inside = under('b', () => opened);
       const both = outcomeOf(under(['b', 'a'], () => 'ran', { waitMs: 1_000 }));
+      // It has entered the first of its keys, and waits for the second.
+      await expect(under('a', () => 'entered', { waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
       await clock.advance(1_000);
       expect(both.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', key: 'b' });
       expect(await under('a', () => 'entered')).toBe('entered');
@@ -286,6 +288,22 @@ describe('a downgrade of a lock with nested calls', () => {
     await (keys.length === 1 ? under('k', work) : under('j', () => under('k', work)));
   });
 
+  it('is not refused next to nested readers', async () => {
+    const { under } = startLocker();
+    await under('k', (outer) => under('k', () => outer.downgrade(), { mode: 'read' }));
+  });
+
+  it('is refused after the release, which waits for a nested call', async () => {
+    const { under } = startLocker();
+    const error = await under('k', (outer) =>
+      under('k', () => {
+        void outer.release();
+        return rejection<LockError>(outer.downgrade());
+      }),
+    );
+    expect(error.code).toBe('LOCK_NOT_HELD');
+  });
+
   it('is refused next to a nested writer, also when its keys are in several groups', async () => {
     const { store, under } = startLocker();
     store.groups = (keys) => keys.map((key) => [key]);
@@ -350,6 +368,24 @@ describe('a nested call', () => {
     const both = () => Promise.all([under('k', work, { mode }), under('k', work, { mode })]);
     await under('k', () => under('k', both, { mode }), { mode });
     expect(seen).toBe(most);
+  });
+
+  it.each([
+    ['readers', {}, 'any number of readers'],
+    ['more permits', { permits: 3 }, 'up to 3'],
+  ])('is refused a permit inside a hold of %s', async (_what, outer, sharers) => {
+    const { under, enterNow } = start();
+    const permits = { mode: 'read', permits: 2 } as const;
+    const error = await under('k', () => thrownBy(() => enterNow(permits)), { mode: 'read', ...outer });
+    expect(error).toMatchObject({ code: 'LOCK_REENTRY', message: expect.stringContaining(sharers) });
+  });
+
+  it('is inside the holds of its chain only', async () => {
+    const { under } = startLocker();
+    const inside = await under(['a', 'b'], (outer) =>
+      under('c', (other) => under('a', (inner) => [inner.isInside(outer), inner.isInside(other)])),
+    );
+    expect(inside).toEqual([true, false]);
   });
 
   it('is not downgraded under a writer, and not after the loss of the hold', async () => {
