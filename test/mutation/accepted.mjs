@@ -64,12 +64,6 @@ export const ACCEPTED = [
   },
   {
     file: 'lib/core/hold/watchdog.ts',
-    was: 'lock.deadline > this.#missedAt',
-    becomes: 'lock.deadline >= this.#missedAt',
-    why: 'A lease that ends at this instant is lost in this turn, in the wheel or by the renewal that is due.',
-  },
-  {
-    file: 'lib/core/hold/watchdog.ts',
     was: 'reply.remainingMs < shortest.remainingMs',
     becomes: 'reply.remainingMs <= shortest.remainingMs',
     why: 'Of two leases of one length, either is the shortest.',
@@ -85,5 +79,11 @@ export const ACCEPTED = [
     was: 'retries[Math.min(majorityOf(this.nodes), retries.length) - 1] ?? 0',
     becomes: 'retries[Math.min(majorityOf(this.nodes), retries.length) - 1]',
     why: 'The pause without a time is the same as with 0; the compiler does not accept it.',
+  },
+  {
+    file: 'lib/core/reentry/enter-lock.ts',
+    was: 'a.key < b.key',
+    becomes: 'a.key <= b.key',
+    why: 'No two turns of a call have the same key.',
   },
 ];

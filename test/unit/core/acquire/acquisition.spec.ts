@@ -71,6 +71,13 @@ describe('a call', () => {
       'The lock "k" (write) is busy, and another call waits already. Try later, or accept more (`maxWaiters`).',
     ],
     ['it is an upgrade', {}, { outcome: 'refused', reason: 'upgrade' }, { code: 'LOCK_REENTRY' }, 'k'],
+    [
+      'it takes more permits than there are',
+      { permits: 3, mode: 'read' },
+      { outcome: 'refused', reason: 'permits', permits: 2 },
+      { code: 'LOCK_BUSY' },
+      'permits',
+    ],
     ['its fire is claimed', {}, { outcome: 'refused', reason: 'claimed' }, { code: 'LOCK_BUSY', key: 'k' }, 'k'],
     ['no retry helps', {}, FINAL, FINAL, 'WRONGPASS'],
     ['no retry helps a grant', {}, { outcome: 'given-back', cause: FINAL }, FINAL, 'WRONGPASS'],
@@ -103,6 +110,13 @@ describe('a call', () => {
     await lock.release();
     expect(givenBack()).toEqual([1, 1, 2, 2]);
     await finish();
+  });
+
+  it('gives nothing back of one key that the store says was released', async () => {
+    const { reply, attempts, givenBack, outcome } = startCall();
+    await reply({ outcome: 'refused', reason: 'released' });
+    await reply(granted(3_000, 11));
+    expect([attempts(), givenBack(), outcome.value!.held]).toEqual([[1, 2], [], true]);
   });
 
   it('fails when the store throws instead of rejecting, and leaves nothing', async () => {

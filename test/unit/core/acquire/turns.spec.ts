@@ -55,6 +55,18 @@ describe('the calls of one process for one key', () => {
   });
 });
 
+describe('the one call of a process for a key', () => {
+  it('has no timer for the calls that might wait for it', async () => {
+    const timers = [];
+    for (const reservesTokens of [true, false]) {
+      const { locker, hold } = startCalls({}, reservesTokens);
+      await hold();
+      timers.push(locker.live.timers);
+    }
+    expect(timers[0]).toBe(timers[1]);
+  });
+});
+
 describe('the calls of one process for one key of a store that reserves no tokens', () => {
   it('each ask it', () => {
     const { calls, sent } = startCalls();

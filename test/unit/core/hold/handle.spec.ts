@@ -72,6 +72,21 @@ describe('a handle that is dropped without a release', () => {
   });
 });
 
+describe('a lock under which code runs', () => {
+  it('is released when its block ends', async () => {
+    const { under, store } = startLocker();
+    await under('k', async (lock) => {
+      await lock[Symbol.asyncDispose]();
+      expect(store.givenBack).toEqual(['k']);
+    });
+  });
+
+  it('cannot be transferred, since its call releases it', async () => {
+    const { under } = startLocker();
+    await under('k', (lock) => expect(lock.transfer()).rejects.toMatchObject({ code: 'LOCK_CONFIGURATION', key: 'k' }));
+  });
+});
+
 describe('a handle that is released twice', () => {
   it('answers the second call when the store has answered the first', async () => {
     const { store, handOut } = setUp();

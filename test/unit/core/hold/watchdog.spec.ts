@@ -245,6 +245,22 @@ describe('the watchdog, when the store does not answer', () => {
     expect([pauses[0], pauses.at(-1)]).toEqual([148, 20]);
   });
 
+  it('loses the lock at the very end of its lease, if nothing has looked before', async () => {
+    const { clock, lock } = await holdGranted();
+    clock.jump(PROVEN_MS - 1);
+    expect(lock.lost).toBeNull();
+    clock.jump(1);
+    expect(lock.lost).toMatchObject({ reason: 'expired' });
+  });
+
+  it('stops to watch the handle of a lost lock', async () => {
+    const { lock } = await holdGranted();
+    const forget = jest.fn();
+    lock.tracker = { forget };
+    lock.lose('taken');
+    expect(forget).toHaveBeenCalledTimes(1);
+  });
+
   it('also takes an answer without a cause for none', async () => {
     const { clock, lock, store } = await holdGranted();
     store.onRenew = (all) => all.map(() => ({ outcome: 'unknown', cause: undefined }));
@@ -252,11 +268,17 @@ describe('the watchdog, when the store does not answer', () => {
     expect(lock.lost).toMatchObject({ reason: 'unreachable', cause: { message: 'no answer' } });
   });
 
-  it('takes a store that throws for one without an answer', async () => {
+  it.each<[string, () => Promise<RenewReply[]>]>([
+    [
+      'throws',
+      () => {
+        throw CAUSE;
+      },
+    ],
+    ['rejects', () => Promise.reject(CAUSE)],
+  ])('takes a store that %s for one without an answer', async (_what, renew) => {
     const { clock, store, lock } = await holdGranted();
-    store.renew = () => {
-      throw CAUSE;
-    };
+    store.renew = renew;
     await clock.advance(THIRD_MS);
     expect([lock.held, store.renews.length]).toEqual([true, 0]);
     Reflect.deleteProperty(store, 'renew');

@@ -1,6 +1,6 @@
 import { Hold } from '../../../../lib/core/hold/hold.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
-import { enterLock } from '../../../../lib/core/reentry/enter-lock.js';
+import { enterLock, refuseReentry } from '../../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
 import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
@@ -378,6 +378,35 @@ describe('a nested call', () => {
     const permits = { mode: 'read', permits: 2 } as const;
     const error = await under('k', () => thrownBy(() => enterNow(permits)), { mode: 'read', ...outer });
     expect(error).toMatchObject({ code: 'LOCK_REENTRY', message: expect.stringContaining(sharers) });
+  });
+
+  it('has the owner of its hold', async () => {
+    const { under } = startLocker();
+    const owners = await under('k', (outer) => under('k', (inner) => [outer.owner, inner.owner]), { owner: 'order 7' });
+    expect(owners).toEqual(['order 7', 'order 7']);
+  });
+
+  it('is refused with `reentrant: false`, and a call on another key is not', async () => {
+    const { under, locker } = startLocker();
+    const check = (key: string) => refuseReentry(locker, locker.request([key], lockOptions({ reentrant: false })));
+    await under('k', () => {
+      expect(thrownBy(() => check('k'))).toMatchObject({ code: 'LOCK_REENTRY', key: 'k' });
+      check('other');
+    });
+  });
+
+  it('loses the hold when the outer call has released it, not before', async () => {
+    const { under } = startLocker();
+    const done = under('k', (outer) =>
+      under('k', (inner) => {
+        inner.lose('dropped');
+        expect(inner.lost).toBeNull();
+        void outer.release();
+        inner.lose('dropped');
+        expect(inner.lost).toMatchObject({ reason: 'dropped' });
+      }),
+    );
+    await expect(done).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'dropped' });
   });
 
   it('is inside the holds of its chain only', async () => {
