@@ -48,8 +48,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   ending: Ending | null = null;
   /** The caller has extended it, or tried to. */
   isExtended = false;
-  /** Whether the watchdog renews it when its time on the wheel comes. */
-  awaitsRenewal = false;
+  /** Whether the watchdog renews it when its time on the wheel comes; set when it is put there. */
+  awaitsRenewal!: boolean;
   /** The timer of `maxHoldMs`. */
   maxHoldEnd: ScheduledCall | null = null;
   readonly request: LockRequest;

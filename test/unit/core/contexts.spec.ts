@@ -25,6 +25,22 @@ function setUp() {
   return { ...started, heard };
 }
 
+describe('a call that waits', () => {
+  it('is reported to listeners in its own context, whichever context brings the lock', async () => {
+    const { store, locker, enter } = startLocker();
+    const heard: string[] = [];
+    locker.events.on('acquired', () => heard.push(me()));
+    store.onAcquire = () => busy();
+    const lock = caller.run('the caller', () => enter('k'));
+    await settled();
+    const { attempt } = store.acquires[0]!.request;
+    const pushed = { kind: 'granted', fencingToken: 9, remainingMs: 3_000, serverTimeMs: 0 } as const;
+    caller.run('a message', () => store.listener!.onWakeUp(attempt, pushed));
+    await lock;
+    expect(heard).toEqual(['the caller']);
+  });
+});
+
 describe('a timer of the module', () => {
   it('calls back in the context of the module, whichever context sets it', async () => {
     const clock = new FakeClock(0);

@@ -153,6 +153,18 @@ describe('a call for a busy lock', () => {
     expect([attempts(), givenBack()]).toEqual([[1, 2, 2], [1]]);
   });
 
+  it.each([
+    ['nothing when the store has not sent it', true, []],
+    ['the attempt otherwise, which may still arrive', false, [1]],
+  ])('gives back, when it is aborted before its first answer, %s', async (_what, isWithdrawn, expected) => {
+    const abort = new AbortController();
+    const { store, outcome, givenBack } = startCall({ signal: abort.signal });
+    Object.assign(store, { withdraw: () => isWithdrawn });
+    abort.abort(new Error('enough'));
+    await settled();
+    expect([outcome.error, givenBack()]).toEqual([abort.signal.reason, expected]);
+  });
+
   it('fails with LockWaitTimeoutError after waitMs, and leaves the queue', async () => {
     const { clock, outcome, answerAll, givenBack, finish } = startCall({ waitMs: 1_500 });
     answerAll(() => busy({ ahead: 2 }));
@@ -320,6 +332,14 @@ describe('a grant that is pushed', () => {
     expect(outcome.value!.deadline).toBe(sentAt + 1_978);
   });
 
+  it('is trusted when half of its lease is proven', async () => {
+    const { clock, outcome, push } = await startWaiting({ leaseMs: 200 });
+    clock.jump(96);
+    push(9, 200);
+    await settled();
+    expect(outcome.value!.remainingMs).toBe(100);
+  });
+
   /** Each begins with a call that waits, unless it starts another one, and pushes a grant. */
   it.each<[string, () => Started | Promise<Started>, (started: Started) => unknown, number]>([
     ['before the first answer', startCall, ({ push }) => push(9, 500), 2],
@@ -327,7 +347,7 @@ describe('a grant that is pushed', () => {
     [
       'late, so that half of its lease is not proven',
       () => startWaiting({ leaseMs: 200 }),
-      ({ clock, push }) => (clock.jump(100), push(9, 200)),
+      ({ clock, push }) => (clock.jump(97), push(9, 200)),
       2,
     ],
     [

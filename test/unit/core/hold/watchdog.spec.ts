@@ -55,6 +55,15 @@ describe('the watchdog, renewing', () => {
     expect(store.renews).toHaveLength(length);
   });
 
+  it('has one timer for a lock, and one more with `maxHoldMs`', async () => {
+    const timers = [];
+    for (const maxHoldMs of [Infinity, 60_000]) {
+      const { locker } = await holdGranted(LEASE_MS, { maxHoldMs });
+      timers.push(locker.live.timers);
+    }
+    expect(timers).toEqual([1, 2]);
+  });
+
   it('does not renew again while an answer is pending', async () => {
     const { clock, store } = await holdGranted();
     store.onRenew = null;
@@ -251,6 +260,20 @@ describe('the watchdog, when the store does not answer', () => {
     expect(lock.lost).toBeNull();
     clock.jump(1);
     expect(lock.lost).toMatchObject({ reason: 'expired' });
+  });
+
+  it('has held its lock for too long at the very end of `maxHoldMs`, also if the lease ends then', async () => {
+    const { clock, lock } = await holdGranted(LEASE_MS, { maxHoldMs: PROVEN_MS, renew: false });
+    await clock.advance(PROVEN_MS);
+    expect(lock.lost).toMatchObject({ reason: 'max-hold' });
+  });
+
+  it('releases a lock that ends before its caller releases it', async () => {
+    const { lock } = await holdGranted();
+    const forget = jest.fn();
+    lock.tracker = { forget };
+    lock.endLost();
+    expect([lock.isReleased, forget.mock.calls.length]).toEqual([true, 1]);
   });
 
   it('stops to watch the handle of a lost lock', async () => {

@@ -1,6 +1,7 @@
 import { Hold } from '../../../../lib/core/hold/hold.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { enterLock, refuseReentry } from '../../../../lib/core/reentry/enter-lock.js';
+import { CLAIM } from '../acquire/start-calls.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
 import { lockOptions, NOTHING, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
@@ -378,6 +379,31 @@ describe('a nested call', () => {
     const permits = { mode: 'read', permits: 2 } as const;
     const error = await under('k', () => thrownBy(() => enterNow(permits)), { mode: 'read', ...outer });
     expect(error).toMatchObject({ code: 'LOCK_REENTRY', message: expect.stringContaining(sharers) });
+  });
+
+  it.each([
+    ['refused inside a nested reader, which others may share', 'read', 'LOCK_REENTRY'],
+    ['granted inside a nested writer, which is alone', 'write', undefined],
+  ] as const)('that takes a permit is %s', async (_what, mode, code) => {
+    const { underNow, enterNow } = start();
+    const enter = (): string | undefined => {
+      try {
+        enterNow({ mode: 'read', permits: 2 });
+        return undefined;
+      } catch (error) {
+        return (error as LockError).code;
+      }
+    };
+    expect(await underNow(() => underNow(enter, { mode }))).toBe(code);
+  });
+
+  it('is refused with `reentrant: false`, and as a run of a job', async () => {
+    const { under, enterNow, locker } = start();
+    await under('k', () => {
+      expect(thrownBy(() => enterNow({ reentrant: false }))).toMatchObject({ code: 'LOCK_REENTRY' });
+      const run = locker.request(['k'], lockOptions(), undefined, CLAIM);
+      expect(thrownBy(() => enterLock(locker, run))).toMatchObject({ code: 'LOCK_REENTRY' });
+    });
   });
 
   it('has the owner of its hold', async () => {
