@@ -86,4 +86,10 @@ export const ACCEPTED = [
     becomes: 'a.key <= b.key',
     why: 'No two turns of a call have the same key.',
   },
+  {
+    file: 'lib/core/hold/lease.ts',
+    was: 'clock.wallNow() - WALL_BASE',
+    becomes: 'clock.wallNow() + WALL_BASE',
+    why: 'Times of the wall clock are only subtracted from each other.',
+  },
 ];

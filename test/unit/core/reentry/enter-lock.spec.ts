@@ -374,10 +374,12 @@ describe('a nested call', () => {
   it.each([
     ['readers', {}, 'any number of readers'],
     ['more permits', { permits: 3 }, 'up to 3'],
-  ])('is refused a permit inside a hold of %s', async (_what, outer, sharers) => {
-    const { under, enterNow } = start();
-    const permits = { mode: 'read', permits: 2 } as const;
-    const error = await under('k', () => thrownBy(() => enterNow(permits)), { mode: 'read', ...outer });
+  ])('is refused a permit inside a hold of %s, also inside a nested one', async (_what, outer, sharers) => {
+    const { underNow, enterNow } = start();
+    const options = { mode: 'read', ...outer } as const;
+    const refused = () => thrownBy(() => enterNow({ mode: 'read', permits: 2 }));
+    const [error, nested] = await underNow(async () => [refused(), await underNow(refused, options)], options);
+    expect(nested).toEqual(error);
     expect(error).toMatchObject({ code: 'LOCK_REENTRY', message: expect.stringContaining(sharers) });
   });
 
@@ -501,14 +503,16 @@ describe('a nested call that is still inside when the outer work has returned', 
   });
 
   it.each([
-    ['write', 'LOCK_REENTRY', ['a+b']],
-    ['read', 'entered', ['a+b', 'b']],
-  ] as const)('that asks for another key of the hold to %s: %s, since it would wait for its own end', async (mode, outcome, asked) => {
+    ['write', 'write', 'LOCK_REENTRY', ['a+b']],
+    ['write', 'read', 'LOCK_REENTRY', ['a+b']],
+    ['read', 'write', 'LOCK_REENTRY', ['a+b']],
+    ['read', 'read', 'entered', ['a+b', 'b']],
+  ] as const)('that holds to %s and asks for another key of the hold to %s: %s, since it would wait for its own end', async (held, mode, outcome, asked) => {
     const { store, under, locker } = startLocker();
     const { opened, open } = gate();
     let late!: Promise<string>;
     const inner = () => opened.then(() => under('b', () => 'entered', { mode }));
-    await under(['a', 'b'], () => void (late = under('a', inner, { mode })), { mode });
+    await under(['a', 'b'], () => void (late = under('a', inner, { mode: held })), { mode: held });
     open();
     expect(await late.catch(({ code }: LockError) => code)).toBe(outcome);
     await settled();
