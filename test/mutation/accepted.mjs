@@ -92,4 +92,10 @@ export const ACCEPTED = [
     becomes: 'clock.wallNow() + WALL_BASE',
     why: 'Times of the wall clock are only subtracted from each other.',
   },
+  {
+    file: 'lib/core/hold/handover.ts',
+    was: 'true',
+    becomes: 'false',
+    why: 'A hold is handed on only while its lease is proven, so the release of its call counts as held in both cases.',
+  },
 ];

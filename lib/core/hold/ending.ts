@@ -14,7 +14,7 @@ export class Ending {
   #others: ((isConfirmed: boolean) => void)[] | null = null;
 
   /** `isConfirmed`: the store confirmed that it was held. Does nothing the second time. */
-  settle(isConfirmed: boolean): void {
+  settle(isConfirmed = false): void {
     if (this.#isConfirmed !== null) return;
     this.#isConfirmed = isConfirmed;
     this.onEnd?.();
@@ -81,8 +81,8 @@ export class LimitedEnding extends Ending {
   /** Does what `setDeadline` does, without its closures. */
   private onLimit(until: number): void {
     const { timers } = this.parts;
-    if (!wasHeldUp(timers, until)) return this.settle(false);
-    this.#patience = timers.schedule(timers.now() + READ_MS, () => this.settle(false));
+    if (!wasHeldUp(timers, until)) return this.settle();
+    this.#patience = timers.schedule(timers.now() + READ_MS, () => this.settle());
   }
 
   protected override onEnd(): void {

@@ -44,8 +44,8 @@ export class Handover<H extends EndedHold> {
     this.giveUp();
   }
 
-  /** No proof will come: the same as a release without an answer. Nothing is handed on any more. */
+  /** No proof will come: the same as a release without an answer. Nothing is handed on from then on. */
   giveUp(): void {
-    for (const { ending } of this.#ended.splice(0)) ending.settle(false);
+    for (const { ending } of this.#ended.splice(0)) ending.settle();
   }
 }

@@ -148,7 +148,7 @@ export class Holds implements HoldKeeper {
     const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
     const ending = new EndingInStore(hold, now, patienceMs, this.#endings);
     for (const key of ending.keys) this.#releaseKey(ending, key, outcome, now);
-    if (patienceMs === 0) ending.settle(false);
+    if (patienceMs === 0) ending.settle();
     this.parts.onEnded(hold);
     return ending;
   }

@@ -151,7 +151,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   get hasSignal(): boolean {
-    return this.#loss?.hasSignal ?? false;
+    return this.#loss?.hasSignal === true;
   }
 
   get provenMs(): number {

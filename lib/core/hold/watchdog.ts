@@ -63,8 +63,9 @@ export class Watchdog {
   /** Renews all leases now: messages about lost locks may have been missed up to this moment. */
   renewAll(): void {
     this.#missedAt = this.clock.now();
+    const locks = [...this.#wheel];
     // A lock with an expired lease is marked as lost in this turn, and one that awaits an answer is not renewed again.
-    for (const lock of [...this.#wheel]) this.#wheel.put(lock, this.#missedAt, this.#missedAt);
+    for (const lock of locks) this.#wheel.put(lock, this.#missedAt, this.#missedAt);
   }
 
   /** Renews one lease now, with the length that the caller asks for. */

@@ -58,6 +58,18 @@ describe('a handle that is dropped without a release', () => {
     expect(reporter.lines).toEqual([expect.stringContaining('"dropped"')]);
   });
 
+  it('aborts its signal, which the caller may have kept', async () => {
+    const { clock, locker, handOut, collected } = setUp();
+    const lost: string[] = [];
+    locker.events.on('lost', ({ key }) => lost.push(key));
+    const signal = await (async () => (await handOut('signal')).signal)();
+    await (async () => void (await handOut('plain')))();
+    await clock.advance(WATCH_HANDLES_AFTER_MS);
+    await collected('signal');
+    await collected('plain');
+    expect([signal.reason, lost]).toMatchObject([{ code: 'LOCK_LOST', reason: 'dropped' }, ['signal']]);
+  });
+
   it('is kept, and its lock held, until handles of its age are watched', async () => {
     const { clock, store, locker, handOut, take, collected } = setUp();
     const first = await handOut('first');

@@ -289,6 +289,18 @@ describe('a downgrade of a lock with nested calls', () => {
     await (keys.length === 1 ? under('k', work) : under('j', () => under('k', work)));
   });
 
+  it('is refused while a nested writer waits', async () => {
+    const { under } = startLocker();
+    const { opened, open } = gate();
+    await under('k', async (outer) => {
+      const nested = [under('k', () => opened, { mode: 'read' }), under('k', () => undefined)];
+      await settled();
+      await expect(outer.downgrade()).rejects.toMatchObject({ code: 'LOCK_REENTRY' });
+      open();
+      await Promise.all(nested);
+    });
+  });
+
   it('is not refused next to nested readers', async () => {
     const { under } = startLocker();
     await under('k', (outer) => under('k', () => outer.downgrade(), { mode: 'read' }));
@@ -390,7 +402,7 @@ describe('a nested call', () => {
     const { underNow, enterNow } = start();
     const enter = (): string | undefined => {
       try {
-        enterNow({ mode: 'read', permits: 2 });
+        void enterNow({ mode: 'read', permits: 2 });
         return undefined;
       } catch (error) {
         return (error as LockError).code;
@@ -406,6 +418,14 @@ describe('a nested call', () => {
       const run = locker.request(['k'], lockOptions(), undefined, CLAIM);
       expect(thrownBy(() => enterLock(locker, run))).toMatchObject({ code: 'LOCK_REENTRY' });
     });
+  });
+
+  it('has the signal of its hold, and counts no reader of it', async () => {
+    const { under } = startLocker();
+    const read = await under('k', (outer) =>
+      under('k', (inner) => [inner.signal === outer.signal, inner.hasSignal, outer.hasSignal]),
+    );
+    expect(read).toEqual([true, false, true]);
   });
 
   it('has the owner of its hold', async () => {
