@@ -193,7 +193,7 @@ export abstract class Hold implements Lock {
   /** The slot in which nested calls on `key` take their turns. */
   slotOf(key: string): LocalSlot {
     this.#slots ??= [];
-    return (this.#slots[this.keys.indexOf(key)] ??= new LocalSlot());
+    return (this.#slots[this.keys.indexOf(key)] ??= new LocalSlot(this.#isReleased));
   }
 
   /** A nested call is inside, or waits for its turn: the hold does not end before `removeNestedCall`. */

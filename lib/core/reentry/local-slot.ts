@@ -18,8 +18,12 @@ interface Waiter {
  */
 export class LocalSlot {
   readonly #inside: Record<SlotUse, number> = { write: 0, read: 0, permit: 0 };
-  #closed = false;
   readonly #queue: Waiter[] = [];
+  #closed: boolean;
+
+  constructor(isClosed: boolean) {
+    this.#closed = isClosed;
+  }
 
   /** Whether a nested call that writes is inside, or waits for its turn. */
   get hasWriter(): boolean {

@@ -250,6 +250,22 @@ describe('a nested call for several keys', () => {
     await expect(under('a', () => under('b', work))).rejects.toMatchObject({ code: 'LOCK_LOST', key: 'b' });
   });
 
+  it('acquires a key whose outer lock was released while it waited for another key', async () => {
+    const { store, under, locker } = startLocker();
+    const { opened, open } = gate();
+    await under('a', () =>
+      under('b', async (released) => {
+        const sibling = under('a', () => opened);
+        const both = under(['a', 'b'], ({ fencingTokens }) => fencingTokens);
+        await settled();
+        void released.release();
+        open();
+        expect([await both, await sibling, store.asked]).toEqual([[100, 102], undefined, ['a', 'b', 'b']]);
+      }),
+    );
+    expect(locker.live).toEqual(NOTHING);
+  });
+
   it('does not run when an outer lock was lost while it waited for the missing keys', async () => {
     const { store, under, revoke } = startLocker();
     let ran = false;
