@@ -305,6 +305,12 @@ describe('a downgrade of a lock with nested calls', () => {
     await (keys.length === 1 ? under('k', work) : under('j', () => under('k', work)));
   });
 
+  it('needs no command of a lock that was granted to read', async () => {
+    const { store, under } = startLocker();
+    await under('k', (lock) => lock.downgrade(), { mode: 'read' });
+    expect(store.renews).toEqual([]);
+  });
+
   it('is refused while a nested writer waits', async () => {
     const { under } = startLocker();
     const { opened, open } = gate();
