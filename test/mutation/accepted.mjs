@@ -98,4 +98,10 @@ export const ACCEPTED = [
     becomes: 'false',
     why: 'A hold is handed on only while its lease is proven, so the release of its call counts as held in both cases.',
   },
+  {
+    file: 'lib/redis/codec/replies.ts',
+    was: "this.parts[index] ?? ''",
+    becomes: 'this.parts[index]',
+    why: 'A part that is missing is refused, or counts as an empty one, in the same way; the compiler does not accept it.',
+  },
 ];

@@ -221,7 +221,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
       if (reply.isSpent) this.#replaceAttempt();
       return this.#wait(splitRetryMs(reply.retryMs, this.#splits));
     }
-    this.#isSpent = reply.isSpent ?? false;
+    this.#isSpent = reply.isSpent === true;
     if (this.#isWoken) this.#ask();
     else this.#wait(busyRetryMs(reply, leaseMs));
   }

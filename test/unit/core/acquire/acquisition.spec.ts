@@ -1,6 +1,7 @@
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { type ResolvedLockOptions } from '../../../../lib/core/lock.options.js';
 import { type AcquireReply } from '../../../../lib/core/store/lock-store.js';
+import { LATE_MS } from '../../../../lib/core/timing.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
 import { startCall } from './start-calls.js';
@@ -117,6 +118,20 @@ describe('a call', () => {
     await reply({ outcome: 'refused', reason: 'released' });
     await reply(granted(3_000, 11));
     expect([attempts(), givenBack(), outcome.value!.held]).toEqual([[1, 2], [], true]);
+  });
+
+  it.each([
+    ['accepts an answer that came while the process was blocked', startCall, undefined],
+    ['has no more time when it awaits no answer', startWaiting, 'LOCK_WAIT_TIMEOUT'],
+  ])('%s, when its time limit passes meanwhile', async (_what, start, code) => {
+    const { clock, outcome, reply } = await start({ waitMs: 1_000 });
+    clock.jump(1_000 + LATE_MS + 1);
+    clock.turn();
+    await settled();
+    expect(outcome.error?.code).toBe(code);
+    if (code) return;
+    await reply(granted(3_000, 7));
+    expect(outcome.value!.held).toBe(true);
   });
 
   it('fails when the store throws instead of rejecting, and leaves nothing', async () => {
