@@ -16,6 +16,14 @@ describe('the clock of the process', () => {
 });
 
 describe('a timer', () => {
+  it('does not keep the process alive', () => {
+    const alive = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = alive();
+    const cancel = systemClock.setTimer(() => undefined, 60_000);
+    expect(alive()).toBe(before);
+    cancel();
+  });
+
   it('was held up when it fires later than a timer may', () => {
     const clock = new FakeClock();
     const at = clock.now();

@@ -159,6 +159,15 @@ describe('a call for a busy lock', () => {
     expect([pausesOf(times), new Set(attempts()).size]).toEqual([pauses, 1]);
   });
 
+  it('asks again at once for a wake-up that came while it asked, and only once', async () => {
+    const { wake, reply, attempts } = startCall();
+    wake({ kind: 'wake' });
+    await reply(busy());
+    expect(attempts()).toEqual([1, 1]);
+    await reply(busy());
+    expect(attempts()).toEqual([1, 1]);
+  });
+
   it('asks again with a new attempt when this one is spent, which keeps its places until then', async () => {
     const { clock, answerAll, attempts, givenBack } = startCall();
     answerAll((n) => busy({ ahead: 1, isSpent: n === 0 }));

@@ -91,6 +91,25 @@ describe('a call that hands the lock on', () => {
     expect(await step(() => store.renews[1]!.reply([RENEWED]))).toEqual([true, true, false, false]);
   });
 
+  it('resolves with a proof that follows a renewal of before its end', async () => {
+    const { clock, store, under } = startLocker({ reservesTokens: true });
+    store.onAcquire = () => granted(10, 100);
+    store.onRenew = null;
+    const { opened, open } = gate();
+    const first: Call = outcomeOf(under('k', () => opened, { leaseMs: 10 }));
+    void under('k', forEver, { leaseMs: 10 });
+    await clock.advance(3);
+    open();
+    await settled();
+    const steps: boolean[] = [];
+    for (const nth of [0, 1]) {
+      store.renews[nth]!.reply([RENEWED]);
+      await settled();
+      steps.push('value' in first);
+    }
+    expect(steps).toEqual([false, true]);
+  });
+
   it('resolves with the release of the last one, if that is answered first', async () => {
     const { store, statuses, finish } = await startRow(3);
     expect([statuses(), store.renews.length, store.releases.length]).toEqual([['done', 'done', 'done'], 1, 1]);

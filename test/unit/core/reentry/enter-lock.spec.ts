@@ -250,6 +250,13 @@ describe('a nested call for several keys', () => {
     await expect(under('a', () => under('b', work))).rejects.toMatchObject({ code: 'LOCK_LOST', key: 'b' });
   });
 
+  it('is refused with the reason of an aborted signal', async () => {
+    const { under, locker } = startLocker();
+    const signal = AbortSignal.abort(new Error('the user went away'));
+    await under(['a', 'b'], () => expect(under(['a', 'b'], () => 'ran', { signal })).rejects.toBe(signal.reason));
+    expect(locker.live).toEqual(NOTHING);
+  });
+
   it('acquires a key whose outer lock was released while it waited for another key', async () => {
     const { store, under, locker } = startLocker();
     const { opened, open } = gate();

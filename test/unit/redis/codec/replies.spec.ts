@@ -1,6 +1,7 @@
 import { LockKeyError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { MAX_LEASE_MS } from '../../../../lib/core/lock.options.js';
 import {
+  checkSetPermitsReply,
   isListenedTo,
   isTooLate,
   readAcquireReply,
@@ -155,6 +156,7 @@ describe('a reply that none of our scripts can send', () => {
     }
     expect(() => readRenewReply(RENEWAL, ['lost', 'c.1', '5', '7', '2'])).toThrow(LockStoreError);
     expect(() => readWriteBackReply('k', ['nil', 'c.1'])).toThrow(LockStoreError);
+    expect(() => checkSetPermitsReply('k', ['nil'])).toThrow(LockStoreError);
   });
 });
 
