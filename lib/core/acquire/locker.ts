@@ -163,7 +163,7 @@ export class Locker implements WakeUpListener {
     } catch (error) {
       // Within the time limit of the whole call, even if Redis is unreachable.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.releaseAfter('void'))));
       throw error;
     }
     return new CompositeHold(keys, parts);

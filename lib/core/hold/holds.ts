@@ -204,7 +204,7 @@ export class Holds implements HoldKeeper {
     const request = {
       key,
       attempt: hold.attempt,
-      holdAtLeastMs,
+      holdAtLeastMs: outcome === 'void' ? 0 : holdAtLeastMs,
       // An extension may have made the lease longer.
       leaseMs: Math.max(leaseMs, Math.ceil(keptUntil - now)),
       job: fire?.job,

@@ -64,7 +64,7 @@ async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
       // An outer lock may be lost before its timer runs.
       throwIfLost(parts);
     } catch (error) {
-      for (const part of parts) void part.release();
+      for (const part of parts) void part.releaseAfter('void');
       throw error;
     }
     return parts.length === 1 ? parts[0]! : new CompositeHold(keys, parts);

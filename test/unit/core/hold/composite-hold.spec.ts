@@ -44,6 +44,15 @@ describe('a lock of keys in several groups', () => {
   });
 });
 
+describe('a call for keys in several groups that does not get the last one', () => {
+  it('leaves none of them taken, also with `holdAtLeastMs`', async () => {
+    const { store, acquire } = setUp();
+    store.onAcquire = ({ keys }) => (keys[0] === 'b' ? busy() : granted(5_000, 10));
+    await expect(acquire(['a', 'b'], { waitMs: 0, holdAtLeastMs: 5_000 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+    expect(store.releases.map(({ request }) => [request.key, request.holdAtLeastMs])).toEqual([['a', 0]]);
+  });
+});
+
 describe('a lock of keys in several groups whose machine slept while it waited for the last one', () => {
   /** Granted `a`, slept for longer than its lease, and is granted `b` now. */
   async function sleepMeanwhile(options = {}) {
