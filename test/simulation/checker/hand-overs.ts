@@ -176,6 +176,9 @@ export class HandOvers extends Scope implements Rule {
 const silenceMs = (leaseMs: number): number =>
   (Math.max(500, Math.min(leaseMs, 6_000)) / 3) * 1.02 + Math.min(Math.max(leaseMs / 4, 100), 5_000) + 700;
 
+/** A grant that replicas confirm waits for those before it on its connection: for the limit of a command, and of WAIT. */
+const CONFIRMS_WITHIN_MS = 5_000;
+
 /** A timer, the end of a turn, and the next turn of a busy process. */
 const SLACK_MS = 100;
 
@@ -291,7 +294,9 @@ export class LocalWaits extends Scope implements Rule {
     const now = clock.now();
     // The answer that it finds after a stop is as old as that, and followed by a pause.
     const runsForMs = (this.facts.world.now - (stops.at(-1)?.to ?? -Infinity)) * rate;
-    const isRecent = ({ at, leaseMs }: Asked): boolean => Math.min(now - at, runsForMs) <= silenceMs(leaseMs);
+    const confirmMs = this.facts.confirmMs > 0 ? CONFIRMS_WITHIN_MS : 0;
+    const isRecent = ({ at, leaseMs }: Asked): boolean =>
+      Math.min(now - at, runsForMs) <= silenceMs(leaseMs) + confirmMs;
     const goesOn = ({ returnedBy }: Asked): boolean =>
       !returnedBy || (returnedBy.isPending && !this.#failed.has(returnedBy));
     return [...this.#doingOf(app, key).asked.values()].some((one) => isRecent(one) && goesOn(one));
