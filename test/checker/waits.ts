@@ -210,19 +210,15 @@ class Places {
    * A reader that still waits before it has the place. On a cluster, a call for keys of several slots asks for each as for one key.
    */
   latest(waiting: Call, t: number): number {
-    const isBehind = ({ keys, process, calledAt, releasedAt, failedAt }: Call): boolean =>
-      keys.length > 1 &&
-      process === waiting.process &&
-      calledAt <= waiting.calledAt &&
-      (releasedAt ?? failedAt ?? Infinity) > waiting.calledAt;
-    if (this.calls.some(isBehind)) return Infinity;
-    const asksAhead = ({ keys, process, owner, fair, calledAt }: Call): boolean =>
-      keys.length === 1 &&
-      owner !== undefined &&
-      fair === true &&
-      process === waiting.process &&
-      calledAt <= waiting.calledAt;
-    const answers = this.calls.filter(asksAhead).map(settledAt);
+    const before = this.calls.filter(
+      ({ process, calledAt }) => process === waiting.process && calledAt <= waiting.calledAt,
+    );
+    const isBehind = ({ keys, releasedAt, failedAt }: Call): boolean =>
+      keys.length > 1 && (releasedAt ?? failedAt ?? Infinity) > waiting.calledAt;
+    if (before.some(isBehind)) return Infinity;
+    const asksAlone = ({ keys, owner, fair }: Call): boolean =>
+      keys.length === 1 && owner !== undefined && fair === true;
+    const answers = before.filter(asksAlone).map(settledAt);
     const line = this.#lines.get(waiting.line)!;
     const isAhead = (one: Call) =>
       one.mode === 'read' && one.calledAt <= waiting.calledAt && waitedUntil(one, this.history) >= t;
