@@ -1,5 +1,6 @@
 // Runs the checks of the project: `npm test`, `npm run test:all`, `npm run test:exhaustive`. The last line sums them up.
 import { existsSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { readJson, root, withFolder } from './checks.mjs';
@@ -190,9 +191,13 @@ function seeded(where, name, [script, ...args]) {
 
 const counted = (ok) => (ok ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 });
 
-/** Runs a child. Its output goes to that of this process, or into `out`. */
-const runChild = (program, args, out, env) =>
-  follow(program, args, { cwd: root, limitMs: STEP_LIMIT_MS[which], env: { ...process.env, ...env }, out });
+/** The priority of a step that runs at the same time as tests: their processes must not be late. */
+const BESIDE = constants.priority.PRIORITY_LOW;
+/** Runs a child. Its output goes to that of this process, or into `out` if others run at the same time. */
+const runChild = (program, args, out, env) => {
+  const limits = { limitMs: STEP_LIMIT_MS[which], priority: out && BESIDE };
+  return follow(program, args, { cwd: root, env: { ...process.env, ...env }, out, ...limits });
+};
 const node = async (args, out) => counted((await runChild(process.execPath, args, out)) === 0);
 const npm = async (args, out) => counted((await runChild('npm', args, out)) === 0);
 

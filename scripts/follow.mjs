@@ -1,5 +1,6 @@
 // Runs commands within a limit of time.
 import { spawn } from 'node:child_process';
+import { setPriority } from 'node:os';
 import process from 'node:process';
 
 /** How long a command that has reached its limit may take to end. */
@@ -32,13 +33,13 @@ export function endOnSignals() {
 
 /**
  * Runs a command in its own process group, which ends at the limit, in milliseconds, and with the command. `env` has all of its
- * variables; `out` gets the output, which goes to that of this process otherwise.
+ * variables; `out` gets the output, which goes to that of this process otherwise. `priority` is that of the operating system.
  * @param {string} command
  * @param {readonly string[]} args
- * @param {{ cwd: string, limitMs: number, env: NodeJS.ProcessEnv, out?: Buffer[] }} options
+ * @param {{ cwd: string, limitMs: number, env: NodeJS.ProcessEnv, out?: Buffer[], priority?: number }} options
  * @returns {Promise<number | null>} The exit code; null if a signal or the limit ended the command.
  */
-export function follow(command, args, { cwd, limitMs, env, out }) {
+export function follow(command, args, { cwd, limitMs, env, out, priority = 0 }) {
   return new Promise((resolve) => {
     const output = out ? 'pipe' : 'inherit';
     const child = spawn(command, args, { cwd, env, stdio: ['ignore', output, output], detached: true });
@@ -50,6 +51,7 @@ export function follow(command, args, { cwd, limitMs, env, out }) {
     const { pid } = child;
     if (pid === undefined) return;
     groups.add(pid);
+    if (priority !== 0) setPriority(pid, priority);
     let isLate = false;
     const endAfter = (ms, signal) => timers.push(setTimeout(signalGroup, ms, pid, signal));
     const timers = [setTimeout(() => (isLate = true), limitMs)];

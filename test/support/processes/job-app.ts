@@ -96,7 +96,7 @@ export async function startJob(options: JobOptions): Promise<JobApp> {
     else if (message.kind === 'ready') isReady = true;
     else if (!OF_NEST.includes(message.context)) job.logs.push(`${message.level} [${message.context}] ${message.text}`);
   });
-  await eventually(() => isReady || isOver(), { timeoutMs: 25_000, message: 'The process with the job did not start' });
+  await eventually(() => isReady || isOver(), { timeoutMs: 60_000, message: 'The process with the job did not start' });
   if (!isReady) throw new Error(`The process with the job ended at its start: ${child.exitCode ?? child.signalCode}.`);
   return job;
 }
