@@ -165,7 +165,9 @@ function checkTexts(given: Given, name: string): void {
 function checkTls(given: Given, name: string): void {
   for (const option of ['tls', 'sentinelTLS']) {
     const tls = given[option] as SecureContextOptions & { readonly secureContext?: unknown };
-    if (typeof tls !== 'object' || tls === null || tls.secureContext !== undefined) continue;
+    if (!isSet(tls) || typeof tls === 'boolean') continue;
+    if (typeof tls !== 'object') refuse(option, tls, `an object of options for \`tls.connect\` in ${name}`);
+    if (tls.secureContext !== undefined) continue;
     try {
       createSecureContext(tls);
     } catch (error) {

@@ -150,6 +150,7 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     [{ host: 'a', username: ['a'] }, '`username` of `connection` to be a text', 'got a value of type object.'],
     [{ cluster: ['a:1'], redisOptions: { password: 1 } }, '`password` of `redisOptions`', 'type number.'],
     [{ host: 'a', tls: { ca: 5 } }, '`tls` of `connection` to be options of `tls.connect`', 'refuses them: The "'],
+    [{ host: 'a', tls: 'false' }, '`tls` to be an object of options for `tls.connect`', '`false` (string)'],
     [{ host: 'a', tls: { cert: 'secret', key: 'secret' } }, '`tls` of `connection`', 'which refuses them: '],
     [{ ...groupOf('a'), sentinelTLS: { ciphers: 'NONE' } }, '`sentinelTLS` of `connection`', 'which refuses them: '],
     [{ cluster: ['a:1'], redisOptions: { tls: { ca: 5 } } }, '`tls` of `redisOptions`', 'which refuses them: '],
