@@ -141,6 +141,7 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
 
   /** Asks again. */
   #ask(): void {
+    this.call.keepContext();
     this.#cancelPause?.();
     if (this.#isSpent) this.#replaceAttempt();
     this.#send();

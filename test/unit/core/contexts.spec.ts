@@ -39,6 +39,21 @@ describe('a call that waits', () => {
     await lock;
     expect(heard).toEqual(['the caller']);
   });
+
+  it('is reported in its own context when a message brings the lock before its second answer', async () => {
+    const { store, heard, enter } = setUp();
+    store.onAcquire = null;
+    const lock = caller.run('the caller', () => enter('k'));
+    await settled();
+    store.listener!.onListening();
+    store.acquires[0]!.reply(busy());
+    await settled();
+    const [attempt, again] = store.acquires.map(({ request }) => request.attempt);
+    const pushed = { kind: 'granted', fencingToken: 9, remainingMs: 3_000, serverTimeMs: 0 } as const;
+    caller.run('a message', () => store.listener!.onWakeUp(attempt!, pushed));
+    await lock;
+    expect([again, heard.at(-1)]).toEqual([attempt, ['acquired', 'the caller']]);
+  });
 });
 
 describe('a timer of the module', () => {
