@@ -196,7 +196,7 @@ export abstract class Hold implements Lock {
     return (this.#slots[this.keys.indexOf(key)] ??= new LocalSlot(this.#isReleased));
   }
 
-  /** A nested call is inside, or waits for its turn: the hold does not end before `removeNestedCall`. */
+  /** A nested call is inside: the hold does not end before `removeNestedCall`. */
   addNestedCall(): void {
     this.#nestedCalls += 1;
   }

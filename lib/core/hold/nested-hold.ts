@@ -12,7 +12,7 @@ export class NestedHold extends Hold {
   /** The hold that decides whether this one is a permit: of a reader without `permits`, the one in which it is nested. */
   readonly #source: Hold;
 
-  /** The caller must call `addNestedCall` of the outer hold, and `enter` or `tryEnter` for each key. */
+  /** The caller must call `enter` or `tryEnter` for each key. */
   constructor(
     private readonly outer: Hold,
     keys: readonly string[],
@@ -27,16 +27,22 @@ export class NestedHold extends Hold {
 
   /** Enters the slot of `key` if it is free; returns whether it did. */
   tryEnter(key: string): boolean {
-    return this.outer.slotOf(key).tryEnter(this.#useOf(key));
+    const isInside = this.outer.slotOf(key).tryEnter(this.#useOf(key));
+    if (isInside) this.outer.addNestedCall();
+    return isInside;
   }
 
   /** Enters the slot of `key`, now or when its turn comes; returns a function that leaves the queue. */
   enter(key: string, settle: (outcome: SlotOutcome) => void): () => void {
-    return this.outer.slotOf(key).enter(this.#useOf(key), settle);
+    return this.outer.slotOf(key).enter(this.#useOf(key), (outcome) => {
+      if (outcome === 'entered') this.outer.addNestedCall();
+      settle(outcome);
+    });
   }
 
   leave(key: string): void {
     this.outer.slotOf(key).leave(this.#useOf(key));
+    this.outer.removeNestedCall();
   }
 
   get keeper(): HoldModule {
@@ -123,7 +129,6 @@ export class NestedHold extends Hold {
 
   protected end(): null {
     for (const key of this.keys) this.leave(key);
-    this.outer.removeNestedCall();
     return null;
   }
 

@@ -34,7 +34,6 @@ function enterIdleSlot(locker: Locker, outer: Hold, request: LockRequest): Neste
   options.signal?.throwIfAborted();
   const nested = new NestedHold(outer, keys, options);
   if (!nested.tryEnter(keys[0]!)) return null;
-  outer.addNestedCall();
   const isHeard = tellReentered(locker, nested, request);
   // A listener may have lost the outer hold.
   if (!isHeard || !outer.lost) return nested;
@@ -131,9 +130,7 @@ async function enterNested(
   const entered: Turn[] = [];
   const leave = (): void => {
     for (const { lock, key } of entered) lock.leave(key);
-    for (const { outer } of nested) outer.removeNestedCall();
   };
-  for (const { outer } of nested) outer.addNestedCall();
   try {
     for (const turn of turns) {
       if ((await waitForTurn(locker, turn, request)) === 'closed') {
@@ -164,7 +161,8 @@ function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: LockRe
   const { startedAt, options } = request;
   const { waitMs, signal, mode } = options;
   signal?.throwIfAborted();
-  if (outer.lost) throw outer.lost;
+  // If its caller has released it, this call acquires the key itself.
+  if (!outer.isReleased && outer.lost) throw outer.lost;
   const stops: (() => void)[] = [];
   const wait = new LocalWait<SlotOutcome>(locker.timers, signal, () => stops.forEach((stop) => stop()));
   stops.push(lock.enter(key, (outcome) => wait.succeed(outcome)));

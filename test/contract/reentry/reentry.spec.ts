@@ -155,6 +155,35 @@ describe('reentry: work that is not awaited', () => {
   });
 });
 
+describe('reentry: a lock that is released while nested calls for it and another key wait', () => {
+  afterEach(closeAll);
+
+  it('is free at once, so that no circle of calls that take their keys in order waits for it', async () => {
+    const { locks } = await startApp({ waitMs: 20_000 });
+    const id = freshKey('');
+    const [c, d, e] = ['c', 'd', 'e'].map((name) => name + id) as [string, string, string];
+    const [first, later] = [gate(), gate()];
+    await locks.withLock([c, d], async () => {
+      const insideC = locks.withLock(c, async () => {
+        await later.opened;
+        return locks.withLock(d, () => 'c, then d');
+      });
+      const insideD = locks.withLock(d, () => first.opened);
+      const waiting = await locks.withLock(e, async (outer) => {
+        const both = [locks.withLock([d, e], () => 'd and e'), locks.withLock([c, e], () => 'c and e')];
+        await turn();
+        expect(await outer.release()).toBe(true);
+        first.open();
+        await insideD;
+        await turn();
+        later.open();
+        return { both };
+      });
+      expect(await Promise.all([insideC, ...waiting.both])).toEqual(['c, then d', 'd and e', 'c and e']);
+    });
+  });
+});
+
 describe('reentry: a call that would wait for itself', () => {
   afterEach(closeAll);
 

@@ -266,10 +266,33 @@ describe('a nested call for several keys', () => {
         const both = under(['a', 'b'], ({ fencingTokens }) => fencingTokens);
         await settled();
         void released.release();
+        // It does not keep the lock, which it can no longer enter.
+        expect(store.givenBack).toEqual(['b']);
         open();
         expect([await both, await sibling, store.asked]).toEqual([[100, 102], undefined, ['a', 'b', 'b']]);
       }),
     );
+    expect(locker.live).toEqual(NOTHING);
+  });
+
+  it('does not fail when an outer lock is lost that was released while it waited for another key', async () => {
+    const { store, under, revoke, locker } = startLocker();
+    const [first, second] = [gate(), gate()];
+    await under('a', () =>
+      under('b', async (released) => {
+        const siblings = [under('a', () => first.opened), outcomeOf(under('b', () => second.opened))] as const;
+        const both = outcomeOf(under(['a', 'b'], ({ fencingTokens }) => fencingTokens));
+        await settled();
+        void released.release();
+        revoke(1);
+        first.open();
+        await siblings[0];
+        await settled();
+        expect([both, store.asked]).toEqual([{ value: [100, 102] }, ['a', 'b', 'b']]);
+        second.open();
+      }),
+    ).catch(({ code }: LockError) => expect(code).toBe('LOCK_LOST'));
+    await settled();
     expect(locker.live).toEqual(NOTHING);
   });
 
