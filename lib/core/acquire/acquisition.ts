@@ -19,7 +19,7 @@ import {
   type WaitingPlace,
   type WokenAcquisition,
 } from './acquire-call.js';
-import { acquireRequestOf, nameOf, requestedLeaseMs, waitedMsOf } from './request.js';
+import { acquireRequestOf, holdAtLeastMsOf, nameOf, requestedLeaseMs, waitedMsOf } from './request.js';
 
 /** The reply of a store for a busy lock. */
 type Busy = AcquireReply & { readonly outcome: 'busy' };
@@ -272,19 +272,20 @@ export class Acquisition implements WaitingPlace, WokenAcquisition {
 
   /** Releases everything that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
   #giveBack(attempt = this.#attempt): void {
-    const { keys, options, claim } = this.call.request;
+    const { request } = this.call;
+    const { keys, options, claim } = request;
     const isPresent = attempt === this.#attempt;
     const wasGranted = isPresent && this.#state === 'granted';
     this.context.releaser.giveBackAttempt(
       {
         keys,
         attempt,
-        leaseMs: requestedLeaseMs(this.call.request),
+        leaseMs: requestedLeaseMs(request),
         claim: wasGranted ? undefined : claim,
         // A replaced attempt is given back because of a reply that came after its time limit.
         unanswered: !isPresent || this.#mayArrive,
         // If the call had the lock, the lock stays taken for this time, even if this release overtakes that of the call.
-        holdAtLeastMs: wasGranted ? options.holdAtLeastMs : 0,
+        holdAtLeastMs: wasGranted ? holdAtLeastMsOf(request) : 0,
       },
       commandTimeoutMs(options.leaseMs),
     );

@@ -391,11 +391,11 @@ export class LocalQueues {
    * for all of them; one that needs an answer of the store before it waits (`waitMs: 0`, `maxWaiters`, a fire); one with another
    * order (`fair`). Without reserved tokens, each call asks directly.
    */
-  #standsInQueue({ callerKeys, isPart, claim, options }: LockRequest): boolean {
+  #standsInQueue({ callerKeys, part, claim, options }: LockRequest): boolean {
     if (options.perInstance > 0) return true;
     const { fair, waitMs, maxWaiters } = options;
     const wantsAnswer = waitMs === 0 || maxWaiters > 0 || claim !== undefined;
-    return this.reservesTokens && !callerKeys && !isPart && fair === true && !wantsAnswer;
+    return this.reservesTokens && !callerKeys && !part && fair === true && !wantsAnswer;
   }
 }
 

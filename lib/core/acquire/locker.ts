@@ -156,16 +156,18 @@ export class Locker implements WakeUpListener {
     const groups = this.store.groups?.(keys) ?? keys.toSorted().map((key) => [key]);
     if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys }, itself);
     const parts: StoreHold[] = [];
+    const part = request.part ?? { isGranted: false };
     try {
       // One after the other, in the order of the store.
-      for (const group of groups) parts.push(await this.#acquireGroup(forKeys(request, group), itself));
+      for (const group of groups) parts.push(await this.#acquireGroup(forKeys(request, group, part), itself));
       await this.#prove(parts, request);
     } catch (error) {
       // Within the time limit of the whole call, even if Redis is unreachable.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.releaseAfter('void'))));
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
+    part.isGranted ||= !request.part;
     return new CompositeHold(keys, parts);
   }
 

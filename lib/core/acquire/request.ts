@@ -18,8 +18,8 @@ export interface LockRequest {
   readonly keys: readonly string[];
   /** The keys in the order of the caller, if the order of the store differs. */
   readonly callerKeys?: readonly string[];
-  /** Whether it is for some keys of a lock whose keys are acquired one after the other. */
-  readonly isPart?: boolean;
+  /** For some keys of a lock whose keys are acquired one after the other: whether the call has all of them. */
+  readonly part?: { isGranted: boolean };
   /** The keys as the caller named them, joined for texts. */
   readonly name: string;
   readonly options: ResolvedLockOptions;
@@ -40,12 +40,11 @@ export function checked(request: LockRequest): LockRequest {
 }
 
 /** The same request for some of its keys. */
-export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequest => ({
-  ...request,
-  keys,
-  isPart: true,
-  name: keys.join(', '),
-});
+export const forKeys = (
+  request: LockRequest,
+  keys: readonly string[],
+  part: LockRequest['part'] = request.part,
+): LockRequest => ({ ...request, keys, part, name: keys.join(', ') });
 
 /** How the errors of a request name its lock. */
 export const nameOf = ({ name, options: { mode, permits, take } }: LockRequest): LockName => ({
@@ -67,6 +66,10 @@ export const eventOf = ({ name, keys, callerKeys = keys, options, label }: LockR
 /** How long the call has waited so far. */
 export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: number): number =>
   Math.round(now - startedAt);
+
+/** For how long its keys stay taken, counted from the grant; a call that did not get all of its keys has not begun to work. */
+export const holdAtLeastMsOf = ({ part, options }: LockRequest): number =>
+  part?.isGranted === false ? 0 : options.holdAtLeastMs;
 
 /** The lease that a request asks for: at least `holdAtLeastMs`. */
 export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRequest): number =>

@@ -8,8 +8,8 @@ import { type Ending } from './ending.js';
 import { LocalSlot } from '../reentry/local-slot.js';
 import { type TransferredHold, transferText } from './transfer-text.js';
 
-/** How the work under a lock ended; `void`: it never began, because the call did not get all that it had asked for. */
-export type WorkOutcome = 'done' | 'failed' | 'void';
+/** How the work under a lock ended. */
+export type WorkOutcome = 'done' | 'failed';
 
 /** Notices when a handle is garbage-collected before its release, or when the lock of a leader is released. */
 export interface HandleTracker {

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { holdAtLeastMsOf } from '../acquire/request.js';
 import { type AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
 import { releasedMeanwhileError, shutdownError, unconfirmedError } from '../error-texts.js';
@@ -199,12 +200,11 @@ export class Holds implements HoldKeeper {
 
   #releaseKey(ending: EndingInStore, key: string, outcome: WorkOutcome | undefined, now: number): void {
     const { hold } = ending;
-    const { keptUntil, fire } = hold;
-    const { holdAtLeastMs, leaseMs } = hold.request.options;
+    const { keptUntil, fire, leaseMs } = hold;
     const request = {
       key,
       attempt: hold.attempt,
-      holdAtLeastMs: outcome === 'void' ? 0 : holdAtLeastMs,
+      holdAtLeastMs: holdAtLeastMsOf(hold.request),
       // An extension may have made the lease longer.
       leaseMs: Math.max(leaseMs, Math.ceil(keptUntil - now)),
       job: fire?.job,

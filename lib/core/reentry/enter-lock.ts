@@ -58,14 +58,16 @@ async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
     const parts = await enterNested(locker, nested, request);
     // An outer hold was released while the call waited for its turn, so it can no longer be shared: start over.
     if (!parts) continue;
+    const part = { isGranted: false };
     try {
-      if (missing.length > 0) parts.push(await locker.acquire(forKeys(request, missing)));
+      if (missing.length > 0) parts.push(await locker.acquire(forKeys(request, missing, part)));
       // An outer lock may be lost before its timer runs.
       throwIfLost(parts);
     } catch (error) {
-      for (const part of parts) void part.releaseAfter('void');
+      for (const hold of parts) void hold.release();
       throw error;
     }
+    part.isGranted = true;
     return parts.length === 1 ? parts[0]! : new CompositeHold(keys, parts);
   }
 }

@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
@@ -12,6 +13,10 @@ function setUp() {
   const acquire = (keys: string[], options = {}) => locker.acquire(locker.request(keys, lockOptions(options)));
   return { ...started, acquire };
 }
+
+/** The releases: their keys, and for how long each stays taken. */
+const keptOf = ({ releases }: ReturnType<typeof setUp>['store']) =>
+  releases.map(({ request }) => [request.key, request.holdAtLeastMs]);
 
 /** Granted `a`, while `b` is busy. */
 async function waitForSecond(options = {}) {
@@ -49,7 +54,38 @@ describe('a call for keys in several groups that does not get the last one', () 
     const { store, acquire } = setUp();
     store.onAcquire = ({ keys }) => (keys[0] === 'b' ? busy() : granted(5_000, 10));
     await expect(acquire(['a', 'b'], { waitMs: 0, holdAtLeastMs: 5_000 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
-    expect(store.releases.map(({ request }) => [request.key, request.holdAtLeastMs])).toEqual([['a', 0]]);
+    expect(keptOf(store)).toEqual([['a', 0]]);
+  });
+
+  it('gives back a late copy of a grant without `holdAtLeastMs`', async () => {
+    const { store, clock, acquire } = setUp();
+    store.onAcquire = null;
+    const call = outcomeOf(acquire(['a', 'b'], { waitMs: 0, holdAtLeastMs: 60_000 }));
+    await settled();
+    store.acquires[0]!.fail(new LockStoreError('timed out'));
+    await clock.advance(100);
+    store.acquires[1]!.reply(granted(60_000, 5));
+    await settled();
+    store.acquires[2]!.reply(busy());
+    await settled();
+    expect(call.error).toMatchObject({ code: 'LOCK_BUSY' });
+    store.acquires[0]!.replyLate(granted(60_000, 5));
+    expect(keptOf(store)).toEqual([['a', 0], ['a', 0]]); // prettier-ignore
+  });
+
+  it('leaves none of them taken when the shutdown ends a call that asks for its leases again', async () => {
+    const options = { holdAtLeastMs: 60_000, leaseMs: 60_000, waitMs: 600_000 };
+    const { store, clock, locker, outcome, grantSecond } = await waitForSecond(options);
+    store.onRenew = null;
+    clock.wallOffsetMs += 100_000;
+    await grantSecond();
+    const closing = locker.close(50);
+    await clock.advance(2_000);
+    await closing;
+    expect(keptOf(store)).toEqual([['a', 0], ['b', 0]]); // prettier-ignore
+    store.renews[0]!.fail(new Error('no answer'));
+    await clock.advance(2_000);
+    expect(outcome).toHaveProperty('error');
   });
 });
 
