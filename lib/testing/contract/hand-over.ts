@@ -173,7 +173,7 @@ export const HAND_OVER: readonly PortCase[] = [
     const { fencingToken: seen } = await c.store.inspect(scene.key);
     await a.release(first);
     const next = await b.eventuallyGranted('the next');
-    same(await c.store.forceRelease(scene.key, seen), false, 'the answer for a former holder');
+    await scene.reports('the answer for a former holder', false, () => c.store.forceRelease(scene.key, seen));
     same((await b.renew(next)).outcome, 'renewed', 'the outcome of a renewal by the later holder');
     const { fencingToken: last } = await c.store.inspect(scene.key);
     same(await c.store.forceRelease(scene.key, last), true, 'the answer for the present holder');

@@ -135,10 +135,7 @@ export class Client {
   async acquire(fields: RequestFields) {
     let request = this.requestOf(fields);
     return this.time.until('a final reply', async () => {
-      const reply = await this.send(request).catch((error: unknown) => {
-        if (!(error instanceof LockStoreError) || !error.retryable) throw error;
-        return undefined;
-      });
+      const reply = await this.send(request).catch(unlessRetryable);
       const busy = reply?.outcome === 'busy' ? reply : undefined;
       // Without a reply, some servers may have received a release.
       if (!reply || reply.outcome === 'given-back' || busy?.isSpent) this.#spent.add(request.attempt);
@@ -277,9 +274,17 @@ export class Client {
 
   /** Gives back the rest of a spent attempt, and takes another one. */
   async #withNewAttempt(request: AcquireRequest): Promise<AcquireRequest> {
-    await Promise.all(releasesOfAttempt(request).map((release) => this.giveBack(release.attempt, release)));
+    const releases = releasesOfAttempt(request);
+    await this.time.until('the releases of a spent attempt', () =>
+      Promise.all(releases.map((release) => this.giveBack(release.attempt, release))).catch(unlessRetryable),
+    );
     return { ...request, attempt: this.nextAttempt() };
   }
+}
+
+/** Servers that did not answer in time may answer next time. */
+function unlessRetryable(error: unknown): undefined {
+  if (!(error instanceof LockStoreError) || !error.retryable) throw error;
 }
 
 const refOf = ({ key, attempt, fencingToken }: HoldRef): HoldRef => ({ key, attempt, fencingToken });

@@ -39,7 +39,8 @@ describe('a run by hand', () => {
     const last = await locks.lastRun(`report:${id}`);
     expect(await runNow(() => reports.daily(id))).toBe(id);
     expect(reports.runs).toHaveLength(3);
-    expect(await locks.lastRun(`report:${id}`)).toEqual(last);
+    // Each node of a quorum has its own time of the end.
+    expect(await locks.lastRun(`report:${id}`)).toEqual({ ...last, ended: expect.any(Date) });
   });
 
   it('ends with its function: a job that is called later from there claims its fire', async () => {
