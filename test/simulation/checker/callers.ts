@@ -182,7 +182,9 @@ export class Callers extends Scope implements Rule {
       transfers,
       leaders,
       callsSettle,
-      ...(facts.isQuorum ? [] : [noLostWakeUp, firstInFirstOut]),
+      ...(facts.isQuorum ? [] : [noLostWakeUp]),
+      // Where packets are sent again, waiters lose their places: each packet delays the poll of all behind it.
+      ...(facts.isQuorum || facts.plan.profile.network.resend > 0 ? [] : [firstInFirstOut]),
     ];
     for (const { rule, t, text } of rules.flatMap((rule) => rule(history))) facts.world.violate(rule, text, t);
   }
