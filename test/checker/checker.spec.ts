@@ -1,3 +1,5 @@
+import { History } from './history.js';
+import { lossTold } from './losses.js';
 import { type Fields, rulesOf, Story } from './story.js';
 
 /** All kinds of calls, and nothing wrong. */
@@ -174,6 +176,18 @@ describe('The checker', () => {
           .of(610, 'w0.1:1', 'lost', { reason: 'expired' });
       expect(rulesOf(still(605))).toEqual([]);
       expect(rulesOf(still(300))).toEqual(['loss-told']);
+    });
+
+    it('may be late by the time for which the machine slept, also before the grant', () => {
+      const story = new Story()
+        .call(100, 'w0.1:1')
+        .granted(400, 'w0.1:1', 10, 50)
+        .held(450, 900, 'w1.1:1', 11)
+        .of(700, 'w0.1:1', 'lost', { reason: 'expired' });
+      const history = History.of(story.events);
+      expect(lossTold(history)).toMatchObject([{ rule: 'loss-told' }]);
+      history.process('w0.1').sleeps.push({ from: 110, to: 399 });
+      expect(lossTold(history)).toEqual([]);
     });
 
     it('is due a lease after the loss of data to the holder of before it, also when that one was granted last', () => {

@@ -35,8 +35,8 @@ function told(
 ): Violation | undefined {
   const { tellingMs } = history.limits;
   const span = { from: next.grantedAt! - tellingMs, to: endOf(history, first) };
-  // A clock that stood still meanwhile is late by that time.
-  const sleptMs = covered({ from: first.grantedAt!, to: span.to }, history.process(first.process).sleeps);
+  // A clock that stood still meanwhile is late by that time, also if it did before the answer that granted the lock was read.
+  const sleptMs = covered({ from: first.calledAt, to: span.to }, history.process(first.process).sleeps);
   const lateMs = span.to - next.grantedAt! - stoodStill(history, first.process, span) - sleptMs;
   if (first.until === Infinity || lateMs <= tellingMs) return undefined;
   // While the address of the server moves, the one that was granted first may be the one that keeps the lock.
