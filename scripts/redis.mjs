@@ -30,6 +30,8 @@ const READY_WITHIN_MS = 15_000;
 const STOP_WITHIN_MS = 2_000;
 const LAUNCHES = 5;
 const KEPT_OUTPUT = 16_384;
+/** Each worker of Jest takes different ports: a port is free while a test has stopped its server. */
+const [WORKERS, WORKER] = [8, Number(process.env.JEST_WORKER_ID ?? 1) % 8];
 /** What a server or a sentinel prints when it listens. */
 const READY = /Ready to accept connections|Sentinel ID is/;
 
@@ -87,9 +89,14 @@ export async function withFreshPorts(launch) {
  * @returns {Promise<number[]>}
  */
 export async function freePorts(count) {
-  const probes = Array.from({ length: count }, () => createServer().listen(0, HOST));
-  await Promise.all(probes.map((probe) => once(probe, 'listening')));
-  const ports = probes.map((probe) => probe.address().port);
+  const [ports, probes] = [[], []];
+  while (ports.length < count) {
+    const probe = createServer().listen(0, HOST);
+    probes.push(probe);
+    await once(probe, 'listening');
+    const { port } = probe.address();
+    if (Math.floor(port / 2) % WORKERS === WORKER) ports.push(port);
+  }
   await Promise.all(probes.map((probe) => once(probe.close(), 'close')));
   return ports;
 }

@@ -155,7 +155,8 @@ describe('a cluster', () => {
 /** A client whose application reads from replicas. */
 async function readingFromReplicas({ connection }: StartedCluster) {
   if (LIBRARY !== 'node-redis') return givenIoredisCluster(connection.cluster, { scaleReads: 'slave' });
-  const rootNodes = connection.cluster.map((socket) => ({ socket }));
+  // node-redis writes to the objects that it is given.
+  const rootNodes = connection.cluster.map((socket) => ({ socket: { ...socket } }));
   const client = createCluster({ rootNodes, useReplicas: true });
   client.on('error', () => undefined);
   closeLater({ close: async () => client.destroy() });
