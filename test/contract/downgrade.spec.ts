@@ -38,7 +38,7 @@ describe('downgrade', () => {
     const shared = await Promise.all(readers);
     expect([lock.mode, lock.fencingToken, lock.held, lock.signal.aborted]).toEqual(['read', token, true, false]);
     expect(lock.remainingMs).toBeGreaterThan(30_000);
-    // The writer waits: on a quorum, or if an answer of the store comes too late, it may have to ask again.
+    // The writer waits behind the reader of its process, and asks the store when that one has its grant.
     await untilWaiting(a, key, 1);
     const state = await a.locks.inspect(key);
     expect(state.mode).toBe('read');
