@@ -167,7 +167,8 @@ export class Locker implements WakeUpListener {
       await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
-    part.isGranted ||= !request.part;
+    // Otherwise, the call waits for further keys, or has outer locks that may be lost.
+    if (!request.part) part.isGranted = true;
     return new CompositeHold(keys, parts);
   }
 
