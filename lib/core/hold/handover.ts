@@ -17,7 +17,7 @@ export class Handover<H extends EndedHold> {
   #ended: { readonly hold: H; readonly ending: Ending }[] = [];
   #proven = 0;
 
-  /** The number of calls that have ended so far: a command that is sent now can prove all of them. */
+  /** The number of calls, counted from the grant, that a command sent now can prove. */
   get count(): number {
     return this.#proven + this.#ended.length;
   }
