@@ -156,10 +156,8 @@ export const jobsOf = (store: Listed, { prefix, limit }: ListOptions): AsyncIter
  * error concerns the whole list.
  */
 function unreadable(key: string, error: Error): UnreadableKey | undefined {
-  if (!(error instanceof LockStoreError)) throw error;
-  // Also if too few other nodes of a quorum have answered.
-  if (/\bWRONGTYPE Operation\b/.test(error.message)) return undefined;
-  if (error.retryable) throw error;
+  if (!(error instanceof LockStoreError) || error.retryable) throw error;
+  if (/\bWRONGTYPE\b/.test(error.message)) return undefined;
   if (/\bOLDDATA\b/.test(error.message)) return { key, problem: OLD_DATA_ADVICE };
   if (!/\bNEWERDATA\b|none of its scripts can send/.test(error.message)) throw error;
   return { key, problem: 'A newer version of nestjs-redis-lock has written this lock, or something else has.' };

@@ -2,7 +2,7 @@ import { LockConfigurationError, type LockState } from '../../../lib/index.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, startApp } from '../../support/apps/lock-app.js';
 import { ownPlace } from '../support/stores.js';
-import { itOnRedis, itOnSingle } from '../../support/topologies/topology.js';
+import { itOnRedis, itOnSingle, topology } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -111,7 +111,9 @@ describe('list', () => {
     await admin.zadd(`${prefix}sorted`, 1, 'x');
     await admin.xadd(`${prefix}stream`, '*', 'x', 'y');
     await admin.hset(`${prefix}hash`, 'x', 'y');
-    expect(keysOf(await listed(a))).toEqual(['mine']);
+    // With a node down, too few answer for a key of another type, which may be a lock on the others.
+    if (topology.name === 'quorum-degraded') expect(await rejection(listed(a))).toMatchObject({ retryable: true });
+    else expect(keysOf(await listed(a))).toEqual(['mine']);
     expect(await admin.get(`${prefix}text`)).toBe('x');
   });
 
