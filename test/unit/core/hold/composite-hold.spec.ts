@@ -49,6 +49,15 @@ describe('a lock of keys in several groups', () => {
   });
 });
 
+describe('a lock of keys in several groups', () => {
+  it('leaves all of them taken for `holdAtLeastMs` when it ends', async () => {
+    const { store, acquire } = setUp();
+    const lock = await acquire(['a', 'b'], { holdAtLeastMs: 5_000 });
+    await lock.release();
+    expect(keptOf(store)).toEqual([['a', 5_000], ['b', 5_000]]); // prettier-ignore
+  });
+});
+
 describe('a call for keys in several groups that does not get the last one', () => {
   it('leaves none of them taken, also with `holdAtLeastMs`', async () => {
     const { store, acquire } = setUp();

@@ -296,21 +296,32 @@ describe('a nested call for several keys', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  it('does not run when an outer lock was lost while it waited for the missing keys', async () => {
+  const keptOf = ({ releases }: ReturnType<typeof startLocker>['store']) =>
+    releases.map(({ request }) => [request.key, request.holdAtLeastMs]);
+
+  it('does not run when an outer lock was lost while it waited for the missing keys, which are free at once', async () => {
     const { store, under, revoke } = startLocker();
+    store.groups = (keys) => keys.map((key) => [key]);
     let ran = false;
     const outer = under('a', async () => {
       store.onAcquire = null;
-      const both = outcomeOf(under(['a', 'b'], () => (ran = true), { holdAtLeastMs: 5_000 }));
+      const all = outcomeOf(under(['a', 'b', 'c'], () => (ran = true), { holdAtLeastMs: 5_000 }));
+      await settled();
+      store.acquires[1]!.reply(granted(5_000, 5));
       await settled();
       revoke();
-      store.acquires[1]!.reply(granted(3_000, 5));
+      store.acquires[2]!.reply(granted(5_000, 6));
       await settled();
-      expect(both.error).toMatchObject({ code: 'LOCK_LOST', key: 'a' });
+      expect(all.error).toMatchObject({ code: 'LOCK_LOST', key: 'a' });
     });
     await expect(outer).rejects.toMatchObject({ code: 'LOCK_LOST' });
-    const back = store.releases.map(({ request }) => [request.key, request.holdAtLeastMs]);
-    expect([ran, back]).toEqual([false, expect.arrayContaining([['b', 0]])]);
+    expect([ran, keptOf(store)]).toEqual([false, expect.arrayContaining([['b', 0], ['c', 0]])]); // prettier-ignore
+  });
+
+  it('leaves the missing keys taken for `holdAtLeastMs` when it ends', async () => {
+    const { store, under } = startLocker();
+    await under('a', () => under(['a', 'b'], () => 'ran', { holdAtLeastMs: 5_000 }));
+    expect(keptOf(store)).toEqual([['b', 5_000], ['a', 0]]); // prettier-ignore
   });
 });
 
