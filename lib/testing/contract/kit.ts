@@ -274,15 +274,13 @@ export class Client {
 
   /** Gives back the rest of a spent attempt, and takes another one. */
   async #withNewAttempt(request: AcquireRequest): Promise<AcquireRequest> {
-    const releases = releasesOfAttempt(request);
-    await this.time.until('the releases of a spent attempt', () =>
-      Promise.all(releases.map((release) => this.giveBack(release.attempt, release))).catch(unlessRetryable),
-    );
+    const giveBack = (release: ReleaseRequest) => this.giveBack(release.attempt, release).catch(unlessRetryable);
+    await Promise.all(releasesOfAttempt(request).map(giveBack));
     return { ...request, attempt: this.nextAttempt() };
   }
 }
 
-/** Servers that did not answer in time may answer next time. */
+/** Of several servers, too few may have answered in time, or may know the attempt. */
 function unlessRetryable(error: unknown): undefined {
   if (!(error instanceof LockStoreError) || !error.retryable) throw error;
 }
