@@ -349,9 +349,8 @@ export class Checker implements ServerWatch {
     // Several of one script: in their order, which is that of their tokens.
     for (const [attempt, hold] of [...lock.holds].sort(([, a], [, b]) => a.token - b.token)) {
       const was = before.holds.get(attempt);
-      // A release that fails leaves what was over. A quorum writes its token back to a hold, which is not a grant.
-      const isSame = was && (was.deadline > now || was.deadline === hold.deadline);
-      const isOld = isSame && (was.token === hold.token || change.script.name === 'writeBack');
+      // A quorum writes its token back to a hold, which is not a grant.
+      const isOld = was && was.deadline > now && (was.token === hold.token || change.script.name === 'writeBack');
       if (isOld || hold.token === 0) continue;
       this.facts.count('grants');
       const grant = { ...change, attempt, hold, isReentry: isReentry(change, attempt) };

@@ -108,8 +108,11 @@ local function end_step()
   tags[#tags + 1], changed = '/', {}
 end
 
+-- How many protected functions are running, one inside the other: the outermost one is a step.
+local depth = 0
 local function after_step(...)
-  end_step()
+  depth = depth - 1
+  if depth == 0 then end_step() end
   return ...
 end
 
@@ -336,7 +339,10 @@ math.random, math.randomseed = nil, nil
 local globals = {
   redis = redis, struct = struct, string = string, table = table, math = math, type = type, tonumber = tonumber, error = error,
   tostring = tostring, ipairs = ipairs, pairs = pairs, next = next, select = select, unpack = unpack, assert = assert, setmetatable = setmetatable,
-  pcall = function(...) return after_step(raw_pcall(...)) end,
+  pcall = function(...)
+    depth = depth + 1
+    return after_step(raw_pcall(...))
+  end,
 }
 setmetatable(globals, {
   __index = function(_, name) error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2) end,
