@@ -97,11 +97,12 @@ export const STORY = {
   ],
 } as const;
 
-async function waitAndGet({ orders, other }: Cast, { whileWaiting }: Moments): Promise<void> {
+async function waitAndGet({ orders, other, locks }: Cast, { whileWaiting }: Moments): Promise<void> {
   const id = freshKey();
   const held = await other.locks.acquire(`order:${id}`);
+  const isWaiting = new Promise((resolve) => locks.events.on('waiting', resolve));
   const waiting = orders.charge(id);
-  await untilWaiting(other, `order:${id}`);
+  await isWaiting;
   await someTime();
   await whileWaiting?.();
   await held.release();
