@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import pLimit from 'p-limit';
-import { LOCK, MODELS, MUTANT_SAMPLES, MUTANT_SEED, REACH } from '../test/model/models.mjs';
+import { LOCK, MODELS, MUTANT_SAMPLES, MUTANT_SEED, REACH, RUNS_SEED } from '../test/model/models.mjs';
 import { createLoader } from '../test/simulation/library/typescript-loader.mjs';
 import { countsOf, readJson, root, runChecks, withFolder } from './checks.mjs';
 import { UsageError, ensurePackages, flag, newSeed, positive, runCommand, seed } from './command.mjs';
@@ -192,7 +192,7 @@ const isFound = (name, found) => {
 async function findAll() {
   const { PROFILES, SCRIPT_MUTANTS, tracesOf } = loadTraces();
   const traces = [];
-  for (const profile of PROFILES) traces.push(...(await tracesOf(MUTANT_SEED, profile)));
+  for (const profile of PROFILES) traces.push(...(await tracesOf(RUNS_SEED, profile)));
   const results = LOCK.mutants.map(({ name, find, replace }) => {
     const compare = lockModel(lockText().replace(find, () => replace));
     return isFound(
