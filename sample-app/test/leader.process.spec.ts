@@ -30,7 +30,7 @@ async function leaderOf({ sql }: Deployment, instances: readonly Instance[]): Pr
     const leader = await leading(instances);
     return reportsOf(sql).at(-1)?.instance === leader?.name ? leader : undefined;
   };
-  return eventually(found, { timeoutMs: 20_000, message: 'No instance leads' });
+  return eventually(found, { timeoutMs: 40_000, message: 'No instance leads' });
 }
 
 /** Starts instances of which one leads. */
@@ -69,7 +69,7 @@ describe('the leader of the sample app', () => {
     const { sql, leader, others } = await start(6_000);
     leader.process.kill('SIGSTOP');
     // If it was stopped while it wrote, it keeps the database from the next one.
-    await eventually(() => leading(others), { timeoutMs: 20_000, message: 'No instance leads' });
+    await eventually(() => leading(others), { timeoutMs: 40_000, message: 'No instance leads' });
     leader.process.kill('SIGCONT');
     await eventually(async () => !(await statusOf(leader)).leads);
     const count = reportsOf(sql).length;

@@ -22,7 +22,7 @@ async function start(env: NodeJS.ProcessEnv = {}): Promise<Playground> {
   const state = () => readEvent<PlaygroundState>(`${url}events`);
   const post: Playground['post'] = async (path, headers) =>
     (await fetch(url + path, { method: 'POST', headers })).status;
-  await eventually(async () => leaderOf(await state()), { timeoutMs: 20_000, message: 'No instance leads' });
+  await eventually(async () => leaderOf(await state()), { timeoutMs: 40_000, message: 'No instance leads' });
   return { ...runner, url: url!, state, post };
 }
 
