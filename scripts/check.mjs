@@ -195,8 +195,8 @@ const counted = (ok) => (ok ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 
 const BESIDE = constants.priority.PRIORITY_LOW;
 /** Runs a child. Its output goes to that of this process, or into `out` if others run at the same time. */
 const runChild = (program, args, out, env) => {
-  const limits = { limitMs: STEP_LIMIT_MS[which], priority: out && BESIDE };
-  return follow(program, args, { cwd: root, env: { ...process.env, ...env }, out, ...limits });
+  const options = { cwd: root, limitMs: STEP_LIMIT_MS[which], env: { ...process.env, ...env } };
+  return follow(program, args, { ...options, out, priority: out && BESIDE });
 };
 const node = async (args, out) => counted((await runChild(process.execPath, args, out)) === 0);
 const npm = async (args, out) => counted((await runChild('npm', args, out)) === 0);

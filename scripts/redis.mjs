@@ -31,7 +31,8 @@ const STOP_WITHIN_MS = 2_000;
 const LAUNCHES = 5;
 const KEPT_OUTPUT = 16_384;
 /** Each worker of Jest takes different ports: a port is free while a test has stopped its server. */
-const [WORKERS, WORKER] = [8, Number(process.env.JEST_WORKER_ID ?? 1) % 8];
+const WORKERS = 8;
+const WORKER = Number(process.env.JEST_WORKER_ID ?? 1) % WORKERS;
 /** What a server or a sentinel prints when it listens. */
 const READY = /Ready to accept connections|Sentinel ID is/;
 

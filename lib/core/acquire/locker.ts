@@ -164,10 +164,10 @@ export class Locker implements WakeUpListener {
     } catch (error) {
       // Within the time limit of the whole call, even if Redis is unreachable.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((hold) => hold.release())));
       throw error;
     }
-    // Otherwise, the call waits for further keys, or has outer locks that may be lost.
+    // A call that is itself a part waits for further keys, or has outer locks that may be lost.
     if (!request.part) part.isGranted = true;
     return new CompositeHold(keys, parts);
   }

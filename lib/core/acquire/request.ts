@@ -40,11 +40,12 @@ export function checked(request: LockRequest): LockRequest {
 }
 
 /** The same request for some of its keys. */
-export const forKeys = (
-  request: LockRequest,
-  keys: readonly string[],
-  part: LockRequest['part'] = request.part,
-): LockRequest => ({ ...request, keys, part, name: keys.join(', ') });
+export const forKeys = (request: LockRequest, keys: readonly string[], part: { isGranted: boolean }): LockRequest => ({
+  ...request,
+  keys,
+  part,
+  name: keys.join(', '),
+});
 
 /** How the errors of a request name its lock. */
 export const nameOf = ({ name, options: { mode, permits, take } }: LockRequest): LockName => ({

@@ -69,6 +69,11 @@ export class FakeStore implements LockStore {
     return this.releases.map(({ request }) => request.key);
   }
 
+  /** The same, each with the time for which it stays taken. */
+  get kept(): [key: string, holdAtLeastMs: number][] {
+    return this.releases.map(({ request }) => [request.key, request.holdAtLeastMs]);
+  }
+
   checkKey(key: string): void {
     if (key === '') throw new LockKeyError('Expected a key.');
   }

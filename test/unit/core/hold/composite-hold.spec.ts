@@ -14,10 +14,6 @@ function setUp() {
   return { ...started, acquire };
 }
 
-/** The releases: their keys, and for how long each stays taken. */
-const keptOf = ({ releases }: ReturnType<typeof setUp>['store']) =>
-  releases.map(({ request }) => [request.key, request.holdAtLeastMs]);
-
 /** Granted `a`, while `b` is busy. */
 async function waitForSecond(options = {}) {
   const started = setUp();
@@ -47,14 +43,12 @@ describe('a lock of keys in several groups', () => {
     expect(await acquiring).toMatchObject(expected);
     expect(new Set(store.acquires.map(({ request }) => request.attempt)).size).toBe(3);
   });
-});
 
-describe('a lock of keys in several groups', () => {
   it('leaves all of them taken for `holdAtLeastMs` when it ends', async () => {
     const { store, acquire } = setUp();
     const lock = await acquire(['a', 'b'], { holdAtLeastMs: 5_000 });
     await lock.release();
-    expect(keptOf(store)).toEqual([['a', 5_000], ['b', 5_000]]); // prettier-ignore
+    expect(store.kept).toEqual([['a', 5_000], ['b', 5_000]]); // prettier-ignore
   });
 });
 
@@ -63,7 +57,7 @@ describe('a call for keys in several groups that does not get the last one', () 
     const { store, acquire } = setUp();
     store.onAcquire = ({ keys }) => (keys[0] === 'b' ? busy() : granted(5_000, 10));
     await expect(acquire(['a', 'b'], { waitMs: 0, holdAtLeastMs: 5_000 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
-    expect(keptOf(store)).toEqual([['a', 0]]);
+    expect(store.kept).toEqual([['a', 0]]);
   });
 
   it('gives back a late copy of a grant without `holdAtLeastMs`', async () => {
@@ -79,7 +73,7 @@ describe('a call for keys in several groups that does not get the last one', () 
     await settled();
     expect(call.error).toMatchObject({ code: 'LOCK_BUSY' });
     store.acquires[0]!.replyLate(granted(60_000, 5));
-    expect(keptOf(store)).toEqual([['a', 0], ['a', 0]]); // prettier-ignore
+    expect(store.kept).toEqual([['a', 0], ['a', 0]]); // prettier-ignore
   });
 
   it('leaves none of them taken when the shutdown ends a call that asks for its leases again', async () => {
@@ -91,7 +85,7 @@ describe('a call for keys in several groups that does not get the last one', () 
     const closing = locker.close(50);
     await clock.advance(2_000);
     await closing;
-    expect(keptOf(store)).toEqual([['a', 0], ['b', 0]]); // prettier-ignore
+    expect(store.kept).toEqual([['a', 0], ['b', 0]]); // prettier-ignore
     store.renews[0]!.fail(new Error('no answer'));
     await clock.advance(2_000);
     expect(outcome).toHaveProperty('error');

@@ -296,9 +296,6 @@ describe('a nested call for several keys', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  const keptOf = ({ releases }: ReturnType<typeof startLocker>['store']) =>
-    releases.map(({ request }) => [request.key, request.holdAtLeastMs]);
-
   it('does not run when an outer lock was lost while it waited for the missing keys, which are free at once', async () => {
     const { store, under, revoke } = startLocker();
     store.groups = (keys) => keys.map((key) => [key]);
@@ -315,13 +312,13 @@ describe('a nested call for several keys', () => {
       expect(all.error).toMatchObject({ code: 'LOCK_LOST', key: 'a' });
     });
     await expect(outer).rejects.toMatchObject({ code: 'LOCK_LOST' });
-    expect([ran, keptOf(store)]).toEqual([false, expect.arrayContaining([['b', 0], ['c', 0]])]); // prettier-ignore
+    expect([ran, store.kept]).toEqual([false, expect.arrayContaining([['b', 0], ['c', 0]])]); // prettier-ignore
   });
 
   it('leaves the missing keys taken for `holdAtLeastMs` when it ends', async () => {
     const { store, under } = startLocker();
     await under('a', () => under(['a', 'b'], () => 'ran', { holdAtLeastMs: 5_000 }));
-    expect(keptOf(store)).toEqual([['b', 5_000], ['a', 0]]); // prettier-ignore
+    expect(store.kept).toEqual([['b', 5_000], ['a', 0]]); // prettier-ignore
   });
 });
 
