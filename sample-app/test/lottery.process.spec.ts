@@ -14,7 +14,7 @@ const LONG_DRAWS = { LOTTERY_LEASE_MS: '4000', LOTTERY_DRAW_MS: '5000' };
 /** Resolves to an instance that draws, and its token. */
 async function firstToDraw({ instances }: Deployment) {
   const drawing = () => instances.find(({ reports }) => reports.at(-1)?.outcome === 'drawing');
-  const winner = await eventually(drawing, { timeoutMs: 10_000 });
+  const winner = await eventually(drawing, { timeoutMs: 40_000 });
   return { winner, ...(winner.reports.at(-1) as { fencingToken: number }) };
 }
 
@@ -34,7 +34,7 @@ describe('the lottery', () => {
   it('is drawn once per fire by three instances, with ten different winners', async () => {
     const { sql, instances } = await deploy(['A', 'B', 'C']);
     const skips = () => instances.flatMap(({ reports }) => reports.filter(({ outcome }) => outcome === 'skipped'));
-    await eventually(() => firesOf(sql).length >= 3 && skips().length >= 6, { timeoutMs: 25_000 });
+    await eventually(() => firesOf(sql).length >= 3 && skips().length >= 6, { timeoutMs: 40_000 });
     expect(checkDraws(sql, firesOf(sql), true)).toEqual([]);
   }, 60_000);
 

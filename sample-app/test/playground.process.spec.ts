@@ -69,13 +69,13 @@ describe('the playground', () => {
     const leader = leaderOf(await playground.state())!;
     expect(await playground.post(`instances/${leader}/freeze`)).toBe(200);
     const next = await eventually(async () => [leaderOf(await playground.state())].find((name) => name !== leader), {
-      timeoutMs: 20_000,
+      timeoutMs: 40_000,
     });
     expect((await playground.state()).instances.find(({ name }) => name === leader)).toMatchObject({ state: 'frozen' });
     expect(await playground.post(`instances/${leader}/thaw`)).toBe(200);
     expect(await playground.post(`instances/${next}/kill`)).toBe(200);
     await eventually(async () => ![undefined, next].includes(leaderOf(await playground.state())), {
-      timeoutMs: 20_000,
+      timeoutMs: 40_000,
     });
     expect(await playground.post(`instances/${next}/start`)).toBe(200);
     const { instances } = await playground.state();

@@ -54,7 +54,6 @@ async function start(count: number, leaseMs: number): Promise<{ browser: Browser
 
 // The first run on a machine may install the browser.
 const LIMIT_MS = 360_000;
-const SHOWN = { timeout: 60_000 };
 
 describe('the page of the board, in Chromium', () => {
   afterEach(closeAll);
@@ -68,15 +67,15 @@ describe('the page of the board, in Chromium', () => {
       await first.told('acquired', 'order:7');
       const { page, troubles } = await visit(browser, viewer.url);
       const row = page.getByRole('row').filter({ hasText: 'order:7' });
-      await row.getByText(`:${first.pid}`).waitFor(SHOWN);
+      await row.getByText(`:${first.pid}`).waitFor();
       second.acquire('order:7');
-      await page.getByText('1 call waits').waitFor(SHOWN);
+      await page.getByText('1 call waits').waitFor();
       first.kill();
-      await row.getByText(`:${second.pid}`).waitFor(SHOWN);
+      await row.getByText(`:${second.pid}`).waitFor();
       expect(await row.textContent()).not.toContain(`:${first.pid}`);
 
       await row.getByRole('link', { name: 'order:7' }).press('Enter');
-      await page.getByRole('heading', { name: 'order:7' }).waitFor(SHOWN);
+      await page.getByRole('heading', { name: 'order:7' }).waitFor();
       expect(page.url()).toMatch(/#\/lock\/order%3A7$/);
       const release = page.getByRole('button', { name: 'Force release' }).first();
       await release.press('Enter');
@@ -84,23 +83,23 @@ describe('the page of the board, in Chromium', () => {
       await release.press('Enter');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
-      await page.getByText('This lock is not held now.').waitFor(SHOWN);
+      await page.getByText('This lock is not held now.').waitFor();
       expect(await second.told('lost', 'order:7')).toMatchObject({ reason: 'revoked' });
 
       const past = page.getByRole('region', { name: 'History' }).getByRole('row');
       const entryOf = (...texts: string[]): Locator =>
         texts.reduce((rows, hasText) => rows.filter({ hasText }), past).first();
-      await entryOf('forced', `:${viewer.pid}`, 'by ada').waitFor(SHOWN);
-      await entryOf('lost', `:${second.pid}`, 'revoked').waitFor(SHOWN);
-      await entryOf('waited', `:${second.pid}`, `held by`, `:${first.pid}`).waitFor(SHOWN);
+      await entryOf('forced', `:${viewer.pid}`, 'by ada').waitFor();
+      await entryOf('lost', `:${second.pid}`, 'revoked').waitFor();
+      await entryOf('waited', `:${second.pid}`, `held by`, `:${first.pid}`).waitFor();
       await page.getByRole('link', { name: 'Losses' }).press('Enter');
-      await page.getByText('The losses of all instances').waitFor(SHOWN);
-      await page.getByRole('row').filter({ hasText: 'order:7' }).getByText(`:${second.pid}`).waitFor(SHOWN);
+      await page.getByText('The losses of all instances').waitFor();
+      await page.getByRole('row').filter({ hasText: 'order:7' }).getByText(`:${second.pid}`).waitFor();
       await page.getByRole('link', { name: 'History' }).press('Enter');
       await page.getByLabel('Show keys with').fill('order:7');
-      await entryOf('order:7', 'by ada').waitFor(SHOWN);
+      await entryOf('order:7', 'by ada').waitFor();
       await page.getByLabel('Show keys with').fill('order:8');
-      await page.getByText('Nothing matches the search.').waitFor(SHOWN);
+      await page.getByText('Nothing matches the search.').waitFor();
       expect(troubles).toEqual([]);
     },
     LIMIT_MS,
@@ -116,7 +115,7 @@ describe('the page of the board, in Chromium', () => {
       for (const key of keys) viewer.acquire(key, key.slice(0, 200));
       for (const key of keys) await viewer.told('acquired', key);
       const { page, troubles, requests } = await visit(browser, viewer.url);
-      await page.getByText(`${keys.length} locks are held`).waitFor(SHOWN);
+      await page.getByText(`${keys.length} locks are held`).waitFor();
       const shown = await page.getByRole('rowheader').allTextContents();
       expect(shown).toContain('<img src=x onerror="alert(1)">');
       expect(shown).toContain('order:\\u{202e}gnp.exe\\u{2066}');
@@ -124,15 +123,15 @@ describe('the page of the board, in Chromium', () => {
       expect(await page.locator('main :is(img, svg, script)').count()).toBe(0);
       for (const key of keys) {
         await page.goto(`${viewer.url}#/lock/${encodeURIComponent(key)}`);
-        await page.getByText('held for writing').waitFor(SHOWN);
-        await page.getByRole('region', { name: 'History' }).getByText('acquired').waitFor(SHOWN);
+        await page.getByText('held for writing').waitFor();
+        await page.getByRole('region', { name: 'History' }).getByText('acquired').waitFor();
       }
       await page.goto(`${viewer.url}#/history`);
-      await page.getByRole('cell', { name: '<img src=x onerror="alert(1)">' }).nth(1).waitFor(SHOWN);
+      await page.getByRole('cell', { name: '<img src=x onerror="alert(1)">' }).nth(1).waitFor();
       expect(await page.locator('main :is(img, svg, script, b)').count()).toBe(0);
       for (const view of ['waits', 'blocking', 'instances', 'jobs', 'losses', 'history']) {
         await page.goto(`${viewer.url}#/${view}`);
-        await page.getByText('Updated at').waitFor(SHOWN);
+        await page.getByText('Updated at').waitFor();
       }
       expect(troubles).toEqual([]);
       expect(requests.filter((url) => !url.startsWith(viewer.url) && !url.startsWith('data:'))).toEqual([]);
@@ -149,12 +148,12 @@ describe('the page of the board, in Chromium', () => {
       const { page } = await visit(browser, `${viewer.url}#/history`);
       for (const view of ['history', 'losses', '', 'lock/order']) {
         await page.goto(`${viewer.url}#/${view}`);
-        await page.getByText('Redis cannot be reached.').waitFor(SHOWN);
+        await page.getByText('Redis cannot be reached.').waitFor();
         expect(await page.locator('main .notice').filter({ visible: true }).allTextContents()).toEqual([]);
       }
       proxy.refuse(false);
       await page.goto(`${viewer.url}#/history`);
-      await page.getByText('The history has no entries yet.').waitFor(SHOWN);
+      await page.getByText('The history has no entries yet.').waitFor();
     },
     LIMIT_MS,
   );

@@ -33,6 +33,8 @@ export async function visit(
   options: Parameters<Browser['newPage']>[0] = {},
 ): Promise<Visit> {
   const page = await browser.newPage(options);
+  // Far more than a page takes on a busy machine.
+  page.setDefaultTimeout(60_000);
   const [troubles, requests]: [string[], string[]] = [[], []];
   page.on('dialog', (dialog) => {
     troubles.push(`dialog: ${dialog.message()}`);
