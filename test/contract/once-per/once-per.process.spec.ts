@@ -20,7 +20,7 @@ describe('a process that dies in the middle of a fire', () => {
       await begun.opened;
       return { instance: HERE, kill };
     }
-    const locked = { oncePer: SLOT_MS, leaseMs: 2_000 };
+    const locked = { oncePer: SLOT_MS, leaseMs: 5_000 };
     const schedule = { kind: 'interval', intervalMs: 100 } as const;
     const victim = await startJob({ key: `job:${id}`, schedule, locked, workMs: 600_000 });
     await eventually(() => victim.runs.length === 1);
