@@ -63,8 +63,8 @@ describe('a nested call on a key that its chain of calls holds', () => {
             return opened;
           }, own),
         );
-      await under('k', (outermost) => descend(12_000, outermost), outer);
-      await eventually(() => all.length === 12_001, { timeoutMs: 50_000 });
+      await under('k', (outermost) => descend(16_000, outermost), outer);
+      await eventually(() => all.length === 16_001, { timeoutMs: 50_000 });
       open();
       await Promise.all(all);
       await settled();
